@@ -1,0 +1,38 @@
+"""Human-in-the-loop supervision for agents that run bash.
+
+The public names are imported when they are first used, so that `import humanlayer_agent` stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from humanlayer_agent.actions import Action as Action
+    from humanlayer_agent.agents.mini import HumanLayerAgent as HumanLayerAgent
+    from humanlayer_agent.agents.mini import SupervisedAgent as SupervisedAgent
+    from humanlayer_agent.agents.mini import SupervisedLocalEnvironment as SupervisedLocalEnvironment
+    from humanlayer_agent.approvals.gate import Gate as Gate
+    from humanlayer_agent.errors import ActionDenied as ActionDenied
+    from humanlayer_agent.policy.decision import PolicyDecision as PolicyDecision
+    from humanlayer_agent.policy.director import Director as Director
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Action": "humanlayer_agent.actions",
+    "ActionDenied": "humanlayer_agent.errors",
+    "Director": "humanlayer_agent.policy.director",
+    "Gate": "humanlayer_agent.approvals.gate",
+    "HumanLayerAgent": "humanlayer_agent.agents.mini",
+    "PolicyDecision": "humanlayer_agent.policy.decision",
+    "SupervisedAgent": "humanlayer_agent.agents.mini",
+    "SupervisedLocalEnvironment": "humanlayer_agent.agents.mini",
+}
+
+__all__ = [*_WHERE, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

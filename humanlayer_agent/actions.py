@@ -1,0 +1,103 @@
+"""What an agent wants to do, and the digest that identifies it.
+
+An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8785 canonical JSON
+(`rfc8785`) of everything that decides what will happen when the action runs.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+BASH = ("bash", "--norc", "--noprofile", "-c")
+"""How a judged command is run: as bash, because it was judged as bash, and with no start-up files."""
+
+_UNSTABLE_ENV = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """A file whose text was judged as part of an action: `sha256` is over its bytes."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing the agent wants to do.
+
+    Args:
+        content: the command line, exactly as it would be handed to the interpreter.
+        type: "bash" is the only one today.
+        cwd: the absolute directory it starts in.
+        project: the absolute directory the agent works for; fixed by the supervisor, never by an action.
+        interpreter: argv prefix that the content is appended to.
+        env: the variables the command will be given (only a digest of them is stored).
+        stdin: what the command reads from its standard input.
+        agent: who proposes it (name or instance); part of the digest.
+        run_id, step, call_id: where in the run it stands; not part of the digest.
+        model_intent: the model's own words. Untrusted, and shown as such.
+
+    Example:
+        >>> Action("ls -la", cwd="/srv/app").digest("0" * 64)[:8]
+        '3f6a4cb5'
+    """
+
+    content: str
+    type: str = "bash"
+    cwd: str = ""
+    project: str = ""
+    interpreter: tuple[str, ...] = BASH
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stdin: bytes = b""
+    agent: str = ""
+    run_id: str = ""
+    step: int = 0
+    call_id: str = ""
+    model_intent: str = ""
+
+    def body(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> dict[str, Any]:
+        """The JSON value that is hashed, stored with a request, and rendered for the human."""
+        return {
+            "type": self.type,
+            "command": encodable(self.content),
+            "cwd": encodable(self.cwd),
+            "project": encodable(self.project),
+            "interpreter": list(self.interpreter),
+            "agent": encodable(self.agent),
+            "policy": policy_digest,
+            "env": self.env_digest(),
+            "stdin": hashlib.sha256(self.stdin).hexdigest(),
+            "files": [{"path": encodable(f.path), "sha256": f.sha256} for f in files],
+        }
+
+    def digest(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> str:
+        """SHA-256 (hex) over the canonical JSON of `body`."""
+        return hashlib.sha256(canonical(self.body(policy_digest, files))).hexdigest()
+
+    def env_digest(self) -> str:
+        """SHA-256 (hex) over names and values of `env`, without those that bash itself rewrites."""
+        stable = [[encodable(k), encodable(v)] for k, v in sorted(self.env.items()) if k not in _UNSTABLE_ENV]
+        return hashlib.sha256(canonical(stable)).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """RFC 8785 canonical JSON bytes of `value`."""
+    import rfc8785
+
+    return rfc8785.dumps(value)
+
+
+def encodable(text: str) -> str | dict[str, str]:
+    """`text` itself, or `{"base64": ...}` of its bytes where it is not valid Unicode (lone surrogates)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        try:
+            raw = text.encode("utf-8", "surrogateescape")  # undecodable bytes from the operating system
+        except UnicodeEncodeError:
+            raw = text.encode("utf-8", "surrogatepass")  # a lone surrogate, say from a JSON escape
+        return {"base64": base64.b64encode(raw).decode()}
+    return text

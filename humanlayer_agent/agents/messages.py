@@ -1,0 +1,43 @@
+"""The texts of messages.yaml, filled in."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from humanlayer_agent.approvals.model import Denial
+
+_COMMENT_LIMIT = 2_000
+
+
+def denial_text(denial: Denial) -> str:
+    """What the model reads instead of the output: that it was not run, why, the human's words, the suggestion.
+
+    The human's words come as one JSON string: they are data in a text that is otherwise ours.
+    """
+    texts = _texts()
+    why = denial.decision.reason if denial.decision else ""
+    lines = [texts["denied"][denial.by].format(reason=denial.reason, why=why or "nothing allows it")]
+    if denial.comment:
+        comment = json.dumps(denial.comment[:_COMMENT_LIMIT], ensure_ascii=False)
+        lines.append(texts["comment"].format(comment=comment))
+    if denial.decision is not None and denial.decision.suggestion:
+        lines.append(texts["suggestion"].format(suggestion=denial.decision.suggestion))
+    lines.append(texts["no_retry"])
+    return "\n".join(lines)
+
+
+def text(name: str, **values: object) -> str:
+    """The text called `name` ("skipped", "exit.SupervisionDenials", ...) with `values` in its places."""
+    found: Any = _texts()
+    for part in name.split("."):
+        found = found[part]
+    return str(found).format(**values).strip()
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "messages.yaml").read_text(encoding="utf-8"))
+    return loaded

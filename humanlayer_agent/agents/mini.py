@@ -1,0 +1,159 @@
+"""Supervision of mini-swe-agent 2.4: every command it wants to run is judged first.
+
+The environment is the choke point: `SupervisedEnvironment` stands in front of any of mini's environments, and its
+`execute` is the only way to them. The agent classes wrap the environment they are given, and add what only an agent
+knows: the model's words, and where one message ends. What may not run becomes an ordinary observation, because an
+exception out of the middle of a message would leave tool calls without results, and the model's API refuses that.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from humanlayer_agent.agents.supervision import Record, Supervision, refuse_misspelled_section, supervision_settings
+from humanlayer_agent.errors import ConfigError
+
+try:
+    from minisweagent.agents.default import AgentConfig, DefaultAgent
+    from minisweagent.exceptions import InterruptAgentFlow
+
+    from humanlayer_agent.agents.mini_environment import SupervisedEnvironment, SupervisedLocalEnvironment
+except ImportError as error:
+    # Not as an ImportError: mini would report it as "Unknown agent type" and hide what is missing.
+    raise ConfigError(
+        f"mini-swe-agent 2.4 is needed here, and it can't be imported ({error}): pip install 'mini-swe-agent>=2.4,<2.5'"
+    ) from error
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.gate import Gate
+
+__all__ = [
+    "HumanLayerAgent",
+    "SupervisedAgent",
+    "SupervisedAgentConfig",
+    "SupervisedEnvironment",
+    "SupervisedInteractiveAgent",
+    "SupervisedLocalEnvironment",
+]
+
+
+class Supervised:
+    """Mixin for mini's agents: whatever environment the agent is given, its actions are judged first.
+
+    Args:
+        model, env: mini's model and environment.
+        director: judges each action: has `evaluate(action)`, or only `should_allow(action) -> (bool, reason)`.
+            Default: the policy in `supervision`.
+        user: is asked where the director does not allow: has `query(prompt, options=[...])`, of which only an answer
+            that is exactly the last option approves. Default: the terminal.
+        gate: instead of both; decides, asks and records.
+        watch: called with a `Record` and the output for each action, for display.
+        config: mini's own settings, and `supervision` (see `Supervision`).
+
+    Raises:
+        ConfigError: a setting that does not exist or can't be used.
+    """
+
+    default_config_class: type = AgentConfig
+    _start_time: float
+    n_calls: int
+
+    def __init__(
+        self,
+        model: Any,
+        env: Any,
+        director: Any = None,
+        user: Any = None,
+        *,
+        gate: "Gate | None" = None,
+        watch: Callable[[Record, str], None] | None = None,
+        config_class: type | None = None,
+        **config: Any,
+    ) -> None:
+        config_class = config_class or self.default_config_class
+        refuse_misspelled_section(config, getattr(config_class, "model_fields", ()))
+        settings = supervision_settings(config.pop("supervision", None))
+        if "supervision" in getattr(config_class, "model_fields", ()):
+            config["supervision"] = settings
+        self._supervision = settings
+        self._judges: dict[str, Any] = {"director": director, "user": user, "gate": gate, "watch": watch}
+        super().__init__(model, env, config_class=config_class, **config)  # type: ignore[call-arg]
+
+    @property
+    def env(self) -> SupervisedEnvironment:
+        """The supervised environment. Whatever is assigned is supervised from then on."""
+        return self._env
+
+    @env.setter
+    def env(self, env: Any) -> None:
+        if isinstance(env, SupervisedEnvironment):
+            if any(judge is not None for judge in self._judges.values()):
+                raise ConfigError(
+                    "the environment is supervised already: give director, user, gate and watch to one of the two"
+                )
+            self._env = env
+        else:
+            self._env = SupervisedEnvironment(env, settings=self._supervision, **self._judges)
+
+    def run(self, task: str = "", **kwargs: Any) -> dict[str, Any]:
+        """Run until the agent is finished. Returns mini's dictionary with exit_status and submission."""
+        self.env.new_run()
+        status = "failed"
+        try:
+            result: dict[str, Any] = super().run(task, **kwargs)  # type: ignore[misc]
+            status = str(result.get("exit_status") or status)
+            return result
+        except BaseException as error:
+            status = f"failed: {type(error).__name__}"
+            raise
+        finally:
+            self.env.end_run(status)
+
+    def execute_actions(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """Execute what the model proposed, as far as it is permitted.
+
+        Raises:
+            InterruptAgentFlow: supervision ends the run; every action has its observation by then.
+        """
+        self.env.new_message(message, self.n_calls)
+        try:
+            observations: list[dict[str, Any]] = super().execute_actions(message)  # type: ignore[misc]
+        finally:
+            self._start_time += self.env.supervisor.take_waited()
+        if (exit_message := self.env.exit_message()) is not None:
+            raise InterruptAgentFlow(exit_message)
+        return observations
+
+
+class SupervisedAgentConfig(AgentConfig):  # type: ignore[misc]
+    """mini's settings, and ours."""
+
+    supervision: Supervision = Supervision()
+
+
+class SupervisedAgent(Supervised, DefaultAgent):  # type: ignore[misc]
+    """mini's default agent, supervised (see `Supervised`).
+
+    Example:
+        >>> from minisweagent.environments.local import LocalEnvironment
+        >>> from minisweagent.models.test_models import DeterministicModel
+        >>> model, templates = DeterministicModel(outputs=[]), {"system_template": "", "instance_template": "{{task}}"}
+        >>> agent = SupervisedAgent(model, LocalEnvironment(), **templates, supervision={"policy": "strict"})
+    """
+
+    default_config_class = SupervisedAgentConfig
+
+
+HumanLayerAgent = SupervisedAgent
+"""The seed design's name."""
+
+if TYPE_CHECKING:
+    from humanlayer_agent.agents.mini_interactive import SupervisedInteractiveAgent as SupervisedInteractiveAgent
+
+
+def __getattr__(name: str) -> Any:
+    # Importing mini's interactive agent opens a prompt on stdin: not for those who don't use it.
+    if name == "SupervisedInteractiveAgent":
+        from humanlayer_agent.agents.mini_interactive import SupervisedInteractiveAgent
+
+        return SupervisedInteractiveAgent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,29 @@
+"""mini-swe-agent's interactive agent, supervised (see `mini`)."""
+
+from typing import Any, Literal
+
+from minisweagent.agents.interactive import InteractiveAgent, InteractiveAgentConfig, console
+
+from humanlayer_agent.agents.mini import Supervised
+from humanlayer_agent.agents.supervision import Supervision
+
+
+class SupervisedInteractiveAgentConfig(InteractiveAgentConfig):  # type: ignore[misc]
+    """mini's settings, and ours. The mode is yolo: mini's `confirm` asks about everything a second time."""
+
+    mode: Literal["human", "confirm", "yolo"] = "yolo"
+    supervision: Supervision = Supervision()
+
+
+class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[misc]
+    """mini's interactive agent, supervised (see `Supervised`). Commands of its human mode are judged like any other."""
+
+    default_config_class = SupervisedInteractiveAgentConfig
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.config.mode == "confirm":
+            note = "mini's confirm mode asks about every command as well, and there Enter approves (-y turns it off)"
+        else:
+            note = f"mini's mode is {self.config.mode}: supervision asks, about what the policy does not allow"
+        console.print(f"[bold]Supervised[/bold]: {note}.")

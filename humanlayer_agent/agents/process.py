@@ -1,0 +1,343 @@
+"""Runs one judged command on this machine, and keeps it away from the supervisor.
+
+The command gets its own session without a terminal, nothing to read on stdin, an environment of listed variables
+only, and its stdout and stderr in one pipe. When it ends, times out or is interrupted, `reaper` ends what it started.
+"""
+
+import contextlib
+import ctypes
+import marshal
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from humanlayer_agent.agents import reaper
+from humanlayer_agent.errors import ConfigError
+
+OUTPUT_LIMIT = 10_000_000
+"""Bytes of output that are kept: the first and the last half of it."""
+
+SUPERVISED = "HUMANLAYER_SUPERVISED"
+"""Set to 1 in the environment of every supervised command."""
+
+PASSED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"),
+        *("TMPDIR", "TMP", "TEMP", "PAGER", "MANPAGER", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "NVM_DIR", "CARGO_HOME", "RUSTUP_HOME"),
+        *("GOPATH", "GOROOT", "JAVA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    }
+)
+"""What a command gets of our environment: where things are and how to talk, never a credential."""
+
+_CHANGES_THE_SHELL = frozenset(
+    {"ENV", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "IFS", "PS4"}
+)
+
+_PR_GET_DUMPABLE, _PR_SET_DUMPABLE, _CAP_SYS_PTRACE = 3, 4, 19
+_REAPER_ENDS_S = reaper.KILL_S + 2
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. `returncode` is negative for a signal, and None where nobody saw its end.
+
+    `left` counts processes that could not be ended with it (those of another user).
+    """
+
+    output: str
+    returncode: int | None
+    timed_out: bool = False
+    left: int = 0
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """Whether commands are kept from reading this process's memory and environment, and why not."""
+
+    holds: bool
+    why_not: str = ""
+
+
+def changes_the_shell(name: str) -> bool:
+    """Does a variable of this name change what bash makes of a command line?
+
+    Such a variable is never passed, whoever asks for it: the command would not mean what was judged.
+    """
+    return name in _CHANGES_THE_SHELL or name.startswith("BASH")
+
+
+def command_environment(
+    environ: Mapping[str, str], extra_env: Mapping[str, str] | None = None, pass_env: Iterable[str] = ()
+) -> dict[str, str]:
+    """The environment of a supervised command.
+
+    Args:
+        environ: our own environment, of which only listed variables are taken.
+        extra_env: variables set for commands on purpose (the `env:` of mini's environment).
+        pass_env: further names that are taken from `environ`.
+
+    Raises:
+        ConfigError: a name that would change how bash reads the command, such as BASH_ENV.
+
+    Example:
+        >>> command_environment({"PATH": "/bin", "OPENAI_API_KEY": "sk"}, {"PAGER": "cat"})
+        {'PATH': '/bin', 'PAGER': 'cat', 'HUMANLAYER_SUPERVISED': '1'}
+    """
+    wanted = set(pass_env)
+    extra = dict(extra_env or {})
+    for name in sorted(wanted | extra.keys()):
+        if changes_the_shell(name):
+            raise ConfigError(
+                f"{name} can't be passed to supervised commands: it changes how bash reads them, "
+                "and then they would not do what was judged. Remove it from `env` and `pass_env`."
+            )
+    taken = {
+        name: value for name, value in environ.items() if name in PASSED or name in wanted or name.startswith("LC_")
+    }
+    return taken | extra | {SUPERVISED: "1"}
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float,
+    keep_background: bool = False,
+    output_limit: int = OUTPUT_LIMIT,
+) -> CommandResult:
+    """Run `argv` and wait for its end. Whatever happens, the command is not running afterwards.
+
+    Args:
+        argv: program and arguments; the program is looked up by `find_program`.
+        cwd: an existing directory.
+        env: its whole environment (see `command_environment`).
+        timeout: seconds until it is killed; the result then has the output so far.
+        keep_background: leave alone what the command still has running when it ends.
+        output_limit: bytes of output to keep.
+
+    Raises:
+        OSError: it can't be started (no such directory, argument list too long, ...).
+        ValueError: a NUL or a lone surrogate in `argv`, `cwd` or `env`.
+    """
+    request = _request(argv, env, keep_background)
+    output = _Bounded(output_limit)
+    begin = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        control, theirs = (stack.enter_context(s) for s in socket.socketpair())
+        read_end, write_end = os.pipe()
+        pipe = stack.enter_context(open(read_end, "rb", buffering=0))
+        with open(write_end, "wb", buffering=0) as writer, theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", reaper.__file__],
+                stdin=theirs.fileno(),
+                stdout=writer,
+                stderr=writer,
+                cwd=cwd,
+                env={},
+                start_new_session=True,
+            )
+        watch = _Watch(process, control)
+        try:
+            control.sendall(request)
+            _follow(watch, pipe.fileno(), output, begin + timeout)
+        finally:
+            watch.end()
+        _drain(pipe.fileno(), output)
+    if watch.error:
+        raise OSError(watch.error, os.strerror(watch.error), argv[0])
+    return CommandResult(
+        output=output.text(),
+        returncode=watch.returncode,
+        timed_out=watch.timed_out,
+        left=watch.left,
+        duration_ms=int((time.monotonic() - begin) * 1000),
+    )
+
+
+@cache
+def find_program(name: str) -> str:
+    """The absolute path of `name`: the system's own before anything on PATH, which may lie in the project.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = shutil.which(name, path=os.confstr("CS_PATH")) or shutil.which(name)
+    if found is None:
+        raise ConfigError(f"{name} was not found on this machine: supervised commands can't be run without it")
+    return os.path.abspath(found)
+
+
+def protect_secrets() -> Protection:
+    """Make this process undumpable, so that a command of the same user can't read its memory or /proc/PID/environ.
+
+    It lasts for the life of the process. It does not hold against a process that may trace any other
+    (CAP_SYS_PTRACE, which root has outside most containers), and there is no such thing outside Linux.
+    """
+    if sys.platform != "linux":
+        return Protection(False, "only Linux can hide a process's memory from its own user")
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 0:
+        return Protection(False, "the kernel refused PR_SET_DUMPABLE")
+    if _commands_may_trace():
+        who = "root" if os.geteuid() == 0 else "a user with CAP_SYS_PTRACE"
+        return Protection(
+            False, f"we run as {who}: agent commands can read the supervisor's memory. Run as an ordinary user."
+        )
+    return Protection(True)
+
+
+def _commands_may_trace() -> bool:
+    # A command started by root gets back whatever the bounding set has.
+    wanted = "CapBnd:" if os.geteuid() == 0 else "CapEff:"
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(wanted):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_PTRACE & 1)
+    return True
+
+
+def _request(argv: Sequence[str], env: Mapping[str, str], keep_background: bool) -> bytes:
+    # UTF-8 whatever our locale is: the model's text is Unicode, and was judged as such.
+    encoded = [part.encode("utf-8", "surrogateescape") for part in argv]
+    pairs = {k.encode("utf-8", "surrogateescape"): v.encode("utf-8", "surrogateescape") for k, v in env.items()}
+    if any(b"\0" in text for text in (*encoded, *pairs, *pairs.values())):
+        raise ValueError("embedded null byte")
+    program = os.fsencode(find_program(argv[0]))
+    body = marshal.dumps(([program, *encoded], pairs, keep_background, int(signal.SIGSTOP)))
+    return len(body).to_bytes(8, "big") + body
+
+
+class _Watch:
+    """The supervisor's end of one reaper."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket) -> None:
+        self.process, self.control = process, control
+        self.shell = 0
+        self.returncode: int | None = None
+        self.left = 0
+        self.error = 0
+        self.timed_out = False
+        self.finished = False
+        self._received = b""
+
+    def receive(self) -> None:
+        """Take in what the reaper says; the end of the stream is its end too."""
+        try:
+            data = self.control.recv(4096)
+        except ConnectionError:
+            data = b""
+        self.finished |= not data
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            word, *numbers = line.split()
+            values = [int(n) for n in numbers]
+            if word == b"pid":
+                self.shell = values[0]
+            elif word == b"error":
+                self.error, self.finished = values[0], True
+            else:
+                self.returncode, self.left = values
+                self.finished = True
+
+    def end(self) -> None:
+        """Closing the control socket makes the reaper kill what still runs; then make sure that it did."""
+        self.control.close()
+        try:
+            self.process.wait(_REAPER_ENDS_S)
+        except subprocess.TimeoutExpired:  # stopped, or something can't be killed
+            _kill_until_gone(lambda: reaper.descendants(self.process.pid))
+            self.process.kill()
+            self.process.wait()
+        if self.returncode is None and self.shell:
+            # The command may have killed its reaper: what is in its session still stands under its number.
+            with contextlib.suppress(OSError):
+                os.killpg(self.shell, signal.SIGKILL)
+            _kill_until_gone(lambda: reaper.session_members(self.shell))
+
+
+def _kill_until_gone(find: Callable[[], set[int]]) -> None:
+    deadline = time.monotonic() + reaper.KILL_S
+    while (found := find()) and time.monotonic() < deadline:
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def _follow(watch: _Watch, pipe: int, output: "_Bounded", deadline: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        selector.register(watch.control, selectors.EVENT_READ)
+        while not watch.finished:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                watch.timed_out = True
+                return
+            for key, _ in selector.select(remaining):
+                if key.fileobj is watch.control:
+                    watch.receive()
+                elif data := os.read(pipe, 65536):
+                    output.add(data)
+                else:
+                    selector.unregister(pipe)
+
+
+def _drain(pipe: int, output: "_Bounded") -> None:
+    """What was written before the end; a process that still holds the pipe must not make us wait."""
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(1024):  # such a process must not keep us reading either
+            data = os.read(pipe, 65536)
+            if not data:
+                return
+            output.add(data)
+
+
+class _Bounded:
+    """Keeps the first and the last half of a limit, and counts what it leaves out."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._left_out = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        if rest := data[room:]:
+            self._tail.append(rest)
+            self._tail_size += len(rest)
+        while self._tail_size > self._half:
+            first = self._tail.popleft()
+            excess = min(len(first), self._tail_size - self._half)
+            self._tail_size -= excess
+            self._left_out += excess
+            if excess < len(first):
+                self._tail.appendleft(first[excess:])
+
+    def text(self) -> str:
+        tail = b"".join(self._tail)
+        if self._left_out:
+            marker = f"\n[... {self._left_out} bytes of output left out here ...]\n".encode()
+            return _decode(bytes(self._head) + marker + tail)
+        return _decode(bytes(self._head) + tail)
+
+
+def _decode(data: bytes) -> str:
+    # As mini reads it: text mode, which makes every line end a newline.
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

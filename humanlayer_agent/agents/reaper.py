@@ -1,0 +1,208 @@
+"""Runs one command, and ends with it everything that it started.
+
+This file is a program of its own: `process.run_command` starts it once for each command, and it imports next to
+nothing because that start is paid every time (about 12 ms). It makes itself the *subreaper* of what it starts, so
+a process that leaves the command's session (setsid, daemons) is still its descendant and is found when the command
+ends. It ends everything at once when its control socket (file descriptor 0) is closed: that is how a time-out and
+Ctrl-C reach it, and also the death of the supervisor, kill -9 included.
+
+What it can't end: a process of another user (sudo), and work handed to a daemon that was already there (cron,
+systemd-run, docker, ssh).
+"""
+
+import marshal
+import os
+import select
+import sys
+import time
+
+PR_SET_CHILD_SUBREAPER = 36
+SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ = 9, 13, 15, 25
+NATURAL_END_S = 0.2
+"""What was left behind gets this long to end by itself: `>(tee log)` ends right after its shell."""
+TERM_S = 0.3
+KILL_S = 5.0
+
+
+def main() -> None:
+    """Read the request from the control socket, run it, report `pid N` and then `end RETURNCODE LEFT`."""
+    request = _request()
+    if request is None:
+        return
+    argv, env, keep_background, stop_signal = request
+    _become_subreaper()
+    try:
+        shell = os.posix_spawn(
+            argv[0],
+            argv[1:],
+            env,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(SIGPIPE, SIGXFSZ),  # Python ignores them, and ignored signals survive exec
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)],
+        )
+    except OSError as error:
+        _report(b"error %d\n" % (error.errno or 0))
+        return
+    _report(b"pid %d\n" % shell)
+    returncode = _wait(shell)
+    if returncode is None:
+        _kill_all(shell, stop_signal)
+        return
+    left = 0 if keep_background else _end_leftovers(shell, stop_signal)
+    _report(b"end %d %d\n" % (returncode, left))
+
+
+def descendants(root: int) -> set[int]:
+    """Process ids of all living descendants of `root`, from /proc (empty where there is none)."""
+    children: dict[int, list[int]] = {}
+    for pid, (state, parent, _) in processes().items():
+        if state != "Z":
+            children.setdefault(parent, []).append(pid)
+    found: set[int] = set()
+    stack = [root]
+    while stack:
+        new = [pid for pid in children.get(stack.pop(), ()) if pid not in found]
+        found.update(new)
+        stack.extend(new)
+    return found
+
+
+def session_members(session: int) -> set[int]:
+    """Process ids of all living members of a session."""
+    return {pid for pid, (state, _, member_of) in processes().items() if member_of == session and state != "Z"}
+
+
+def processes() -> dict[int, tuple[str, int, int]]:
+    """pid -> (state, parent, session) of every process that /proc shows."""
+    table = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    for name in names:
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it ended meanwhile
+        table[int(name)] = (fields[0].decode(), int(fields[1]), int(fields[3]))
+    return table
+
+
+def _request() -> tuple[list[str], dict[bytes, bytes], bool, int] | None:
+    header = _read(8)
+    if header is None:
+        return None
+    body = _read(int.from_bytes(header, "big"))
+    return None if body is None else marshal.loads(body)
+
+
+def _read(size: int) -> bytes | None:
+    data = b""
+    while len(data) < size:
+        chunk = os.read(0, size - len(data))
+        if not chunk:
+            return None
+        data += chunk
+    return data
+
+
+def _report(line: bytes) -> None:
+    try:  # noqa: SIM105  (contextlib would be another import to pay for)
+        os.write(0, line)
+    except OSError:
+        pass  # the supervisor is gone: nobody to tell
+
+
+def _become_subreaper() -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _wait(shell: int) -> int | None:
+    """The shell's return code; None where the supervisor closed the control socket first."""
+    poll = select.poll()
+    poll.register(0, select.POLLIN | select.POLLHUP)
+    interval = 20
+    if hasattr(os, "pidfd_open"):
+        try:
+            poll.register(os.pidfd_open(shell), select.POLLIN)
+            interval = 1000  # only to reap orphans now and then
+        except OSError:
+            pass
+    while True:
+        ready = poll.poll(interval)
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == shell:
+                return os.waitstatus_to_exitcode(status)
+            if pid == 0:
+                break
+        if any(fd == 0 for fd, _ in ready):
+            return None
+
+
+def _end_leftovers(shell: int, stop_signal: int) -> int:
+    if _childless(NATURAL_END_S):
+        return 0
+    for pid in descendants(os.getpid()):
+        _send(pid, SIGTERM)
+    return 0 if _childless(TERM_S) else _kill_all(shell, stop_signal)
+
+
+def _kill_all(shell: int, stop_signal: int) -> int:
+    """Kill every descendant; the number of those that could not be killed."""
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline:
+        try:  # noqa: SIM105
+            os.killpg(shell, SIGKILL)
+        except OSError:
+            pass
+        for pid in _stop_all(stop_signal):
+            _send(pid, SIGKILL)
+        if _childless(0.05):
+            return 0
+    return len(descendants(os.getpid()))
+
+
+def _stop_all(stop_signal: int) -> set[int]:
+    """Stop the descendants first, all of them: what forks faster than it is killed would never end."""
+    stopped: set[int] = set()
+    for _ in range(100):
+        new = descendants(os.getpid()) - stopped
+        if not new:
+            break
+        for pid in new:
+            _send(pid, stop_signal)
+        stopped |= new
+    return stopped
+
+
+def _childless(seconds: float) -> bool:
+    """Reap until there is no child left (True) or the time is up (False)."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if pid == 0:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.005)
+
+
+def _send(pid: int, signal_number: int) -> None:
+    try:  # noqa: SIM105
+        os.kill(pid, signal_number)
+    except OSError:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,343 @@
+"""What the adapters for different agents have in common: the settings, the gate, and what became of each command."""
+
+import difflib
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Container, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.agents.messages import denial_text, text
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit
+from humanlayer_agent.errors import ConfigError, RunTerminated, StoreError
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.gate import Gate
+
+logger = logging.getLogger("humanlayer_agent")
+
+
+class Supervision(BaseModel):
+    """The settings under `supervision:`. An unknown name is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str = "default"
+    """Name of a shipped policy, or path of a policy file."""
+    project: Path | None = None
+    """Directory the agent works for; default: the git top level of where the supervisor was started, else that."""
+    timeout: int | None = Field(default=None, gt=0)
+    """Seconds to wait for a human; then the command is denied."""
+    after_denial: Literal["continue", "skip_rest"] = "continue"
+    """What happens to the rest of a message with several commands, when one of them was not allowed."""
+    max_denials: int = Field(default=5, ge=0)
+    """End the run after this many denials in a row. 0 means no limit."""
+    pass_env: list[str] = []
+    """Names of further environment variables that commands get."""
+    keep_background: bool = False
+    """Leave alone what a command still has running when its shell ends."""
+    store: Path | None = None
+    """Path of the store; default: the user's own."""
+    agent: str = "mini-swe-agent"
+    """Name of the agent in requests and in the audit log."""
+    instance: str = ""
+    """What stays the same when this agent is started again; default: user, host and project."""
+
+
+def supervision_settings(raw: object) -> Supervision:
+    """`raw` (the value of `supervision:`) as settings.
+
+    Raises:
+        ConfigError: names every key that is wrong, and what was expected.
+    """
+    if isinstance(raw, Supervision):
+        return raw
+    try:
+        return Supervision.model_validate({} if raw is None else raw)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_explain(e) for e in error.errors())) from None
+
+
+def refuse_misspelled_section(names: Iterable[str], known: Container[str]) -> None:
+    """mini ignores unknown keys, so a misspelled `supervision:` would silently mean the default policy.
+
+    Raises:
+        ConfigError: a name in `names` that is not in `known` and looks like "supervision".
+    """
+    for name in names:
+        if name != "supervision" and name not in known and difflib.get_close_matches(name, ["supervision"], cutoff=0.7):
+            raise ConfigError(f"{name}: no such setting; did you mean supervision?")
+
+
+def _explain(error: Any) -> str:
+    key = ".".join(str(part) for part in ("supervision", *error["loc"]))
+    if error["type"] != "extra_forbidden":
+        return f"{key}: {error['msg']}"
+    names = list(Supervision.model_fields)
+    close = difflib.get_close_matches(str(error["loc"][-1]), names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    return f"{key}: no such setting; {hint}"
+
+
+class SimpleDirector:
+    """Adapts an object that has only `should_allow(action) -> (bool, reason)`.
+
+    True allows, False asks a human. Anything else, and an exception, denies: it is not known what was meant.
+    """
+
+    def __init__(self, director: Any) -> None:
+        self.director = director
+        kind = type(director)
+        self._policy = f"{kind.__module__}.{kind.__qualname__}"
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        """What `should_allow` said, as a decision."""
+        try:
+            answer = self.director.should_allow(action)
+        except Exception as error:
+            return self._decision(Verdict.DENY, f"the director failed: {type(error).__name__}: {error}")
+        match answer:
+            case (bool(allowed), reason) if isinstance(reason, str) or reason is None:
+                return self._decision(Verdict.ALLOW if allowed else Verdict.ASK, reason or "")
+        return self._decision(Verdict.DENY, "the director's answer was not (True or False, reason)")
+
+    def should_allow(self, action: Action) -> tuple[bool, str]:
+        """True only where `evaluate` allows."""
+        decision = self.evaluate(action)
+        return decision.verdict is Verdict.ALLOW, decision.reason
+
+    def _decision(self, verdict: Verdict, reason: str) -> PolicyDecision:
+        digest = hashlib.sha256(self._policy.encode()).hexdigest()
+        return PolicyDecision(verdict=verdict, reason=reason, policy=self._policy, policy_digest=digest)
+
+
+def open_gate(
+    settings: Supervision,
+    *,
+    director: Any = None,
+    user: Any = None,
+    gate: "Gate | None" = None,
+    project: Path | None = None,
+) -> "Gate":
+    """The gate that was given, else one built from `settings`.
+
+    Args:
+        director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
+        user: has `query(prompt, options=[...])`.
+        project: default of `settings.project`.
+
+    Raises:
+        ConfigError: a gate and a part of one were both given, or a part can't be used.
+    """
+    if gate is not None:
+        if director is not None or user is not None:
+            raise ConfigError("give either gate, or director and user: a gate has its own")
+        return gate
+    from humanlayer_agent.config import build_gate
+
+    if director is not None and not hasattr(director, "evaluate"):
+        if not hasattr(director, "should_allow"):
+            raise ConfigError(f"the director ({type(director).__name__}) has neither evaluate nor should_allow")
+        director = SimpleDirector(director)
+    options: dict[str, Any] = {"instance": settings.instance}
+    if settings.timeout is not None:
+        options["timeout_ms"] = settings.timeout * 1000
+    return build_gate(
+        director=director,
+        user=user,
+        policy=settings.policy,
+        project=settings.project or project,
+        store=settings.store,
+        agent=settings.agent,
+        **options,
+    )
+
+
+def close_gate(gate: "Gate", status: str = "ended") -> None:
+    """End the gate's run. A store that can't be written then is logged: there is nothing left to deny."""
+    try:
+        gate.close(status)
+    except StoreError as error:
+        logger.warning("the end of the run could not be recorded: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of one proposed command. It goes into the trajectory as `extra.supervision`.
+
+    `verdict` is the Director's (allow, ask, deny; "" where it was not asked). `by` and `approver` say who decided,
+    `waited_ms` how long it took to decide. `text` is what the model was told where the command did not run.
+    """
+
+    command: str
+    executed: bool
+    verdict: str = ""
+    rule: str = ""
+    reason: str = ""
+    by: str = "policy"
+    approver: str = ""
+    comment: str = ""
+    digest: str = ""
+    request: str = ""
+    returncode: int | None = None
+    waited_ms: int = 0
+    text: str = ""
+
+    def public(self) -> dict[str, Any]:
+        """For the trajectory: everything but the command and the text, which stand there anyway."""
+        fields = asdict(self)
+        del fields["command"], fields["text"]
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Why supervision ends the run: the exit status, and the sentence for the trajectory."""
+
+    status: Literal["SupervisionTerminated", "SupervisionDenials"]
+    content: str
+
+
+class Supervisor:
+    """Judges one command after the other, runs what is permitted, and remembers what became of each.
+
+    Args:
+        gate: decides.
+        settings: `after_denial` and `max_denials` are used here.
+    """
+
+    def __init__(self, gate: "Gate", settings: Supervision) -> None:
+        self.gate = gate
+        self.settings = settings
+        self.records: list[Record] = []
+        self.exit: Exit | None = None
+        self._denials = 0
+        self._denied_in_message = False
+        self._waited = 0.0
+
+    def new_run(self) -> None:
+        """Forget why the last run was ended."""
+        self.exit, self._denials, self._denied_in_message = None, 0, False
+
+    def new_message(self) -> None:
+        """The commands that follow belong to another message of the model."""
+        self._denied_in_message = False
+
+    def take_waited(self) -> float:
+        """Seconds spent on deciding since the last call: they are not the agent's."""
+        waited, self._waited = self._waited, 0.0
+        return waited
+
+    def supervise(self, action: Action, run: Callable[[], Outcome]) -> Record:
+        """Judge `action`, and call `run` where it is permitted.
+
+        `run` may raise: that is recorded as the outcome, and passed on.
+        """
+        if self.exit is not None:
+            return self._remember(Record(action.content, executed=False, by="run", text=text("stopped")))
+        if self._denied_in_message and self.settings.after_denial == "skip_rest":
+            return self._remember(Record(action.content, executed=False, by="message", text=text("skipped")))
+        begin = time.monotonic()
+        answer = self._decide(action)
+        waited = time.monotonic() - begin
+        self._waited += waited
+        if isinstance(answer, Denial):
+            return self._denied(action, answer, int(waited * 1000))
+        self._denials = 0
+        record = _permitted(action, answer, int(waited * 1000))
+        try:
+            outcome = run()
+        except BaseException as error:
+            self._finish(answer, Outcome(None, f"interrupted: {type(error).__name__}"))
+            self._remember(record)
+            raise
+        self._finish(answer, outcome)
+        return self._remember(replace(record, returncode=outcome.returncode))
+
+    def _decide(self, action: Action) -> Permit | Denial:
+        try:
+            answer: Permit | Denial = self.gate.check(action)
+            if isinstance(answer, Permit):
+                answer = self.gate.start(answer, action) or answer
+            return answer
+        except RunTerminated as error:
+            return Denial(str(error) or "the run was stopped at the prompt", by="human", terminate=True)
+        except Exception as error:  # whatever went wrong, the command does not run, and the model is told
+            logger.exception("supervision failed")
+            return Denial(f"Supervision failed: {type(error).__name__}: {error}", by="store")
+
+    def _denied(self, action: Action, denial: Denial, waited_ms: int) -> Record:
+        self._denied_in_message = True
+        self._denials += 1
+        if denial.terminate:
+            reason = denial.comment or denial.reason
+            self.exit = Exit("SupervisionTerminated", text("exit.SupervisionTerminated", reason=reason))
+        elif 0 < self.settings.max_denials <= self._denials:
+            self.exit = Exit("SupervisionDenials", text("exit.SupervisionDenials", count=self._denials))
+        decision = denial.decision
+        return self._remember(
+            Record(
+                command=action.content,
+                executed=False,
+                verdict=str(decision.verdict) if decision else "",
+                rule=decision.rule if decision else "",
+                reason=denial.reason,
+                by=denial.by,
+                approver=denial.approver,
+                comment=denial.comment,
+                digest=_digest(action, decision),
+                request=denial.request_id,
+                waited_ms=waited_ms,
+                text=denial_text(denial),
+            )
+        )
+
+    def _finish(self, permit: Permit, outcome: Outcome) -> None:
+        try:
+            self.gate.finish(permit, outcome)
+        except Exception:
+            # It did run: the model must see its output. The next command fails at the gate if the store is broken.
+            logger.exception("the outcome of a command could not be recorded")
+
+    def _remember(self, record: Record) -> Record:
+        self.records.append(record)
+        return record
+
+
+def _permitted(action: Action, permit: Permit, waited_ms: int) -> Record:
+    return Record(
+        command=action.content,
+        executed=True,
+        verdict=str(permit.decision.verdict),
+        rule=permit.decision.rule,
+        reason=permit.decision.reason,
+        by="human" if permit.approved_by else "policy",
+        approver=permit.approved_by,
+        comment=permit.comment,
+        digest=permit.digest,
+        request=permit.request_id,
+        waited_ms=waited_ms,
+    )
+
+
+def _digest(action: Action, decision: PolicyDecision | None) -> str:
+    return "" if decision is None else action.digest(decision.policy_digest, decision.files)
+
+
+def project_of(settings: Supervision, director: Any = None, default: Path | None = None) -> Path:
+    """The project directory: the setting, else the director's own, else `default`, else found from here.
+
+    Raises:
+        ConfigError: it is too wide to be a project.
+    """
+    from humanlayer_agent.config import checked_project, find_project
+
+    known = settings.project or getattr(director, "project", None) or default
+    return find_project(Path(os.getcwd())) if known is None else checked_project(known)

@@ -1,0 +1,166 @@
+"""Do the tables say what the log says? Each row is compared with the events that made it.
+
+The chain shows an edited log. A row edited with SQL, with the triggers dropped, leaves the chain whole: it shows here.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from humanlayer_agent.approvals.record import context_digest
+from humanlayer_agent.audit.chain import Entry
+
+_STATES = ("approved", "rejected", "expired", "withdrawn", "terminated", "lapsed", "invalidated")
+
+_TABLES = {
+    "run": "SELECT id, agent, instance, requester, project, state FROM run",
+    "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
+    "body, action, decision FROM request",
+    "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
+    "presented_digest, comment, input_mode, at, pid FROM vote",
+    "permit": "SELECT id, run_id AS run, request_id AS request, digest, state FROM permit",
+    "execution": "SELECT permit_id AS id, state, started, returncode FROM execution",
+}
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the log tells of one row, and the last event that did."""
+
+    seq: int
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class Agreement:
+    """Collects what a log tells of each row, then compares.
+
+    Example:
+        >>> told = Agreement()
+        >>> verification = verify(told.listen(entries))
+        >>> told.first_difference(connection)
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, dict[str, _Told]] = {table: {} for table in _TABLES}
+        self._strange: tuple[int, str] | None = None
+
+    def listen(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Pass `entries` on. Each is heard when the next is asked for: only if it was found intact."""
+        hearers = {
+            "run": self._hear_run,
+            "request": self._hear_request,
+            "vote": self._hear_vote,
+            "decision": self._hear_decision,
+            "permit": self._hear_permit,
+            "exec": self._hear_exec,
+        }
+        for entry in entries:
+            yield entry
+            event = entry.event
+            try:
+                family, _, what = event["type"].partition(".")
+                if hear := hearers.get(family):
+                    hear(what, event)
+            except (KeyError, TypeError, AttributeError):  # a chain that somebody else wrote anew
+                self._strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
+                return
+
+    def first_difference(self, connection: sqlite3.Connection) -> tuple[int | None, str] | None:
+        """The first row that is not as told: the event that tells otherwise (None where none does), and the problem."""
+        if self._strange:
+            return self._strange
+        for table, query in _TABLES.items():
+            told = self._told[table]
+            seen = set()
+            for row in connection.execute(query):
+                seen.add(row["id"])
+                known = told.get(row["id"])
+                if problem := _difference(table, row, known):
+                    return (known.seq if known else None), f"{table} {row['id']}: {problem}"
+            for missing in told.keys() - seen:
+                return told[missing].seq, f"{table} {missing}: its row is missing"
+        return None
+
+    def _tell(self, table: str, key: str, seq: int, **fields: Any) -> None:
+        told = self._told[table].setdefault(key, _Told(seq))
+        told.seq = seq
+        told.fields |= fields
+
+    def _hear_run(self, what: str, event: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        if what == "started":
+            fields = {name: event[name] for name in ("agent", "instance", "requester", "project")} | {"state": "open"}
+        elif what == "stopped":
+            fields = {"state": "terminated"}
+        elif what == "finished":
+            fields = {"state": event["state"]}
+        self._tell("run", event["run"], event["seq"], **fields)
+
+    def _hear_request(self, what: str, event: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        if what == "created":
+            names = ("run", "digest", "requester", "asked", "expires", "valid_for", "context")
+            fields = {name: event[name] for name in names} | {"state": "pending", "decided": None}
+        elif what == "adopted":
+            fields = {"run": event["run"]}
+        elif what in ("lapsed", "invalidated"):
+            fields = {"state": what}
+        elif what in _STATES:
+            fields = {"state": what, "decided": event["at"]}
+        self._tell("request", event["request"], event["seq"], **fields)
+
+    def _hear_vote(self, what: str, event: dict[str, Any]) -> None:
+        if what == "recorded":
+            fields = {
+                name: event[name] for name in ("request", "answer", "presented_digest", "input_mode", "at", "pid")
+            }
+            comment = event["comment"]
+            fields["comment"] = comment if isinstance(comment, str) else comment["display"]
+            self._tell("vote", event["decision_id"], event["seq"], **fields, **event["approver"])
+
+    def _hear_decision(self, what: str, event: dict[str, Any]) -> None:
+        if permit := event.get("permit"):
+            self._tell("permit", permit, event["seq"], run=event["run"], request=None, digest=event["digest"])
+
+    def _hear_permit(self, what: str, event: dict[str, Any]) -> None:
+        if what == "consumed":
+            self._tell(
+                "permit",
+                event["permit"],
+                event["seq"],
+                run=event["run"],
+                request=event.get("request"),
+                digest=event["digest"],
+                state="consumed",
+            )
+
+    def _hear_exec(self, what: str, event: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {"state": "unknown"}
+        if what == "started":
+            fields = {"state": "started", "started": event["at"], "returncode": None}
+        elif what == "finished":
+            known = event.get("returncode")
+            fields = {"state": "failed" if known is None else "finished", "returncode": known}
+        self._tell("execution", event["permit"], event["seq"], **fields)
+
+
+def _difference(table: str, row: sqlite3.Row, told: _Told | None) -> str:
+    """How `row` differs from what was told; "" if it doesn't."""
+    if told is None:
+        # A permit of an approved request is first told of when it is consumed.
+        fresh = table == "permit" and row["request"] is not None and row["state"] != "consumed"
+        return "" if fresh else "no event made this row"
+    columns = row.keys()
+    for name, value in told.fields.items():
+        if name in columns and row[name] != value:
+            return f"{name} is {row[name]!r}, and the log says {value!r}"
+    if table == "permit" and row["state"] == "consumed" and "state" not in told.fields:
+        return "it is consumed, and the log does not say so"
+    if table == "request":
+        if hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
+            return "its body is not what its digest says"
+        if context_digest(row["action"], row["decision"]) != told.fields.get("context"):
+            return "its stored action or decision was edited"
+    return ""

@@ -1,0 +1,312 @@
+"""The Gate: the only place that turns a decision into execution.
+
+    check   the Director judges; a human is asked where it says so; the answer is a `Permit` or a `Denial`
+    start   the permit is consumed for exactly the action that is about to run, durably, before it does
+    finish  how it ended is recorded
+
+Every way out of `check` and `start` that is not a recorded yes is a denial: an exception of the Director, the channel
+or the store, an answer that is late or for something else, a run that was stopped.
+"""
+
+import hashlib
+import os
+import secrets
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol, Self
+
+from humanlayer_agent.actions import Action, FileDigest
+from humanlayer_agent.approvals.asking import Asking, describe
+from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.process import os_user
+from humanlayer_agent.approvals.store import Store, now_ms
+from humanlayer_agent.audit import events
+from humanlayer_agent.errors import ActionDenied, ConfigError, StoreError
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+
+
+class Judge(Protocol):
+    """What the Gate needs of a Director."""
+
+    def evaluate(self, action: Action) -> PolicyDecision: ...
+
+
+class Completed(Protocol):
+    """What the Gate needs of a command that ran (`subprocess.CompletedProcess` is one)."""
+
+    @property
+    def returncode(self) -> int: ...
+
+
+class Gate:
+    """Stands between one run of an agent and its shell. Thread-safe: threads that ask at once queue for the human.
+
+    Args:
+        director: judges actions.
+        store: where requests, permits and the audit log are.
+        asker: the channel that reaches a human; None where there is none: every ask is denied.
+        run_id: names the run; one is made where it is None.
+        agent: who proposes the actions.
+        requester: the principal who started the run; the OS user where it is empty.
+        instance: stays the same when the agent is restarted; requester, host and project where it is empty.
+        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches.
+        timeout_ms: how long a human may take; then it is a denial.
+        valid_for_ms: how long an approval may wait to be used.
+        use_by_ms: how long a permit may wait to be used.
+        runner: executes an action, for `run`.
+
+    Example:
+        >>> with Gate(director, SQLiteStore("store.db"), asker) as gate:
+        ...     permit = gate.check(Action("make test", cwd="/srv/app", project="/srv/app"))
+        ...     if isinstance(permit, Permit) and gate.start(permit, permit.action) is None:
+        ...         gate.finish(permit, Outcome(execute(permit.action)))
+    """
+
+    def __init__(
+        self,
+        director: Judge,
+        store: Store,
+        asker: Asker | None,
+        *,
+        run_id: str | None = None,
+        agent: str = "",
+        requester: str = "",
+        instance: str = "",
+        clock: Callable[[], int] = now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
+        timeout_ms: int = 600_000,
+        valid_for_ms: int = 60_000,
+        use_by_ms: int = 10_000,
+        runner: Callable[[Action], Completed] | None = None,
+    ) -> None:
+        self.director = director
+        self.store = store
+        self.asker = asker
+        self.run_id = run_id or secrets.token_hex(16)
+        self.agent = agent
+        self.requester = requester or os_user()
+        self.instance = instance
+        self._monotonic = monotonic
+        self._asking = Asking(
+            store,
+            asker,
+            requester=self.requester,
+            clock=clock,
+            monotonic=monotonic,
+            timeout_ms=timeout_ms,
+            valid_for_ms=valid_for_ms,
+            use_by_ms=use_by_ms,
+        )
+        self._use_by_ms = use_by_ms
+        self._runner = runner
+        self._lock = threading.Lock()  # for what follows
+        self._opened = False
+        self._policies: set[str] = set()
+        self._use_by: dict[str, float] = {}  # by permit, in monotonic seconds
+        self._unrecorded: dict[str, Outcome] = {}  # by permit: what `finish` could not write
+
+    def check(self, action: Action) -> Permit | Denial:
+        """May this action run? Waits for a human where the policy asks for one. Never raises for a denial.
+
+        Raises:
+            BaseException: only what is no `Exception` (`SystemExit`); a pending request is withdrawn then. Ctrl-C while
+                the human is asked is not raised: it stops the run.
+        """
+        try:
+            return self._check(self._own(action))
+        except Exception as error:
+            return self._failed(error)
+
+    def start(self, permit: Permit, action: Action) -> Denial | None:
+        """Consume `permit` for exactly `action`, before it runs. A `Denial` means: do not run it.
+
+        Args:
+            permit: from `check`.
+            action: what is about to run, made anew from what will be executed.
+        """
+        try:
+            return self._start(permit, self._own(action))
+        except Exception as error:
+            return self._failed(error)
+
+    def finish(self, permit: Permit, outcome: Outcome) -> None:
+        """Record how the action of a consumed permit ended.
+
+        Where that can't be written it is kept, and every further action is denied until it was.
+        """
+        with self._lock:
+            self._unrecorded[permit.id] = outcome
+            try:
+                self._write_outcomes()
+            except StoreError:
+                return
+
+    def run(
+        self, command: str, cwd: str | None = None, *, project: str = "", env: Mapping[str, str] | None = None
+    ) -> Completed:
+        """Judge, ask, run and record one command.
+
+        Args:
+            command: for bash.
+            cwd: the absolute directory it starts in; that of this process where it is None.
+            project: the directory the agent works for; `cwd` where it is empty.
+            env: all variables that the command gets.
+
+        Raises:
+            ActionDenied: it may not run; `denial` says why.
+            ConfigError: the Gate was built without a runner.
+        """
+        if self._runner is None:
+            raise ConfigError("this Gate has no runner: build it with Gate(..., runner=...) to execute commands")
+        cwd = cwd or os.getcwd()
+        checked = self.check(Action(command, cwd=cwd, project=project or cwd, env=dict(env or {})))
+        if isinstance(checked, Denial):
+            raise ActionDenied(checked)
+        if denial := self.start(checked, checked.action):
+            raise ActionDenied(denial)
+        began = self._monotonic()
+        try:
+            completed = self._runner(checked.action)
+        except BaseException as error:
+            self.finish(checked, Outcome(None, describe(error), self._since(began)))
+            raise
+        self.finish(checked, Outcome(completed.returncode, duration_ms=self._since(began)))
+        return completed
+
+    def close(self, status: str = "finished") -> None:
+        """End the run: what still waits is withdrawn, and nothing of it may run any more.
+
+        Args:
+            status: how it ended, for the log.
+
+        Raises:
+            StoreError: that can't be written.
+        """
+        self._asking.stop(Denial("the run has ended", by="policy", terminate=True))
+        with self._lock:
+            if self._opened:
+                self._write_outcomes()
+                self.store.close_run(self.run_id, status)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close("finished" if kind is None else "failed")
+
+    # Checking
+
+    def _check(self, action: Action) -> Permit | Denial:
+        self._begin(action)
+        judged = self._judge(action)
+        if isinstance(judged, Denial):
+            return judged
+        decision = judged
+        digest = action.digest(decision.policy_digest, decision.files)
+        if earlier := self._asking.refusal(digest):
+            self.store.record_decision(
+                action,
+                decision,
+                digest,
+                denied="the run was stopped" if earlier.terminate else "refused before",
+                earlier=earlier.request_id or None,
+            )
+            return earlier
+        if decision.verdict is Verdict.ALLOW:
+            return self._issued(self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms))
+        if decision.verdict is Verdict.ASK:
+            answered = self._asking.ask(action, decision, digest, instance=self.instance)
+            return self._issued(answered) if isinstance(answered, Permit) else answered
+        self.store.record_decision(action, decision, digest)
+        return Denial(decision.reason, by="policy", decision=decision)
+
+    def _own(self, action: Action) -> Action:
+        """The action as one of this run."""
+        return replace(action, run_id=self.run_id, agent=action.agent or self.agent)
+
+    def _begin(self, action: Action) -> None:
+        """Open the run before its first action, and write what `finish` could not."""
+        with self._lock:
+            if not self._opened:
+                instance = self.instance or f"{self.requester}@{socket.gethostname()}:{action.project}"
+                self.store.open_run(Run(self.run_id, self.agent, instance, self.requester, action.project))
+                self.instance, self._opened = instance, True
+            self._write_outcomes()
+
+    def _write_outcomes(self) -> None:
+        for permit_id, outcome in list(self._unrecorded.items()):
+            self.store.finish(permit_id, outcome)
+            del self._unrecorded[permit_id]
+
+    def _judge(self, action: Action) -> PolicyDecision | Denial:
+        began = time.perf_counter_ns()
+        try:
+            decision = self.director.evaluate(action)
+            if not isinstance(decision, PolicyDecision):
+                raise TypeError(f"the Director answered with {type(decision).__name__}, not a PolicyDecision")
+        except Exception as error:
+            self.store.record(
+                events.POLICY_ERROR, run=self.run_id, agent=action.agent, command=action.content, error=describe(error)
+            )
+            return Denial(f"the policy could not be evaluated: {describe(error)}", by="policy")
+        with self._lock:
+            if decision.policy_digest not in self._policies:
+                self.store.record(
+                    events.POLICY_LOADED, run=self.run_id, policy=decision.policy, policy_digest=decision.policy_digest
+                )
+                self._policies.add(decision.policy_digest)
+        took = (time.perf_counter_ns() - began) // 1000
+        return decision if decision.microseconds else replace(decision, microseconds=took)
+
+    def _issued(self, permit: Permit) -> Permit:
+        with self._lock:
+            self._use_by[permit.id] = self._monotonic() + self._use_by_ms / 1000
+        return permit
+
+    # Starting
+
+    def _start(self, permit: Permit, action: Action) -> Denial | None:
+        if self._asking.stopped:
+            return self._asking.stopped
+        self._begin(action)
+        with self._lock:
+            use_by = self._use_by.pop(permit.id, None)
+        if use_by is not None and self._monotonic() >= use_by:
+            self.store.void(permit.id, "the permit was not used in time")
+        decision = permit.decision
+        digest = action.digest(decision.policy_digest, tuple(_rehash(file) for file in decision.files))
+        result = self.store.consume(permit.id, digest)
+        if isinstance(result, Execution) and result.permit_id == permit.id and result.digest == digest:
+            return None
+        reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
+        return Denial(reason, by="policy", decision=decision, request_id=permit.request_id)
+
+    def _failed(self, error: Exception) -> Denial:
+        """The denial for what kept a decision from being recorded. A run that was stopped stays stopped."""
+        if self._asking.stopped:
+            return self._asking.stopped
+        if isinstance(error, StoreError):
+            return Denial(f"the audit log can't be written: {error}", by="store")
+        return Denial(f"the supervision failed: {describe(error)}", by="store")
+
+    def _since(self, began: float) -> int:
+        return int((self._monotonic() - began) * 1000)
+
+
+def _rehash(file: FileDigest) -> FileDigest:
+    """The file as it is now. What can't be read, or is no regular file, has no digest and so never matches."""
+    try:
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return FileDigest(file.path, "")
+            return FileDigest(file.path, hashlib.file_digest(stream, "sha256").hexdigest())
+    except OSError:
+        return FileDigest(file.path, "")

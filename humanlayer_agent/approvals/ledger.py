@@ -1,0 +1,337 @@
+"""The statements that one write transaction of the SQLite store is made of.
+
+A state changes by one conditional UPDATE, and its audit event is appended beside it, in the caller's transaction.
+"""
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from typing import Any
+
+from humanlayer_agent import __version__
+from humanlayer_agent.actions import canonical
+from humanlayer_agent.approvals import process
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Execution, Outcome, Run
+from humanlayer_agent.approvals.record import context_digest, dump_action, dump_decision
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry, seal
+from humanlayer_agent.audit.events import EventType
+from humanlayer_agent.errors import StoreError
+
+REQUEST_EVENTS = {
+    "approved": events.REQUEST_APPROVED,
+    "rejected": events.REQUEST_REJECTED,
+    "expired": events.REQUEST_EXPIRED,
+    "withdrawn": events.REQUEST_WITHDRAWN,
+    "terminated": events.REQUEST_TERMINATED,
+    "lapsed": events.REQUEST_LAPSED,
+    "invalidated": events.REQUEST_INVALIDATED,
+}
+"""The event that says a request has reached a state."""
+
+
+class Ledger:
+    """One open write transaction at one moment (`now`, ms)."""
+
+    def __init__(self, connection: sqlite3.Connection, now: int) -> None:
+        self._db = connection
+        self.now = now
+
+    # The log
+
+    def append(self, kind: EventType, **fields: Any) -> None:
+        """Seal an event behind the newest. The head is read under the write lock, else two would follow the same."""
+        entry = seal(self.head(), kind, at=self.now, pid=os.getpid(), fields=fields)
+        self._db.execute(
+            "INSERT INTO audit_event (seq, hash, body) VALUES (?, ?, ?)", (entry.seq, entry.hash, entry.body.decode())
+        )
+
+    def head(self) -> Entry | None:
+        row = self._db.execute("SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
+        return Entry(row["seq"], row["hash"], b"") if row else None
+
+    def open_log(self) -> None:
+        """The first event of a store: it gives the log an identity of its own."""
+        self.append(events.AUDIT_OPENED, store=secrets.token_hex(16), version=__version__)
+
+    # Runs
+
+    def start_run(self, run: Run) -> None:
+        self._db.execute(
+            "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (run.id, run.agent, run.instance, run.requester, run.project, process.identity(), self.now),
+        )
+        self.append(
+            events.RUN_STARTED,
+            run=run.id,
+            agent=run.agent,
+            instance=run.instance,
+            requester=run.requester,
+            project=run.project,
+        )
+
+    def stop_run(self, run_id: str, why: str) -> None:
+        """A human stopped it: nothing of it waits or may run any more."""
+        changed = self._db.execute(
+            "UPDATE run SET state = 'terminated', ended = ? WHERE id = ? AND state = 'open'", (self.now, run_id)
+        )
+        if changed.rowcount:
+            self.append(events.RUN_STOPPED, run=run_id, why=why)
+            self._clear_run(run_id, why)
+
+    def end_run(self, run_id: str, state: str, status: str) -> None:
+        changed = self._db.execute(
+            "UPDATE run SET state = ?, ended = ? WHERE id = ? AND state IN ('open', 'terminated')",
+            (state, self.now, run_id),
+        )
+        if not changed.rowcount:
+            return
+        if state == "lost":  # its pending requests stay: the restarted run adopts them
+            self._void_permits(run_id)
+        else:
+            self._clear_run(run_id, "the run ended")
+        self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
+
+    def _clear_run(self, run_id: str, why: str) -> None:
+        for row in self.rows("SELECT * FROM request WHERE run_id = ? AND state = 'pending'", run_id):
+            self.settle(row, "withdrawn", why=why)
+        self._void_permits(run_id)
+        for row in self.unused_approvals("run_id = ?", run_id):
+            self.spoil(row, "lapsed", why)
+
+    def _void_permits(self, run_id: str) -> None:
+        self._db.execute("UPDATE permit SET state = 'void' WHERE run_id = ? AND state = 'issued'", (run_id,))
+
+    # Requests
+
+    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        return self._db.execute(query, values).fetchall()
+
+    def request(self, request_id: str) -> sqlite3.Row | None:
+        found = self.rows("SELECT * FROM request WHERE id = ?", request_id)
+        return found[0] if found else None
+
+    def unused_approvals(self, condition: str, *values: Any) -> list[sqlite3.Row]:
+        """Approved requests whose permit was not consumed. (`condition` is our own text, never somebody else's.)"""
+        return self.rows(
+            f"SELECT * FROM request WHERE state = 'approved' AND {condition} AND NOT EXISTS "
+            "(SELECT 1 FROM permit WHERE request_id = request.id AND state = 'consumed')",
+            *values,
+        )
+
+    def adoptable(self, draft: ApprovalRequest) -> sqlite3.Row | None:
+        """The pending request that `draft` would repeat, where nobody else waits for its answer."""
+        found = self.rows(
+            "SELECT request.*, run.process, run.state AS run_state FROM request JOIN run ON run.id = run_id "
+            "WHERE idempotency_key = ? AND request.state = 'pending'",
+            draft.idempotency_key,
+        )
+        if not found:
+            return None
+        row = found[0]
+        if row["expires"] <= self.now:
+            self.settle(row, "expired")
+            return None
+        abandoned = row["run_state"] != "open" or process.is_gone(row["process"])
+        mine = row["run_id"] == draft.action.run_id or abandoned
+        return row if mine and row["digest"] == draft.digest else None
+
+    def adopt(self, row: sqlite3.Row, run_id: str) -> None:
+        self._db.execute("UPDATE request SET run_id = ? WHERE id = ? AND state = 'pending'", (run_id, row["id"]))
+        self.append(
+            events.REQUEST_ADOPTED, run=run_id, request=row["id"], digest=row["digest"], former_run=row["run_id"]
+        )
+
+    def insert(self, draft: ApprovalRequest) -> None:
+        run_id, key = draft.action.run_id, draft.idempotency_key
+        if self.rows("SELECT 1 FROM request WHERE idempotency_key = ? AND state = 'pending'", key):
+            # Another live run of the same agent waits for an answer of its own.
+            key = hashlib.sha256(f"{key} {run_id}".encode()).hexdigest()
+        action, decision = dump_action(draft.action), dump_decision(draft.decision)
+        self._db.execute(
+            "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
+            "expires, valid_for) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(draft.id, run_id, key, draft.digest, canonical(draft.body), action, decision),
+                *(draft.requester, draft.created, draft.expires, draft.valid_for),
+            ),
+        )
+        self.append(
+            events.REQUEST_CREATED,
+            run=run_id,
+            request=draft.id,
+            digest=draft.digest,
+            requester=draft.requester,
+            asked=draft.created,
+            expires=draft.expires,
+            valid_for=draft.valid_for,
+            context=context_digest(action, decision),
+        )
+
+    def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+        """Move a pending request to its answer or end."""
+        changed = self._db.execute(
+            "UPDATE request SET state = ?, decided = ? WHERE id = ? AND state = 'pending' AND digest = ?",
+            (state, self.now, row["id"], row["digest"]),
+        )
+        if changed.rowcount != 1:  # we hold the write lock and have just read it: the file is not what it seems
+            raise StoreError(f"request {row['id']} could not become {state}")
+        self._say(row, state, **fields)
+
+    def spoil(self, row: sqlite3.Row, state: str, why: str) -> None:
+        """An approved request that will not be used: lapsed or invalidated."""
+        self._db.execute("UPDATE request SET state = ? WHERE id = ? AND state = 'approved'", (state, row["id"]))
+        self._say(row, state, why=why)
+
+    def _say(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+        self.append(
+            REQUEST_EVENTS[state],
+            run=row["run_id"],
+            request=row["id"],
+            digest=row["digest"],
+            asked=row["created"],
+            **fields,
+        )
+
+    # Votes
+
+    def vote(self, row: sqlite3.Row, answer: Answer) -> None:
+        approver = answer.approver
+        self._db.execute(
+            "INSERT INTO vote (decision_id, request_id, answer, principal, channel, assurance, presented_digest, "
+            "comment, input_mode, at, pid) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(answer.decision_id, row["id"], answer.kind),
+                *(approver.principal, approver.channel, approver.assurance),
+                *(answer.presented_digest, storable(answer.comment), answer.input_mode, self.now, os.getpid()),
+            ),
+        )
+        self.say_vote(events.VOTE_RECORDED, row["id"], answer, run=row["run_id"], asked=row["created"])
+
+    def say_vote(self, kind: EventType, request_id: str, answer: Answer, **fields: Any) -> None:
+        approver = answer.approver
+        self.append(
+            kind,
+            request=request_id,
+            answer=answer.kind,
+            approver={
+                "principal": approver.principal,
+                "channel": approver.channel,
+                "assurance": approver.assurance,
+            },
+            presented_digest=answer.presented_digest,
+            decision_id=answer.decision_id,
+            comment=answer.comment,
+            input_mode=answer.input_mode,
+            **fields,
+        )
+
+    def approving_vote(self, request_id: str) -> sqlite3.Row:
+        found = self.rows("SELECT * FROM vote WHERE request_id = ? AND answer = 'approve'", request_id)
+        if not found:
+            raise StoreError(f"request {request_id} is approved, and there is no vote for it")
+        return found[0]
+
+    # Permits and executions
+
+    def issue(self, run_id: str, digest: str, use_by: int, request_id: str | None) -> str:
+        """A new permit; returns its id."""
+        permit_id = secrets.token_hex(16)
+        self._db.execute(
+            "INSERT INTO permit (id, run_id, request_id, digest, issued, use_by) VALUES (?, ?, ?, ?, ?, ?)",
+            (permit_id, run_id, request_id, digest, self.now, use_by),
+        )
+        return permit_id
+
+    def permit(self, permit_id: str) -> sqlite3.Row | None:
+        """A permit with the states of its run and request."""
+        found = self.rows(
+            "SELECT permit.*, run.state AS run_state, request.state AS request_state, created, decided "
+            "FROM permit JOIN run ON run.id = permit.run_id LEFT JOIN request ON request.id = request_id "
+            "WHERE permit.id = ?",
+            permit_id,
+        )
+        return found[0] if found else None
+
+    def consume(self, permit_id: str, digest: str) -> bool:
+        """The compare-and-set that everything else is for: True for one caller at most."""
+        changed = self._db.execute(
+            """
+            UPDATE permit SET state = 'consumed'
+            WHERE id = :permit AND state = 'issued' AND digest = :digest AND use_by > :now
+              AND EXISTS (SELECT 1 FROM run WHERE run.id = permit.run_id AND run.state = 'open')
+              AND (request_id IS NULL OR EXISTS (
+                SELECT 1 FROM request
+                WHERE request.id = permit.request_id AND request.state = 'approved'
+                  AND request.digest = :digest AND request.decided + request.valid_for > :now
+                  AND EXISTS (SELECT 1 FROM vote WHERE vote.request_id = request.id
+                              AND answer = 'approve' AND presented_digest = :digest AND vote.at < request.expires)
+                  AND NOT EXISTS (SELECT 1 FROM vote WHERE vote.request_id = request.id AND answer <> 'approve')))
+            """,
+            {"permit": permit_id, "digest": digest, "now": self.now},
+        )
+        return changed.rowcount == 1
+
+    def start(self, permit: sqlite3.Row) -> Execution:
+        self._db.execute(
+            "INSERT INTO execution (permit_id, process, started) VALUES (?, ?, ?)",
+            (permit["id"], process.identity(), self.now),
+        )
+        common = {
+            "run": permit["run_id"],
+            "request": permit["request_id"],
+            "permit": permit["id"],
+            "digest": permit["digest"],
+        }
+        self.append(
+            events.PERMIT_CONSUMED,
+            **common,
+            asked=permit["created"],
+            decided=permit["decided"],
+            issued=permit["issued"],
+        )
+        self.append(events.EXEC_STARTED, **common)
+        return Execution(permit["id"], permit["digest"], self.now)
+
+    def void(self, permit_id: str, why: str, **fields: Any) -> None:
+        self._db.execute("UPDATE permit SET state = 'void' WHERE id = ? AND state = 'issued'", (permit_id,))
+        self.append(events.PERMIT_REFUSED, permit=permit_id, why=why, **fields)
+
+    def executions(self, condition: str, *values: Any) -> list[sqlite3.Row]:
+        """Executions with their permits. (`condition` is our own text.)"""
+        return self.rows(
+            "SELECT permit.*, process, started FROM execution JOIN permit ON permit.id = permit_id WHERE " + condition,
+            *values,
+        )
+
+    def end_execution(self, row: sqlite3.Row, outcome: Outcome | None) -> None:
+        """Record how it ended; None where nobody will ever know."""
+        known = outcome.returncode if outcome else None
+        state = "unknown" if outcome is None else "failed" if known is None else "finished"
+        self._db.execute(
+            "UPDATE execution SET state = ?, finished = ?, returncode = ? WHERE permit_id = ? AND state = 'started'",
+            (state, self.now, known, row["id"]),
+        )
+        common = {
+            "run": row["run_id"],
+            "request": row["request_id"],
+            "permit": row["id"],
+            "digest": row["digest"],
+            "started": row["started"],
+        }
+        if outcome is None:
+            self.append(events.EXEC_UNKNOWN, **common, process=row["process"])
+        else:
+            self.append(
+                events.EXEC_FINISHED,
+                **common,
+                returncode=known,
+                detail=outcome.detail or None,
+                duration_ms=outcome.duration_ms,
+            )
+
+
+def storable(text: str) -> str:
+    """`text` as SQLite can hold it: what is not Unicode is escaped, as with backslashes."""
+    return text.encode("utf-8", "backslashreplace").decode()

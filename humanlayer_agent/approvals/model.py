@@ -1,0 +1,176 @@
+"""The objects of an approval. Times are integer milliseconds since the epoch, UTC."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.policy.decision import PolicyDecision
+
+RequestState = Literal["pending", "approved", "rejected", "expired", "withdrawn", "terminated", "lapsed", "invalidated"]
+AnswerKind = Literal["approve", "reject", "terminate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one agent. `instance` stays the same when the agent is restarted; `requester` started it."""
+
+    id: str
+    agent: str
+    instance: str
+    requester: str
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Approver:
+    """Who answered: the stable identity, how it was established, and how far that is trusted.
+
+    `principal` names the person ("os:1000:alice"); `assurance` is, lowest first: os, mail-reply, chat, mail-link,
+    login, terminal.
+    """
+
+    principal: str
+    channel: str
+    assurance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a human said to one request, as the channel heard it.
+
+    `decision_id` is unique and comes from the channel (the same click delivered twice has the same one).
+    `presented_digest` is the digest of what was shown. `input_mode` is typed, click, reply or api.
+    """
+
+    kind: AnswerKind
+    approver: Approver
+    presented_digest: str
+    decision_id: str
+    comment: str = ""
+    input_mode: str = "typed"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """An ask that waits for humans. `body` is what was hashed to `digest`; `requester` started the run.
+
+    Read back from a store, `action` has neither `env` nor `stdin`: only their digests are kept (in `body`).
+    `expires` is when nobody may answer any more; an approval may be used for `valid_for` ms. `decided` is when it left
+    pending, `decided_by` the principal whose vote did that ("" where none), `comment` that vote's words.
+    """
+
+    id: str
+    idempotency_key: str
+    digest: str
+    body: dict[str, Any]
+    action: Action
+    decision: PolicyDecision
+    requester: str
+    created: int
+    expires: int
+    valid_for: int
+    state: RequestState = "pending"
+    decided: int | None = None
+    decided_by: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One recorded answer."""
+
+    request_id: str
+    answer: AnswerKind
+    approver: Approver
+    presented_digest: str
+    decision_id: str
+    comment: str
+    input_mode: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoteResult:
+    """What became of an answer: recorded, the same one again (duplicate), late, or refused.
+
+    `state` is that of the request afterwards (None where there is no such request), `reason` why it did not count.
+    """
+
+    outcome: Literal["recorded", "duplicate", "late", "refused"]
+    state: RequestState | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to run exactly one action once; consumed before execution.
+
+    `request_id` is "" where the policy itself allowed it. `digest` is that of the action that may run.
+    """
+
+    id: str
+    digest: str
+    action: Action
+    decision: PolicyDecision
+    use_by: int
+    request_id: str = ""
+    approved_by: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The proof that a permit was consumed, durable before it is returned: now, and only once, its action may run."""
+
+    permit_id: str
+    digest: str
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a permit was not issued or not consumed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why an action may not run. `by` is policy, human, nobody (no answer, no channel), or store.
+
+    `terminate` says that the human wants the whole run to end.
+    """
+
+    reason: str
+    by: Literal["policy", "human", "nobody", "store"]
+    decision: PolicyDecision | None = None
+    request_id: str = ""
+    approver: str = ""
+    comment: str = ""
+    terminate: bool = False
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an execution ended: its exit code, or None and why (time-out, could not be started, interrupted)."""
+
+    returncode: int | None
+    detail: str = ""
+    duration_ms: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Asker(Protocol):
+    """What the Gate needs of a channel: put one request before a human, and wait.
+
+    `ask` raises `ChannelError` (`NoTerminal`) where nobody can be asked, `RunTerminated` on Ctrl-C. It returns None
+    where `until` (ms) passed or `cancelled()` became true without an answer. It never decides by itself.
+    """
+
+    name: str
+
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None: ...

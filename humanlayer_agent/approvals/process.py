@@ -1,0 +1,70 @@
+"""Who runs a process, and whether that process is still there.
+
+A pid alone is no identity: it is used again. With the boot and the process's start time (Linux) it is.
+"""
+
+import os
+import pwd
+from functools import cache
+from pathlib import Path
+
+_UNKNOWN = "-"
+
+
+def os_user() -> str:
+    """The stable identity of the user this process runs as: `os:<uid>:<name>`."""
+    uid = os.getuid()
+    try:
+        return f"os:{uid}:{pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"os:{uid}:"
+
+
+def identity() -> str:
+    """The identity of this process: boot, pid namespace, pid and start time."""
+    pid = os.getpid()
+    return f"{_boot()}:{_namespace()}:{pid}:{_start(pid)}"
+
+
+def is_gone(process: str) -> bool:
+    """Whether the process with this identity has certainly ended. False where that can't be known from here."""
+    boot, namespace, number, start = process.split(":")
+    if boot != _boot():
+        return True
+    if namespace != _namespace():
+        return False
+    pid = int(number)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # it exists, and belongs to somebody else
+    now = _start(pid)
+    return _UNKNOWN not in (start, now) and now != start
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return _UNKNOWN
+
+
+@cache
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid").replace(":", "")
+    except OSError:
+        return _UNKNOWN
+
+
+def _start(pid: int) -> str:
+    """The start time of a process in clock ticks since boot; "ended" for a zombie; "-" where it can't be read."""
+    try:
+        # The name in parentheses may hold anything, spaces and parentheses too: count from behind it.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return _UNKNOWN
+    return "ended" if fields[0] in ("Z", "X") else fields[19]

@@ -1,0 +1,98 @@
+"""Actions and decisions as the store and the audit log hold them."""
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+from humanlayer_agent.actions import Action, FileDigest, canonical
+from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.shell.effects import Effect
+
+_KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
+"""What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""
+
+
+def dump_action(action: Action) -> str:
+    """JSON of `action`, without its environment and its standard input."""
+    return json.dumps({name: getattr(action, name) for name in _KEPT})
+
+
+def load_action(text: str) -> Action:
+    """The action that `dump_action` wrote."""
+    action: Action = _build(Action, json.loads(text))
+    return action
+
+
+def dump_decision(decision: PolicyDecision) -> str:
+    """JSON of `decision`, complete."""
+    return json.dumps(dataclasses.asdict(decision))
+
+
+def load_decision(text: str) -> PolicyDecision:
+    """The decision that `dump_decision` wrote."""
+    fields = json.loads(text)
+    for part in fields["parts"]:
+        part["verdict"] = Verdict(part["verdict"])
+        part["effects"] = [_build(Effect, effect) for effect in part["effects"]]
+    decision: PolicyDecision = _build(
+        PolicyDecision,
+        fields
+        | {
+            "verdict": Verdict(fields["verdict"]),
+            "parts": [_build(PartVerdict, part) for part in fields["parts"]],
+            "effects": [_build(Effect, effect) for effect in fields["effects"]],
+            "files": [_build(FileDigest, file) for file in fields["files"]],
+        },
+    )
+    return decision
+
+
+def context_digest(action: str, decision: str) -> str:
+    """What the log keeps of a request's stored action and decision, so that an edit of them shows."""
+    return hashlib.sha256(canonical([action, decision])).hexdigest()
+
+
+def action_fields(action: Action, digest: str) -> dict[str, Any]:
+    """What every event about an action says of it."""
+    return {
+        "run": action.run_id,
+        "agent": action.agent,
+        "step": action.step,
+        "call_id": action.call_id or None,
+        "digest": digest,
+        "command": action.content,
+        "cwd": action.cwd,
+        "project": action.project,
+        "interpreter": action.interpreter,
+        "env": action.env_digest(),
+    }
+
+
+def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
+    """What an event says of a decision. `basis` tells "a rule says so" from "no rule matched: the default"."""
+    return {
+        "verdict": str(decision.verdict),
+        "basis": "default" if decision.default_hit else "rule",
+        "default_hit": decision.default_hit,
+        "rule": decision.rule or None,
+        "rules": decision.rules,
+        "reason": decision.reason,
+        "severity": decision.severity,
+        "policy": decision.policy,
+        "policy_digest": decision.policy_digest,
+        "parse": decision.parse,
+        "parse_reasons": decision.parse_reasons,
+        "unresolved": decision.unresolved,
+        "us": decision.microseconds,
+    }
+
+
+def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
+    """A `kind` from JSON: lists become tuples; fields that `kind` no longer has are left out."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: _tuples(value) for name, value in fields.items() if name in known})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

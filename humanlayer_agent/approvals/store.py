@@ -1,0 +1,149 @@
+"""What the Gate needs of a store: the one place where agents, humans and channels meet.
+
+Each method is one transaction that holds the change and its audit event, or nothing. Everything that keeps a store
+from doing its work is a `StoreError`, and the action is denied.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.model import (
+    Answer,
+    ApprovalRequest,
+    Execution,
+    Outcome,
+    Permit,
+    Refused,
+    RequestState,
+    Run,
+    VoteResult,
+)
+from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.audit.events import EventType
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.decision import PolicyDecision
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch, UTC."""
+    return time.time_ns() // 1_000_000
+
+
+class Store(Protocol):
+    """Runs, requests, votes, permits, executions and the audit chain."""
+
+    def open_run(self, run: Run) -> None:
+        """Begin a run of this process. What processes that are gone have left is settled first (`reconcile`)."""
+        ...
+
+    def close_run(self, run_id: str, status: str) -> None:
+        """End a run: its pending requests are withdrawn, its unused permits void. Closing again changes nothing."""
+        ...
+
+    def record(self, kind: EventType, **fields: Any) -> None:
+        """Append an event that changes nothing else."""
+        ...
+
+    def record_decision(self, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
+        """Append the decision on an action that gets neither a permit nor a request."""
+        ...
+
+    def allow(self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int) -> Permit:
+        """Record the policy's own allow and issue a permit that is good for `use_by_ms`."""
+        ...
+
+    def create_request(self, draft: ApprovalRequest) -> ApprovalRequest:
+        """Record an ask and begin to wait for humans.
+
+        A *pending* request with the same idempotency key, left by a run whose process is gone, is adopted instead: the
+        human is asked once. An approved one never is.
+        """
+        ...
+
+    def get(self, request_id: str) -> ApprovalRequest | None:
+        """The request as it is now."""
+        ...
+
+    def requests(self, *, state: RequestState | None = None, run: str | None = None) -> list[ApprovalRequest]:
+        """Requests, oldest first."""
+        ...
+
+    def decide(self, request_id: str, answer: Answer) -> VoteResult:
+        """Count one human's answer, once. Late, wrong and unknown answers leave an audit event and nothing else."""
+        ...
+
+    def expire(self, request_id: str) -> RequestState:
+        """Nobody answered in time. It is written: a clock that jumps back revives nothing. Returns the state."""
+        ...
+
+    def withdraw(self, request_id: str, why: str) -> RequestState:
+        """Nobody waits any more, or nobody can be asked. Returns the state there is afterwards."""
+        ...
+
+    def terminate(self, request_id: str, why: str) -> RequestState:
+        """A human stopped the run without an answer to this request (Ctrl-C). Ends the run as well."""
+        ...
+
+    def permit(self, request_id: str, action: Action, decision: PolicyDecision, *, use_by_ms: int) -> Permit | Refused:
+        """Issue the one permit of an approved request."""
+        ...
+
+    def consume(self, permit_id: str, digest: str) -> Execution | Refused:
+        """Use a permit, before execution, at most once.
+
+        Args:
+            permit_id: of a permit that this store issued.
+            digest: computed anew from what is about to run.
+        """
+        ...
+
+    def void(self, permit_id: str, why: str) -> None:
+        """Make an unused permit unusable."""
+        ...
+
+    def finish(self, permit_id: str, outcome: Outcome) -> bool:
+        """Record how an execution ended. False where none of this permit is running."""
+        ...
+
+    def reconcile(self) -> None:
+        """Settle what processes that are gone left behind: executions become unknown, and are never run again."""
+        ...
+
+    def events(
+        self,
+        *,
+        run: str | None = None,
+        request: str | None = None,
+        type: str | None = None,
+        after: int = -1,
+        last: int | None = None,
+    ) -> Iterator[Entry]:
+        """Audit events by `seq`.
+
+        Args:
+            run, request: only those of this run or request.
+            type: only of this type ("vote.late"), or of this family ("vote").
+            after: only those with a greater `seq`.
+            last: only the newest so many of these.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+        ...
+
+
+def sqlite_path(location: str) -> str:
+    """The file that a store's location names: a path, or `sqlite:///absolute/path`.
+
+    Raises:
+        ConfigError: the URL is of a kind there is no store for.
+    """
+    scheme, separator, rest = location.partition("://")
+    if not separator:
+        return location
+    if scheme != "sqlite" or not rest.startswith("/"):
+        raise ConfigError(f"store {location!r}: expected a path or sqlite:///absolute/path")
+    return "/" + rest.lstrip("/")

@@ -1,0 +1,81 @@
+"""The hash chain: each event holds the hash of the one before it, in RFC 8785 canonical JSON.
+
+`seq` and `prev` are inside the hashed bytes. Order is by `seq`, never by time. There are no floats. Text that is
+not valid Unicode is written as base64 with an escaped form to read: no command can keep the log from being written.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from humanlayer_agent.actions import canonical, encodable
+from humanlayer_agent.audit.events import EventType
+
+FORMAT = 1
+"""The version of the event format, in each event as `v`."""
+
+GENESIS = "0" * 64
+"""`prev` of the first event."""
+
+_OURS = frozenset({"v", "seq", "prev", "type", "code", "at", "pid"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One sealed event: its place, the SHA-256 (hex) of `body`, and `body`, its canonical bytes."""
+
+    seq: int
+    hash: str
+    body: bytes
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """The event as it was written."""
+        value: dict[str, Any] = json.loads(self.body)
+        return value
+
+    @property
+    def line(self) -> bytes:
+        """The line of an export, with the bytes that were hashed: `{"e":<event>,"h":"<hash>"}` and a line feed."""
+        return b'{"e":' + self.body + b',"h":"' + self.hash.encode() + b'"}\n'
+
+
+def seal(last: Entry | None, kind: EventType, *, at: int, pid: int, fields: Mapping[str, Any]) -> Entry:
+    """The entry that follows `last`.
+
+    Args:
+        last: the newest entry, read under the same lock that the new one is written under; None for the first.
+        kind: what happened.
+        at: when, milliseconds since the epoch.
+        pid: the process that says so.
+        fields: everything else; None values are left out.
+
+    Raises:
+        ValueError: a field that can't be part of an event (a float, an integer beyond 2**53, a reserved name).
+    """
+    if reserved := _OURS & fields.keys():
+        raise ValueError(f"event {kind.name}: field names {sorted(reserved)} are reserved")
+    seq = last.seq + 1 if last else 0
+    event = {name: loggable(value) for name, value in fields.items() if value is not None}
+    event |= {"v": FORMAT, "seq": seq, "prev": last.hash if last else GENESIS}
+    event |= {"type": kind.name, "code": kind.code, "at": at, "pid": pid}
+    body = canonical(event)
+    return Entry(seq, hashlib.sha256(body).hexdigest(), body)
+
+
+def loggable(value: Any) -> Any:
+    """`value` as an event can hold it: text that is not Unicode becomes `{"base64": ..., "display": ...}`."""
+    if isinstance(value, str):
+        written = encodable(value)
+        if isinstance(written, dict):
+            return written | {"display": value.encode("utf-8", "backslashreplace").decode()}
+        return written
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, Mapping):
+        return {name: loggable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [loggable(item) for item in value]
+    raise ValueError(f"{type(value).__name__} can't be part of an audit event")

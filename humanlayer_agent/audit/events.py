@@ -1,0 +1,54 @@
+"""What the audit log can say: one table of event types, each with a stable code.
+
+Programs that read logs rely on names and codes: they are never changed or used again, new ones are added.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """One kind of event: its name ("family.what"), its stable code, and what it says happened."""
+
+    name: str
+    code: int
+    meaning: str
+
+
+AUDIT_OPENED = EventType("audit.opened", 100, "a store was created: its log begins here")
+
+POLICY_LOADED = EventType("policy.loaded", 200, "a policy is in force in a run")
+POLICY_ERROR = EventType("policy.error", 201, "the Director failed on an action: denied")
+
+RUN_STARTED = EventType("run.started", 300, "an agent's run began")
+RUN_FINISHED = EventType("run.finished", 301, "a run ended, or its process is gone (state lost)")
+RUN_STOPPED = EventType("run.stopped", 302, "a human stopped a run: nothing of it may run any more")
+
+DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")
+
+REQUEST_CREATED = EventType("request.created", 500, "a human is asked")
+REQUEST_ADOPTED = EventType("request.adopted", 501, "a restarted run waits for the request of the run before it")
+REQUEST_APPROVED = EventType("request.approved", 502, "approved: a permit may be issued")
+REQUEST_REJECTED = EventType("request.rejected", 503, "a human refused the action")
+REQUEST_EXPIRED = EventType("request.expired", 504, "nobody answered in time")
+REQUEST_WITHDRAWN = EventType("request.withdrawn", 505, "nobody waits for the answer any more, or nobody can be asked")
+REQUEST_TERMINATED = EventType("request.terminated", 506, "a human stopped the whole run")
+REQUEST_LAPSED = EventType("request.lapsed", 507, "approved, but not used in time")
+REQUEST_INVALIDATED = EventType("request.invalidated", 508, "approved, but something else was about to run")
+
+VOTE_RECORDED = EventType("vote.recorded", 600, "one human's answer counted")
+VOTE_REFUSED = EventType("vote.refused", 601, "an answer did not count: wrong digest, unknown request, forged identity")
+VOTE_LATE = EventType("vote.late", 602, "an answer came after the request was settled")
+
+PERMIT_CONSUMED = EventType("permit.consumed", 700, "the right to run one action was used")
+PERMIT_REFUSED = EventType("permit.refused", 701, "a permit could not be used: late, changed, used before, run over")
+
+EXEC_STARTED = EventType("exec.started", 800, "the action is about to run (written before it does)")
+EXEC_FINISHED = EventType("exec.finished", 801, "the action ended: exit code, or why there is none")
+EXEC_UNKNOWN = EventType("exec.unknown", 802, "the supervisor died while the action ran: never run again by itself")
+
+EVENT_TYPES: Mapping[str, EventType] = {
+    event.name: event for event in tuple(globals().values()) if isinstance(event, EventType)
+}
+"""Every event type by its name."""

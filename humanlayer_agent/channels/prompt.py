@@ -1,0 +1,403 @@
+"""The question on the screen: what is asked, the keys, the countdown; one run of a prompt_toolkit application."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, VSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.styles import Style as Styles
+
+from humanlayer_agent.channels.guard import QUIET, GuardedInput, KeyGuard
+from humanlayer_agent.channels.pager import Pager
+from humanlayer_agent.channels.render import Presentation
+from humanlayer_agent.errors import RunTerminated
+
+BELOW = 1
+"""Rows below the keys: what happened to a key that did nothing, or the reason that is being typed."""
+TICK = 0.1
+"""Seconds between two looks at the clock, at `cancelled` and at the terminal's modes."""
+REPAINT = 1.0
+"""Seconds after which everything is drawn anew, in case another program wrote on the screen."""
+REASON_LIMIT = 2000
+
+FORWARD = (" ", "v", "f", "j", "pagedown", "down")
+BACK = ("b", "k", "pageup", "up")
+BY_ROW = frozenset({"j", "k", Keys.Down, Keys.Up})
+
+STYLES = Styles.from_dict(
+    {
+        "dim": "ansibrightblack",
+        "strong": "bold",
+        "mark": "bold underline",
+        "odd": "reverse",
+        "allow": "ansigreen",
+        "ask": "bold ansiyellow",
+        "deny": "bold ansired",
+        "warning": "bold ansired",
+        "key": "bold",
+        "off": "ansibrightblack",
+        "notice": "ansiyellow",
+        "rule": "ansibrightblack",
+    }
+)
+
+
+class Decision(NamedTuple):
+    """What the human pressed."""
+
+    kind: Literal["approve", "reject", "terminate"]
+    comment: str = ""
+
+
+class Prompt:
+    """Shows one request and waits for one answer.
+
+    Args:
+        view: what is shown.
+        until: milliseconds since the epoch when the question closes without an answer.
+        cancelled: tells that the request was decided elsewhere or withdrawn.
+        waiting: how many other questions wait for this terminal.
+        discard: forgets input that the terminal holds and we did not read yet.
+        modes_changed: puts changed terminal modes back, and tells whether that was needed.
+        clock: monotonic seconds.  now: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        view: Presentation,
+        *,
+        until: int,
+        cancelled: Callable[[], bool],
+        waiting: Callable[[], int] = lambda: 0,
+        discard: Callable[[], None] = lambda: None,
+        modes_changed: Callable[[], bool] = lambda: False,
+        input: Input,
+        output: Output,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._view = view
+        self._until = until
+        self._cancelled = cancelled
+        self._waiting = waiting
+        self._discard = discard
+        self._modes_changed = modes_changed
+        self._clock = clock
+        self._now = now
+        self._guard = KeyGuard(clock)
+        self._input = GuardedInput(
+            input,
+            self._guard,
+            strict=lambda: self._mode != "reason",
+            ignored=lambda: self._note("ignored: keys came too early or all at once"),
+        )
+        self._output = output
+        self._mode: Literal["ask", "reason", "stop"] = "ask"
+        self._notice = ""
+        self._queue = 0
+        self._was_armed = False
+        self._pager = Pager(view)
+        self._reason = Buffer(multiline=False)
+        self._reason_window = Window(BufferControl(self._reason), height=1)
+        self._body: StyleAndTextTuples = []
+        self._rule: StyleAndTextTuples = []
+        self._keys: StyleAndTextTuples = []
+        self._body_window = Window(
+            FormattedTextControl(lambda: self._body, focusable=True, show_cursor=False), dont_extend_height=True
+        )
+        self._app: Application[Decision | None] = self._application()
+
+    def run(self) -> Decision | None:
+        """Asks; None where the time passed or the request was decided elsewhere.
+
+        Raises:
+            RunTerminated: Ctrl-C.
+            EOFError: the terminal went away.
+        """
+        try:
+            return self._app.run(
+                pre_run=self._start, set_exception_handler=False, in_thread=_inside_event_loop(), handle_sigint=True
+            )
+        finally:
+            clear_typeahead(self._input)
+
+    # ---- time ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._failed)
+        self._discard()
+        self._guard.rearm()
+        self._app.create_background_task(self._tick())
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A prompt that breaks must end, and not stay on the screen without its clock.
+        self._finish_with(context.get("exception") or RuntimeError(str(context.get("message"))))
+
+    async def _tick(self) -> None:
+        painted = self._clock()
+        while True:
+            await asyncio.sleep(TICK)
+            try:
+                if self._closed():
+                    self._finish(None)
+                    return
+                if self._modes_changed():
+                    self._start_over("the terminal was changed by another program")
+                self._queue = self._waiting()
+            except Exception as error:
+                self._finish_with(error)
+                return
+            if self._guard.armed and not self._was_armed:
+                self._discard()
+            self._was_armed = self._guard.armed
+            if self._clock() - painted >= REPAINT:
+                painted = self._clock()
+                self._repaint()
+            self._app.invalidate()
+
+    def _closed(self) -> bool:
+        return self._now() >= self._until or self._cancelled()
+
+    def _repaint(self) -> None:
+        # Also undo what a stray program may have set: scroll region, origin and insert mode, character set, cursor.
+        self._output.write_raw("\x1b[r\x1b[?6l\x1b[4l\x1b(B\x0f\x1b[H")
+        self._app.renderer.reset(leave_alternate_screen=False)
+
+    # ---- answers -------------------------------------------------------------------------------------
+
+    def _finish(self, decision: Decision | None) -> None:
+        if not self._app.is_done:
+            self._app.exit(result=decision)
+
+    def _finish_with(self, error: BaseException) -> None:
+        if not self._app.is_done:
+            self._app.exit(exception=error)
+
+    def _note(self, notice: str = "") -> None:
+        """Says why a key did nothing; the next one counts after a silence."""
+        self._notice = notice
+        self._guard.rearm()
+        self._was_armed = False
+
+    def _start_over(self, notice: str = "") -> None:
+        self._discard()
+        self._note(notice)
+
+    def _switch(self, mode: Literal["ask", "reason", "stop"]) -> None:
+        self._mode = mode
+        self._notice = ""
+        self._reason.reset()
+        self._app.layout.focus(self._reason_window if mode == "reason" else self._body_window)
+
+    def _after_silence(self, decision: Decision) -> None:
+        """Decides if no other key follows within `QUIET` seconds: a pasted character is followed by the next one."""
+        batches, mode = self._guard.batches, self._mode
+
+        def decide() -> None:
+            if self._guard.batches == batches and self._mode == mode:
+                self._finish(None if self._closed() else decision)
+
+        asyncio.get_running_loop().call_later(QUIET, decide)
+
+    # ---- keys ----------------------------------------------------------------------------------------
+
+    def _application(self) -> Application[Decision | None]:
+        writing = Condition(lambda: self._mode == "reason")
+        why = Window(FormattedTextControl([("class:strong", " Why not? ")]), width=10)
+        reason = ConditionalContainer(VSplit([why, self._reason_window], height=1), filter=writing)
+        notice = ConditionalContainer(_text(lambda: [("class:notice", f" {self._notice}")], 1), filter=~writing)
+        body = HSplit(
+            [self._body_window, _text(lambda: self._rule, 1), _text(lambda: self._keys), reason, notice, Window()]
+        )
+        app: Application[Decision | None] = Application(
+            Layout(body, focused_element=self._body_window),
+            key_bindings=self._bindings(),
+            style=STYLES,
+            input=self._input,
+            output=self._output,
+            color_depth=ColorDepth.from_env(),  # NO_COLOR
+            full_screen=True,
+            mouse_support=False,
+        )
+        app.ttimeoutlen = QUIET / 2  # an Esc at the end of a paste must be heard before a y in it is taken
+        app.timeoutlen = 0.1
+        app.before_render += lambda _: self._painting()
+        app.after_render += lambda _: self._painted()
+        return app
+
+    def _painting(self) -> None:
+        self._output.write_raw("\x1b[?2026h")  # the terminal shows what follows at once: no flicker
+        self._compose()
+
+    def _painted(self) -> None:
+        self._output.write_raw("\x1b[?2026l")
+        self._output.flush()
+        self._pager.note_seen()
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        asking = Condition(lambda: self._mode == "ask")
+        stopping = Condition(lambda: self._mode == "stop")
+        writing = Condition(lambda: self._mode == "reason")
+
+        @keys.add("c-c", eager=True)
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            self._finish_with(RunTerminated("stopped by Ctrl-C at the question"))
+
+        @keys.add("y", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            if why_not := self._not_yet():
+                self._note(why_not)
+            else:
+                self._after_silence(Decision("approve"))
+
+        @keys.add("n", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            self._switch("reason")
+
+        @keys.add("q", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            self._switch("stop")
+            self._start_over()
+
+        @keys.add("y", filter=stopping)
+        def _(event: KeyPressEvent) -> None:
+            self._after_silence(Decision("terminate"))
+
+        @keys.add("n", filter=stopping)
+        @keys.add("escape", filter=stopping | writing, eager=True)
+        @keys.add("c-g", filter=stopping | writing)
+        def _(event: KeyPressEvent) -> None:
+            self._switch("ask")
+            self._start_over()
+
+        @keys.add("enter", filter=writing, eager=True)
+        @keys.add("c-j", filter=writing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            if self._guard.batch_size > 1:
+                self._reason.insert_text(" ")  # the newline of a paste
+            else:
+                self._finish(Decision("reject", self._reason.text.strip()[:REASON_LIMIT]))
+
+        @keys.add(Keys.BracketedPaste, filter=writing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._reason.insert_text(" ".join(event.data.split()))
+
+        @keys.add(Keys.BracketedPaste, filter=asking | stopping, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._start_over("a paste is not an answer")
+
+        @keys.add("enter", filter=asking, eager=True)
+        @keys.add("c-j", filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._note("Enter is not an answer: y runs it, n rejects it")
+
+        for key in FORWARD:
+            keys.add(key, filter=asking)(lambda event: self._turn_page(self._pager.forward, event))
+        for key in BACK:
+            keys.add(key, filter=asking)(lambda event: self._turn_page(self._pager.back, event))
+
+        @keys.add("c-z", eager=True)
+        @keys.add("c-\\", eager=True)
+        @keys.add("c-d", eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._note("answer first: y, n or q")
+
+        return keys
+
+    def _turn_page(self, turn: Callable[[bool], None], event: KeyPressEvent) -> None:
+        turn(event.key_sequence[0].key in BY_ROW)
+        self._note()
+
+    def _not_yet(self) -> str:
+        """Why the request can't be approved now, or ""."""
+        if self._pager.too_small:
+            return "make the window larger to see the command"
+        if not self._pager.all_seen:
+            return "look at the whole command first: space shows the next page"
+        return ""
+
+    # ---- drawing -------------------------------------------------------------------------------------
+
+    def _compose(self) -> None:
+        """Lays the screen out anew: as many rows of the request as fit, a rule with the clock, the keys."""
+        size = self._output.get_size()
+        keys = _in_lines(self._choices(paging=False), size.columns)
+        if not self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW):
+            keys = _in_lines(self._choices(paging=True), size.columns)
+            self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW)
+        self._body = _joined([[(f"class:{f.style}", f.text) for f in row.fragments] for row in self._pager.page()])
+        self._rule = [("class:rule", self._rule_text(size.columns))]
+        self._keys = _joined(keys)
+
+    def _rule_text(self, columns: int) -> str:
+        waiting = f" · {self._queue} more wait" if self._queue else ""
+        left = f" {self._pager.position()} " if not self._pager.fits else ""
+        right = f" {_time_left(self._until - self._now())}{waiting} "
+        fill = columns - len(left) - len(right) - 4
+        return f"──{left}{'─' * fill}{right}──" if fill >= 0 else f"─{right}".ljust(columns, "─")
+
+    def _choices(self, paging: bool) -> list[StyleAndTextTuples]:
+        if self._mode == "reason":
+            return [_key("Enter", "reject"), _key("Esc", "back")]
+        if self._mode == "stop":
+            return [[("class:strong", " Stop the whole run?")], _key("y", "stop", self._guard.armed), _key("n", "back", self._guard.armed)]
+        armed = self._guard.armed
+        ready = armed and not self._not_yet()
+        found = [_key("y", "run once", ready), _key("n", "reject", armed), _key("q", "stop the run", armed)]
+        return [*found, _key("v", "next page"), _key("b", "back")] if paging else found
+
+
+def _text(get: Callable[[], StyleAndTextTuples], height: int | None = None) -> Window:
+    return Window(FormattedTextControl(get), height=height, dont_extend_height=True)
+
+
+def _joined(lines: list[StyleAndTextTuples]) -> StyleAndTextTuples:
+    found: StyleAndTextTuples = []
+    for index, line in enumerate(lines):
+        found += [("", "\n"), *line] if index else line
+    return found
+
+
+def _in_lines(items: list[StyleAndTextTuples], columns: int) -> list[StyleAndTextTuples]:
+    """`items` beside each other, in as many lines as that takes."""
+    lines: list[StyleAndTextTuples] = [[]]
+    used = 0
+    for item in items:
+        width = sum(len(fragment[1]) for fragment in item)
+        if used and used + width > columns:
+            lines.append([])
+            used = 0
+        lines[-1] += item
+        used += width
+    return lines
+
+
+def _key(key: str, what: str, ready: bool = True) -> StyleAndTextTuples:
+    return [("", " "), ("class:key" if ready else "class:off", key), ("" if ready else "class:off", f" {what}  ")]
+
+
+def _time_left(milliseconds: int) -> str:
+    seconds = max(0, -(-milliseconds // 1000))
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d} left" if hours else f"{rest // 60}:{rest % 60:02d} left"
+
+
+def _inside_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

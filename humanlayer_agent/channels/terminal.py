@@ -1,0 +1,196 @@
+"""Asks the person at the controlling terminal."""
+
+import os
+import pwd
+import select
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
+from humanlayer_agent.channels import tty
+from humanlayer_agent.channels.guard import ARMING, QUIET
+from humanlayer_agent.channels.layout import as_text, cells
+from humanlayer_agent.channels.prompt import Decision, Prompt
+from humanlayer_agent.channels.render import Presentation, present
+from humanlayer_agent.channels.text import one_line
+from humanlayer_agent.channels.turns import Turn, turn
+from humanlayer_agent.errors import NoTerminal, RunTerminated
+
+UNABLE = frozenset({"", "dumb", "unknown"})
+"""Values of TERM for which no screen can be drawn: the question is then asked in plain lines."""
+
+
+class TerminalAsker:
+    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason, q stops the run.
+
+    It reads /dev/tty, so stdin and stdout may be pipes. Questions of several threads and processes on one terminal come
+    one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
+    whole.
+
+    Example:
+        >>> TerminalAsker().name
+        'terminal'
+    """
+
+    name = "terminal"
+
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
+        """Asks, and waits for the answer until `until` (milliseconds since the epoch) or `cancelled()`.
+
+        Raises:
+            NoTerminal: no terminal, a background job, or the terminal went away.
+            RunTerminated: Ctrl-C.
+        """
+
+        def over() -> bool:
+            return _now() >= until or cancelled()
+
+        if over():
+            return None
+        with tty.controlling_terminal() as fd, turn(tty.terminal_name(), give_up=over) as place:
+            if place is None:
+                return None
+            if not tty.in_foreground(fd):
+                raise NoTerminal("this became a background job while it waited for the terminal")
+            decision = _asked(present(request), fd, place, until, cancelled)
+        return None if decision is None else _answer(request, decision)
+
+
+def _asked(view: Presentation, fd: int, place: Turn, until: int, cancelled: Callable[[], bool]) -> Decision | None:
+    """Asks, and leaves the terminal as it was, with one line about what was decided."""
+    try:
+        with tty.restored(fd):
+            decision = _decision(view, fd, place, until, cancelled)
+    except RunTerminated:
+        tty.write(fd, _record(view, f"run stopped by {_user_name()} (Ctrl-C) at", _columns(fd)))
+        raise
+    except (EOFError, OSError) as error:
+        raise NoTerminal(f"the terminal went away during the question: {error or 'end of input'}") from error
+    finally:
+        tty.discard_input(fd)
+    tty.write(fd, _record(view, _said(decision, late=_now() >= until), _columns(fd)))
+    return decision
+
+
+def _decision(view: Presentation, fd: int, place: Turn, until: int, cancelled: Callable[[], bool]) -> Decision | None:
+    if os.environ.get("TERM", "") in UNABLE:
+        return _plain_question(view, fd, until, cancelled)
+    from prompt_toolkit.input.vt100 import Vt100Input
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    with open(os.dup(fd), encoding="utf-8") as reading, open(os.dup(fd), "w", encoding="utf-8") as writing:
+        output = Vt100_Output.from_pty(writing, term=os.environ["TERM"], enable_bell=False)
+        output.enable_cpr = False  # the answer would arrive as typed keys
+        return Prompt(
+            view,
+            until=until,
+            cancelled=cancelled,
+            waiting=place.waiting,
+            discard=lambda: tty.discard_input(fd),
+            modes_changed=tty.ModeWatch(fd).repair,
+            input=Vt100Input(reading),
+            output=output,
+        ).run()
+
+
+def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
+    return Answer(
+        kind=decision.kind,
+        approver=Approver(f"os:{os.getuid()}:{_user_name()}", "terminal", "terminal"),
+        presented_digest=request.digest,
+        decision_id=uuid.uuid4().hex,
+        comment=decision.comment,
+        input_mode="typed",
+    )
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "unknown"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _columns(fd: int) -> int:
+    try:
+        return os.get_terminal_size(fd).columns or 80
+    except OSError:
+        return shutil.get_terminal_size().columns
+
+
+# ---- what stays on the screen ----------------------------------------------------------------------
+
+
+def _said(decision: Decision | None, late: bool) -> str:
+    name = one_line(_user_name())
+    if decision is None:
+        return "not answered in time" if late else "closed without an answer here"
+    if decision.kind == "approve":
+        return f"approved by {name}"
+    if decision.kind == "terminate":
+        return f"run stopped by {name} at"
+    return f"rejected by {name}" + (f" ({one_line(decision.comment)})" if decision.comment else "")
+
+
+def _record(view: Presentation, said: str, columns: int) -> str:
+    """One line for the scrollback."""
+    first = "".join(fragment.text for fragment in view.command[0]).replace("\t", " ").strip()
+    more = f" (+{len(view.command) - 1} lines)" if len(view.command) > 1 else ""
+    return _cut(f"{said}: {first}", max(columns - 1 - len(more), 20)) + more + "\n"
+
+
+def _cut(text: str, columns: int) -> str:
+    if cells(text) <= columns:
+        return text
+    while cells(text) > columns - 4:
+        text = text[: min(len(text) - 1, columns - 4)]
+    return text + " ..."
+
+
+# ---- a terminal that can only print lines ----------------------------------------------------------
+
+_WORDS: dict[str, Literal["approve", "reject", "terminate"]] = {"yes": "approve", "no": "reject", "stop": "terminate"}
+
+
+def _plain_question(view: Presentation, fd: int, until: int, cancelled: Callable[[], bool]) -> Decision | None:
+    """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
+    tty.write(fd, as_text(view, min(_columns(fd) - 1, 100)) + "\n\n")
+    try:
+        while True:
+            tty.write(fd, "Type yes to run it once, no REASON to reject it, stop to stop the run: ")
+            line = _typed_line(fd, until, cancelled)
+            if line is None:
+                tty.write(fd, "\n")
+                return None
+            word, _, comment = line.strip().partition(" ")
+            kind = _WORDS.get(word.lower())
+            if kind is not None and (kind == "reject" or not comment):
+                return Decision(kind, comment.strip())
+    except KeyboardInterrupt as error:
+        tty.write(fd, "\n")
+        raise RunTerminated("stopped by Ctrl-C at the question") from error
+
+
+def _typed_line(fd: int, until: int, cancelled: Callable[[], bool]) -> str | None:
+    """One line that was not there before the question and was not followed by another at once; None when time is up."""
+    tty.discard_input(fd)
+    shown = time.monotonic()
+    while not (_now() >= until or cancelled()):
+        if not select.select([fd], [], [], QUIET)[0]:
+            continue
+        data = os.read(fd, 4096)
+        if not data:
+            raise EOFError
+        pasted = bool(select.select([fd], [], [], QUIET)[0])
+        if pasted or time.monotonic() - shown < ARMING:
+            tty.discard_input(fd)
+            return ""
+        return data.decode("utf-8", "replace")
+    return None

@@ -1,0 +1,119 @@
+"""The controlling terminal: opening it, knowing whether it is ours, and leaving it as it was found."""
+
+import codecs
+import locale
+import os
+import signal
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from humanlayer_agent.errors import NoTerminal
+
+_LEAVE = b"\x1b[?2026l\x1b[?1049l\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[0m\r"
+"""End of a synchronised update, alternate screen and bracketed paste off; cursor, autowrap and plain text back."""
+
+
+@contextmanager
+def controlling_terminal() -> Iterator[int]:
+    """A file descriptor of /dev/tty, also where stdin and stdout are pipes.
+
+    Raises:
+        NoTerminal: there is none, we are a background job of it (reading would stop us), or it can't show UTF-8.
+    """
+    try:
+        fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NoTerminal(f"there is no terminal to ask at (/dev/tty: {error.strerror})") from error
+    try:
+        if not in_foreground(fd):
+            raise NoTerminal("this is a background job: it may not read from the terminal")
+        encoding = locale.getencoding()
+        if codecs.lookup(encoding).name != "utf-8":
+            raise NoTerminal(f"the terminal's characters are {encoding}; a command is shown exactly only with UTF-8")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def in_foreground(fd: int) -> bool:
+    """Whether we may read from the terminal."""
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def terminal_name() -> str:
+    """The same in every process that has this controlling terminal: it has one session, and a session has only it."""
+    return str(os.getsid(0))
+
+
+def discard_input(fd: int) -> None:
+    """Forgets what was typed and not read yet."""
+    with suppress(termios.error):
+        termios.tcflush(fd, termios.TCIFLUSH)
+
+
+def write(fd: int, text: str) -> None:
+    """Writes all of `text`; a terminal that went away is not an error here."""
+    data = text.encode("utf-8", "replace")
+    with suppress(OSError):
+        while data:
+            data = data[os.write(fd, data) :]
+
+
+@contextmanager
+def restored(fd: int) -> Iterator[None]:
+    """Leaves the terminal as it was, however the block ends; a SIGTERM that would kill us restores it first."""
+    try:
+        before = termios.tcgetattr(fd)
+    except termios.error as error:
+        raise NoTerminal(f"the terminal does not answer: {error}") from error
+
+    def restore() -> None:
+        with suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSANOW, before)
+
+    def terminated(number: int, frame: FrameType | None) -> None:
+        restore()
+        with suppress(OSError):
+            os.write(fd, _LEAVE)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    handled = (
+        threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if handled:
+        signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    finally:
+        if handled:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        restore()
+
+
+class ModeWatch:
+    """Notices that another program changed the terminal's modes (`stty`, a job that was stopped and went on)."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._wanted: list[Any] | None = None
+
+    def repair(self) -> bool:
+        """Puts the modes back to what they were at the first call; whether that was needed."""
+        try:
+            found = termios.tcgetattr(self._fd)
+            if self._wanted is None:
+                self._wanted = found
+            if found == self._wanted or not in_foreground(self._fd):
+                return False
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._wanted)
+        except termios.error:
+            return False
+        return True

@@ -1,0 +1,41 @@
+"""The command line: `humanlayer-agent`, short `hla`.
+
+`check` and `parse` answer without loading more than they need; everything else is a typer application (see `app`).
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+_LIGHT = {"check": "humanlayer_agent.cli.check", "parse": "humanlayer_agent.cli.parse"}
+"""Commands with a `main(argv) -> int` of their own: they are called once a command by hooks and by benchmarks."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: the process's own). Returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in _LIGHT:
+        command: Callable[[list[str]], int] = import_module(_LIGHT[arguments[0]]).main
+        return _guarded(lambda: command(arguments[1:]))
+    from humanlayer_agent.cli.app import run_app
+
+    return _guarded(lambda: run_app(arguments))
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    """Configuration errors are exit code 2 with their message; Ctrl-C and a closed pipe end quietly."""
+    from humanlayer_agent.errors import ConfigError, HumanlayerError
+
+    try:
+        return command()
+    except ConfigError as error:
+        print(f"humanlayer-agent: {error}", file=sys.stderr)
+        return 2
+    except HumanlayerError as error:
+        print(f"humanlayer-agent: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # else the interpreter complains once more while it closes stdout
+        return 141

@@ -1,0 +1,135 @@
+"""`hla audit`: what happened, and whether the log is still what was written."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from humanlayer_agent.cli.stored import Format, StoreOption, open_store, time_text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.audit.chain import Entry
+
+app = typer.Typer(no_args_is_help=True, help="The audit log: what happened, and whether it was tampered with.")
+
+FormatOption = Annotated[Format, typer.Option("--format", help="jsonl prints the bytes that were hashed.")]
+
+_POLL_SECONDS = 0.25
+
+
+@app.command()
+def tail(
+    store: StoreOption = None,
+    count: Annotated[int, typer.Option("-n", min=1, help="So many events.")] = 20,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones until Ctrl-C.")] = False,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show the newest events.
+
+    Example: hla audit tail -n 50 -f
+    """
+    opened = open_store(store)
+    seen = _print(opened.events(last=count), output)
+    while follow:
+        time.sleep(_POLL_SECONDS)
+        seen = max(seen, _print(opened.events(after=seen), output))
+
+
+@app.command()
+def query(
+    store: StoreOption = None,
+    run: Annotated[str | None, typer.Option(help="Only events of this run.")] = None,
+    request: Annotated[str | None, typer.Option(help="Only events of this request.")] = None,
+    kind: Annotated[str | None, typer.Option("--type", help='"vote.late", or a family: "vote".')] = None,
+    after: Annotated[int, typer.Option(help="Only events with a greater number.")] = -1,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show the events that match, oldest first.
+
+    Example: hla audit query --type vote --format jsonl
+    """
+    _print(open_store(store).events(run=run, request=request, type=kind, after=after), output)
+
+
+@app.command()
+def verify(store: StoreOption = None) -> None:
+    """Compute every hash again, and compare every row with the events that made it.
+
+    Exit code 1: tampered with, and the first bad event is named. 5: what is there is intact, but nobody outside has
+    witnessed its end, so that a cut tail can't be excluded.
+
+    Example: hla audit verify
+    """
+    found = open_store(store).verify()
+    if not found.intact:
+        from humanlayer_agent.channels.text import one_line
+
+        typer.echo(f"TAMPERED: event {found.bad_seq}: {one_line(found.problem)}")
+        raise typer.Exit(1)
+    typer.echo(f"intact: {found.count} events, head {found.head}")
+    typer.echo("tail not witnessed: no head of this log is kept elsewhere, so a cut tail would not show")
+    raise typer.Exit(5)
+
+
+def _print(entries: Iterable["Entry"], output: Format) -> int:
+    """Print entries one by one; returns the number of the last (-1 where there is none)."""
+    seen = -1
+    for entry in entries:
+        seen = entry.seq
+        if output is Format.TABLE:
+            typer.echo(_readable(entry))
+        elif sys.stdout.isatty():  # the same JSON value, with nothing in it that a terminal would act on
+            typer.echo(json.dumps({"e": entry.event, "h": entry.hash}).replace("\x7f", "\\u007f"))
+        else:
+            sys.stdout.buffer.write(entry.line)
+    sys.stdout.flush()
+    return seen
+
+
+def _readable(entry: "Entry") -> str:
+    try:
+        return _line(entry.event)
+    except (ValueError, KeyError, TypeError, AttributeError):  # a log that was tampered with can hold anything
+        return f"{entry.seq:>6}  this event can't be read: see hla audit verify"
+
+
+def _line(event: dict[str, Any]) -> str:
+    from humanlayer_agent.channels.text import one_line
+
+    run = str(event.get("run") or "")[:8] or "-"
+    text = f"{event['seq']:>6}  {time_text(event['at'])}  {run:<8}  {event['type']:<18}  {_what(event)}"
+    return one_line(text.rstrip())
+
+
+def _what(event: dict[str, Any]) -> str:
+    """The fields of an event that a reader looks for first, by its family."""
+    said = {name: _text(value) for name, value in event.items()}
+    match event["type"].partition(".")[0]:
+        case "decision":
+            by = said.get("rule") or "default"
+            return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), said["command"])))
+        case "vote":
+            who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
+            return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))
+        case "request":
+            by = f"by {said['by']}" if "by" in said else ""
+            return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
+        case "permit" | "exec":
+            parts = (said["permit"][:12], f"exit {said['returncode']}" if "returncode" in said else "")
+            return " ".join(filter(None, (*parts, said.get("detail"), said.get("why"))))
+        case "run":
+            return " ".join(
+                filter(None, (said.get("agent"), said.get("requester"), said.get("status"), said.get("why")))
+            )
+        case "policy":
+            return " ".join(filter(None, (said.get("policy"), said.get("policy_digest", "")[:12], said.get("error"))))
+        case _:
+            return said.get("store", "")
+
+
+def _text(value: Any) -> str:
+    """A field as text: what was not Unicode has an escaped form beside it."""
+    return str(value["display"] if isinstance(value, dict) and "display" in value else value)

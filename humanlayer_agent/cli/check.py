@@ -1,0 +1,115 @@
+"""`hla check`: what the policy says of a command. It runs nothing, asks nobody and writes no audit event."""
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.cli.rows import Row, answer_rows
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
+
+EXIT = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.ASK: 4}
+
+_EPILOG = """exit codes: 0 allow, 1 deny, 4 ask, 2 usage or configuration
+
+examples:
+  hla check 'rm -rf build'
+  hla check --policy strict --project /srv/app 'git push --force'
+  hla check --format jsonl < rows.jsonl      # {"id": "1", "command": "ls", "cwd": "/srv/app"} a line
+"""
+
+
+def common_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `check` and `parse` share."""
+    parser.add_argument("command", nargs="?", help="the command line to judge")
+    parser.add_argument("--format", choices=("text", "json", "jsonl"), default="text", help="jsonl reads rows from stdin")
+    parser.add_argument("--cwd", help="directory the command starts in (default: the project)")
+
+
+def main(argv: list[str]) -> int:
+    """Run `check`; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="hla check",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    common_options(parser)
+    parser.add_argument("--policy", default="default", help="a shipped policy's name, or a file (default: default)")
+    parser.add_argument("--project", help="directory the agent works for (default: the git top level here)")
+    args = _parsed(parser, argv)
+    if isinstance(args, int):
+        return args
+    director = _director(args)
+    cwd = os.path.abspath(args.cwd) if args.cwd else None
+    if args.format == "jsonl":
+        return answer_rows(lambda row: _row(director, row, cwd), {"verdict": "ask", "parse": "failed"})
+    if args.command is None:
+        parser.print_usage(sys.stderr)
+        print("hla check: give a command, or --format jsonl with rows on standard input", file=sys.stderr)
+        return 2
+    decision = director.evaluate(Action(args.command, cwd=cwd or _start(director)))
+    if args.format == "json":
+        import json
+
+        print(json.dumps(public(decision)))
+    else:
+        _print(decision)
+    return EXIT[decision.verdict]
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace | int:
+    try:
+        return parser.parse_args(argv)
+    except SystemExit as ended:  # argparse leaves the process; we return codes
+        return int(ended.code or 0)
+
+
+def _director(args: argparse.Namespace) -> Director:
+    from humanlayer_agent.config import build_director
+
+    return build_director(args.policy, project=args.project)
+
+
+def _start(director: Director) -> str:
+    """Where a command starts when nothing is said: here, if that is in the project, else the project."""
+    here = os.getcwd()
+    return here if (here + "/").startswith(director.project + "/") else director.project
+
+
+def _row(director: Director, row: Row, cwd: str | None) -> dict[str, Any]:
+    action = Action(row.command, cwd=row.cwd or cwd or _start(director))
+    return {"id": row.id, **public(director.evaluate(action))}
+
+
+def public(decision: PolicyDecision) -> dict[str, Any]:
+    """A decision in the form of the machine interface."""
+    return {
+        "verdict": str(decision.verdict),
+        "rules": list(decision.rules),
+        "reason": decision.reason,
+        "severity": decision.severity,
+        "suggestion": decision.suggestion,
+        "parse": decision.parse,
+        "effects": [e.public() for e in decision.effects],
+        "us": decision.microseconds,
+    }
+
+
+def _print(decision: PolicyDecision) -> None:
+    from humanlayer_agent.channels.text import visible
+
+    rules = ", ".join(decision.rules) or "no rule"
+    print(f"{decision.verdict}  ({rules})")
+    if decision.reason:
+        print(f"  {visible(decision.reason)}")
+    if decision.suggestion and decision.verdict is not Verdict.ALLOW:
+        print(f"  instead: {visible(decision.suggestion)}")
+    if decision.parse != "ok":
+        print(f"  parse: {decision.parse}: {visible('; '.join(decision.parse_reasons))}")
+
+
+__all__ = ["ConfigError", "main", "public"]

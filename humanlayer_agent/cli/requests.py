@@ -1,0 +1,102 @@
+"""`hla requests`: what waits for a human, and what became of the rest."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from humanlayer_agent.cli.stored import Format, StoreOption, open_store, time_text
+
+app = typer.Typer(no_args_is_help=True, help="Requests that wait for a human, and what became of the others.")
+
+
+@app.command()
+def ls(
+    store: StoreOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that are settled.")] = False,
+    run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+) -> None:
+    """List requests, oldest first.
+
+    Example: hla requests ls --all
+    """
+    found = open_store(store).requests(state=None if everything else "pending", run=run)
+    if output is Format.JSONL:
+        for request in found:
+            typer.echo(json.dumps(_public(request)))
+        return
+    if not found:
+        typer.echo("No requests." if everything else "No request waits for an answer.")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from humanlayer_agent.channels.text import one_line
+
+    table = Table("id", "state", "asked", "rule", "command", box=None, header_style="bold")
+    for request in found:
+        cells = (
+            request.id[:12],
+            request.state,
+            time_text(request.created),
+            request.decision.rule or "-",
+            request.action.content,
+        )
+        table.add_row(*(Text(one_line(cell), overflow="ellipsis", no_wrap=True) for cell in cells))
+    Console().print(table)
+
+
+@app.command()
+def show(
+    request_id: Annotated[str, typer.Argument(metavar="ID", help="A request's id, or the beginning of it.")],
+    store: StoreOption = None,
+    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+) -> None:
+    """Show one request whole: what was asked, why, and what became of it.
+
+    Example: hla requests show 4f1c
+    """
+    from humanlayer_agent.channels.layout import as_text
+    from humanlayer_agent.channels.render import present
+    from humanlayer_agent.channels.text import one_line, visible
+    from humanlayer_agent.errors import ConfigError
+
+    matches = [request for request in open_store(store).requests() if request.id.startswith(request_id)]
+    if len(matches) != 1:
+        raise ConfigError(
+            f"{len(matches) or 'no'} requests begin with {one_line(request_id)}: see hla requests ls --all"
+        )
+    request = matches[0]
+    if output is Format.JSONL:
+        typer.echo(json.dumps(_public(request)))
+        return
+    typer.echo(f"request {request.id}\nstate   {request.state}\nasked   {time_text(request.created)}")
+    typer.echo(f"by      {one_line(request.requester)}\nrun     {one_line(request.action.run_id)}")
+    if request.decided is not None:
+        who = f" by {one_line(request.decided_by)}" if request.decided_by else ""
+        typer.echo(f"settled {time_text(request.decided)}{who}")
+    else:
+        typer.echo(f"until   {time_text(request.expires)}")
+    if request.comment:
+        typer.echo(f"comment {visible(request.comment)}")
+    typer.echo(f"\n{as_text(present(request))}")
+
+
+def _public(request: Any) -> dict[str, Any]:
+    return {
+        "id": request.id,
+        "state": request.state,
+        "digest": request.digest,
+        "body": request.body,
+        "run": request.action.run_id,
+        "requester": request.requester,
+        "rules": list(request.decision.rules),
+        "reason": request.decision.reason,
+        "created": request.created,
+        "expires": request.expires,
+        "decided": request.decided,
+        "decided_by": request.decided_by,
+        "comment": request.comment,
+    }

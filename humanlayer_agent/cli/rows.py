@@ -1,0 +1,91 @@
+"""The machine interface: JSON lines in, one JSON line out for each, in order (`check` and `parse --format jsonl`)."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from humanlayer_agent.errors import ConfigError
+
+
+class BadRow(Exception):
+    """A line that is no row; `id` is what could be read of it."""
+
+    def __init__(self, message: str, id_: Any = None) -> None:
+        super().__init__(message)
+        self.id = id_
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    id: Any
+    command: str
+    cwd: str | None
+    files: dict[str, str]
+    tracked: list[str]
+
+
+def read_row(line: str) -> Row:
+    """The row in `line`. Raises BadRow."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise BadRow("not a JSON object")
+    id_ = data.get("id")
+    if "id" not in data or id_ is None:
+        raise BadRow("no id")
+    if not isinstance(data.get("command"), str):
+        raise BadRow("command is not a string", id_)
+    cwd = data.get("cwd")
+    if cwd is not None and not (isinstance(cwd, str) and cwd.startswith("/")):
+        raise BadRow("cwd is not an absolute path", id_)
+    files, tracked = data.get("files", {}), data.get("tracked", [])
+    if not isinstance(files, dict) or not all(isinstance(v, str) for v in files.values()):
+        raise BadRow("files is not a mapping of paths to texts", id_)
+    if not isinstance(tracked, list) or not all(isinstance(p, str) for p in tracked):
+        raise BadRow("tracked is not a list of paths", id_)
+    return Row(id_, data["command"], cwd, files, tracked)
+
+
+def answer_rows(answer: Callable[[Row], dict[str, Any]], refusal: dict[str, Any]) -> int:
+    """Answer every line of standard input. Returns 2 where any line was bad, else 0.
+
+    Args:
+        answer: makes the answer to a row; an exception in it is answered like a bad row.
+        refusal: what a bad row is answered, besides id, line and error.
+    """
+    _use_utf8()
+    bad = False
+    for number, line in enumerate(_lines(sys.stdin), 1):
+        id_: Any = None
+        try:
+            row = read_row(line)
+            id_ = row.id
+            out = answer(row)
+        except BadRow as error:
+            out = {"id": error.id, "line": number, **refusal, "error": str(error)}
+            bad = True
+        except ConfigError:
+            raise
+        except Exception as error:
+            out = {"id": id_, "line": number, **refusal, "error": f"{type(error).__name__}: {error}"}
+            bad = True
+        sys.stdout.write(json.dumps(out, ensure_ascii=True) + "\n")
+    sys.stdout.flush()
+    return 2 if bad else 0
+
+
+def _use_utf8() -> None:
+    """Rows are UTF-8 whatever the locale says; bytes that are not become lone surrogates and are answered as such."""
+    for stream in (sys.stdin, sys.stdout):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Lines ended by a newline only (a JSON string may hold U+2028 and the like)."""
+    for line in stream:
+        yield line.rstrip("\n")

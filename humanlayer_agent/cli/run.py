@@ -1,0 +1,117 @@
+"""`hla run`: mini-swe-agent on any litellm model, supervised."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from humanlayer_agent.errors import ConfigError
+
+
+def run(
+    task: Annotated[str, typer.Option("-t", "--task", help="What the agent is to do.")],
+    model: Annotated[str | None, typer.Option("-m", "--model", help="Any litellm model, e.g. openai/gpt-5.")] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("-c", "--config", help="mini's config: a file, or key=value. May be given several times."),
+    ] = None,
+    policy: Annotated[str | None, typer.Option("--policy", help="Name of a shipped policy, or a policy file.")] = None,
+    project: Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the trajectory is written.")] = None,
+) -> None:
+    """Run mini-swe-agent on a task; every command is judged first, and you are asked where the policy does not allow.
+
+    Example: hla run -m anthropic/claude-sonnet-4-5 -t "make the tests pass"
+    """
+    try:
+        code = run_agent(
+            task, model_name=model, config_specs=config or [], policy=policy, project=project, output=output
+        )
+    except ConfigError as error:
+        print(f"hla run: {error}", file=sys.stderr)
+        code = 2
+    raise typer.Exit(code)
+
+
+def run_agent(
+    task: str,
+    *,
+    model_name: str | None,
+    config_specs: list[str],
+    policy: str | None = None,
+    project: Path | None = None,
+    output: Path | None = None,
+) -> int:
+    """Run one task, print each step and the closing table.
+
+    Returns:
+        The exit code: 0 Submitted, 1 ended otherwise, 3 nobody could be asked, 130 Ctrl-C.
+
+    Raises:
+        ConfigError: the model, a configuration or the policy can't be used.
+    """
+    quiet_libraries()
+    from minisweagent.environments import get_environment
+    from rich.console import Console
+
+    from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
+    from humanlayer_agent.agents.supervision import supervision_settings
+    from humanlayer_agent.cli.report import NarratedAgent, narrator, run_and_report
+
+    with config_errors():
+        settings = read_configs(config_specs)
+        agent_config = {k: v for k, v in settings["agent"].items() if k not in ("agent_class", "supervision")}
+        given = {"policy": policy, "project": project}
+        supervision = supervision_settings(
+            {**(settings["agent"].get("supervision") or {}), **{k: v for k, v in given.items() if v is not None}}
+        )
+        console = Console()
+        inner = get_environment(settings["environment"], default_type="local")
+        environment = SupervisedEnvironment(inner, settings=supervision, watch=narrator(console))
+        model = open_model(model_name, settings["model"])  # last: litellm takes seconds to import
+        agent = NarratedAgent(model, environment, console=console, supervision=supervision, **agent_config)
+    return run_and_report(agent, task, output=output or agent.config.output_path)
+
+
+def quiet_libraries() -> None:
+    """Set before the first import: mini prints a banner, and litellm fetches prices from the network."""
+    os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+@contextmanager
+def config_errors() -> Iterator[None]:
+    """mini's own complaints about its settings are configuration errors (exit code 2) with one line each."""
+    import yaml
+
+    try:
+        yield
+    except ConfigError:
+        raise
+    except (ValueError, TypeError, OSError, yaml.YAMLError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def read_configs(specs: list[str]) -> dict[str, dict[str, Any]]:
+    """mini.yaml, and on top of it the files and key=value pairs in `specs`: sections agent, environment and model."""
+    from minisweagent.config import get_config_from_spec
+    from minisweagent.utils.serialize import recursive_merge
+
+    merged = recursive_merge(*(get_config_from_spec(spec) or {} for spec in ["mini.yaml", *specs]))
+    sections = {name: merged.get(name) or {} for name in ("agent", "environment", "model")}
+    if wrong := [name for name, section in sections.items() if not isinstance(section, dict)]:
+        raise ConfigError(f"{wrong[0]}: a section with settings was expected")
+    return sections
+
+
+def open_model(name: str | None, config: dict[str, Any]) -> Any:
+    """mini's model object for `name` (else the configured one, else $MSWEA_MODEL_NAME)."""
+    from minisweagent.models import get_model
+
+    if not (name or config.get("model_name") or os.getenv("MSWEA_MODEL_NAME")):
+        raise ConfigError("no model was named: use -m MODEL, for example -m openai/gpt-5")
+    return get_model(name, config)

@@ -1,0 +1,42 @@
+"""What the commands that read the store have in common."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.sqlite import SQLiteStore
+
+
+class Format(StrEnum):
+    """How a command prints what it found."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="URL_OR_PATH", help="The store; yours if it is not given.")
+]
+
+
+def open_store(location: str | None) -> "SQLiteStore":
+    """The store at `location`, only to read it.
+
+    Raises:
+        ConfigError: the location is of an unknown kind.
+        StoreError: there is no store, or it can't be read.
+    """
+    from humanlayer_agent.approvals.sqlite import SQLiteStore
+    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.config import default_store_path
+
+    return SQLiteStore(Path(sqlite_path(location)) if location else default_store_path(), create=False)
+
+
+def time_text(ms: int) -> str:
+    """A moment, to the second, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,143 @@
+"""YAML read strictly: plain data with the position of every value, no duplicate keys, bounded size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from humanlayer_agent.errors import PolicyError
+
+MAX_BYTES = 512 * 1024
+MAX_NODES = 20_000
+Key = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a value stands; line and column count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`data` is the content; `positions` the place of every value (and, under (*path, KEY), of every key) by path."""
+
+    name: str
+    text: str
+    data: Any
+    positions: dict[tuple[Key, ...], Position]
+
+    def error(self, path: tuple[Key, ...], message: str) -> PolicyError:
+        """A PolicyError that points at the value at `path` (or the nearest one around it that has a place)."""
+        while path and path not in self.positions:
+            path = path[:-1]
+        return PolicyError(located(self.name, self.text, self.positions.get(path, Position(1, 1)), message))
+
+
+def located(name: str, text: str, at: Position, message: str) -> str:
+    """`file:line:column: message`, then the line itself with the place marked."""
+    lines = text.split("\n")
+    shown = lines[at.line - 1] if at.line <= len(lines) else ""
+    mark = " " * (at.column - 1) + "^"
+    return f"{name}:{at.line}:{at.column}: {message}\n    {shown[:160]}\n    {mark[:160]}"
+
+
+def read(path: Path) -> Document:
+    """Read the YAML file `path`. Raises PolicyError with file, line and column."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
+    if len(raw) > MAX_BYTES:
+        raise PolicyError(f"{path}: {len(raw)} bytes; at most {MAX_BYTES} are read")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{path}: byte {error.start} is not UTF-8") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Document:
+    """Parse YAML `text`; `name` stands in messages."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+        raise PolicyError(located(name, text, at, f"not YAML: {error.problem or error}")) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise PolicyError(f"{name}: not YAML: {error}") from error
+    if root is None:
+        raise PolicyError(f"{name}:1:1: the file is empty")
+    positions: dict[tuple[Key, ...], Position] = {}
+    builder = _Builder(name, text, positions)
+    return Document(name, text, builder.build(root, ()), positions)
+
+
+class _Builder:
+    """Turns composed nodes into data; every node is visited as often as aliases repeat it, and counted."""
+
+    def __init__(self, name: str, text: str, positions: dict[tuple[Key, ...], Position]) -> None:
+        self.name, self.text, self.positions = name, text, positions
+        self.count = 0
+        self.open: set[int] = set()
+
+    def fail(self, node: Any, message: str) -> PolicyError:
+        at = Position(node.start_mark.line + 1, node.start_mark.column + 1)
+        return PolicyError(located(self.name, self.text, at, message))
+
+    def build(self, node: Any, path: tuple[Key, ...]) -> Any:
+        import yaml
+
+        self.count += 1
+        if self.count > MAX_NODES or len(path) > 32:
+            raise self.fail(node, "too large or too deep (aliases count each time)")
+        self.positions[path] = Position(node.start_mark.line + 1, node.start_mark.column + 1)
+        if id(node) in self.open:
+            raise self.fail(node, "an alias that contains itself")
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return dict(self.pairs(node, path))
+            if isinstance(node, yaml.SequenceNode):
+                return [self.build(item, (*path, n)) for n, item in enumerate(node.value)]
+            return self.scalar(node)
+        finally:
+            self.open.discard(id(node))
+
+    def pairs(self, node: Any, path: tuple[Key, ...]) -> Iterator[tuple[str, Any]]:
+        seen: set[str] = set()
+        for key_node, value_node in node.value:
+            key = getattr(key_node, "value", None)
+            if not isinstance(key, str):
+                raise self.fail(key_node, "a key must be a plain word")
+            if key == "<<":
+                raise self.fail(key_node, "merge keys (<<) are not read here: write the keys out")
+            if key in seen:
+                raise self.fail(key_node, f"the key {key!r} stands here twice")
+            seen.add(key)
+            value = self.build(value_node, (*path, key))
+            self.positions[(*path, key, "\0key")] = Position(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            yield key, value
+
+    def scalar(self, node: Any) -> Any:
+        import yaml
+
+        if node.tag not in (
+            "tag:yaml.org,2002:str",
+            "tag:yaml.org,2002:int",
+            "tag:yaml.org,2002:bool",
+            "tag:yaml.org,2002:null",
+            "tag:yaml.org,2002:float",
+        ):
+            if node.tag == "tag:yaml.org,2002:timestamp":
+                return node.value
+            raise self.fail(node, f"the tag {node.tag} is not read here")
+        try:
+            return yaml.SafeLoader("").construct_object(yaml.ScalarNode(node.tag, node.value))
+        except (ValueError, yaml.YAMLError) as error:
+            raise self.fail(node, f"{node.value!r}: {error}") from error

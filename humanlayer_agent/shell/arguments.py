@@ -1,0 +1,145 @@
+"""A command's words, read with its Spec: flags, option values, operands, and what is in doubt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
+from humanlayer_agent.shell.words import Field
+
+
+@dataclass(slots=True, eq=False)
+class OptionUse:
+    """One option as it was given; `value` is None for a flag."""
+
+    option: Option
+    at: Field
+    value: Field | None
+
+
+@dataclass(slots=True, eq=False)
+class Arguments:
+    """`unknown` are options the Spec does not list; `loose` words of unknown value that may be or add options."""
+
+    options: list[OptionUse] = field(default_factory=list)
+    operands: list[Field] = field(default_factory=list)
+    unknown: list[Field] = field(default_factory=list)
+    loose: list[Field] = field(default_factory=list)
+
+    def flags(self) -> set[str]:
+        return {use.option.name for use in self.options}
+
+
+def read_arguments(spec: Spec, fields: Sequence[Field]) -> Arguments:
+    """Split `fields` (without the program's name) the way getopt does, with abbreviation and bundling."""
+    out = Arguments()
+    i = 0
+    while i < len(fields):
+        word = fields[i]
+        i += 1
+        if word.text is None:
+            if word.may_be_option():
+                out.loose.append(word)
+            out.operands.append(word)
+            if not spec.permute:
+                break
+            continue
+        text = word.text
+        if text == "--":
+            break
+        if len(text) > 1 and (text[0] == "-" or (text[0] == "+" and text in spec.long)):
+            i = _option(spec, text, word, fields, i, out)
+            if out.options and out.options[-1].option.last:
+                break
+        else:
+            out.operands.append(word)
+            if not spec.permute:
+                break
+    out.operands += fields[i:]
+    return out
+
+
+def _option(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int, out: Arguments) -> int:
+    """Read the option word `text`; returns the index after what it used."""
+    if text.startswith("--") or text.partition("=")[0] in spec.long:
+        name, equals, _ = text.partition("=")
+        option = _long(spec, name)
+        if option is None:
+            out.unknown.append(word)
+            return i
+        value = word.tail(len(name) + 1) if equals else None
+        if option.arity == 1 and not equals:
+            if i >= len(fields):
+                out.unknown.append(word)
+                return i
+            value, i = fields[i], i + 1
+            if value.many:
+                out.loose.append(value)  # none or several words: what follows shifts
+        elif equals and option.arity == 0:
+            out.unknown.append(word)
+        out.options.append(OptionUse(option, word, value))
+        return i
+    if spec.digits and text[1:].isdigit():
+        return i
+    return _bundle(spec, text, word, fields, i, out)
+
+
+def _bundle(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int, out: Arguments) -> int:
+    for at in range(1, len(text)):
+        option = spec.short.get(text[at])
+        if option is None:
+            if not (spec.digits and text[at].isdigit()):
+                out.unknown.append(word)
+            continue
+        if option.arity == 0:
+            out.options.append(OptionUse(option, word, None))
+            continue
+        rest = word.tail(at + 1) if at + 1 < len(text) else None
+        if rest is None and option.arity == 1:
+            if i >= len(fields):
+                out.unknown.append(word)
+                return i
+            rest, i = fields[i], i + 1
+            if rest.many:
+                out.loose.append(rest)
+        out.options.append(OptionUse(option, word, rest))
+        return i
+    return i
+
+
+def _long(spec: Spec, name: str) -> Option | None:
+    """The long option `name`, which GNU getopt lets users abbreviate where that is unambiguous."""
+    if name in spec.long:
+        return spec.long[name]
+    if not name.startswith("--"):
+        return None
+    found = {id(o): o for spelled, o in spec.long.items() if spelled.startswith(name)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def assign_slots(slots: Sequence[Slot], operands: Sequence[Field]) -> tuple[list[tuple[Slot, list[Field]]], list[Field]]:
+    """Operands by slot: fixed ones before and after the one that repeats. Also returns what no slot takes.
+
+    A `command` slot takes everything from its place on. From an operand on that may be several words (or none),
+    places are uncertain: each of those operands may stand in each slot that is left.
+    """
+    many = next((n for n, o in enumerate(operands) if o.many), None)
+    if many is not None and len(slots) > 1:
+        fixed = 0
+        while fixed < many and fixed < len(slots) - 1 and not slots[fixed].repeat and slots[fixed].kind != "command":
+            fixed += 1
+        head = [(s, [o]) for s, o in zip(slots[:fixed], operands[:fixed], strict=False)]
+        return head + [(slot, list(operands[fixed:])) for slot in slots[fixed:]], []
+    for n, slot in enumerate(slots):
+        if slot.kind == "command":
+            before = [(s, [o]) for s, o in zip(slots[:n], operands, strict=False)]
+            return [*before, (slot, list(operands[n:]))], []
+    repeat = next((n for n, s in enumerate(slots) if s.repeat in ("*", "+")), None)
+    if repeat is None:
+        pairs = [(s, [o]) for s, o in zip(slots, operands, strict=False)]
+        return pairs, list(operands[len(slots) :])
+    after = len(slots) - repeat - 1
+    middle = max(len(operands) - after, 0)
+    head = [(s, [o]) for s, o in zip(slots[:repeat], operands[:middle], strict=False)]
+    body = [(slots[repeat], list(operands[repeat:middle]))]
+    tail = [(s, [o]) for s, o in zip(slots[repeat + 1 :], operands[middle:], strict=False)]
+    return head + body + tail, []

@@ -1,0 +1,240 @@
+"""The form of a catalog file, checked while it is read.
+
+    programs:
+      cp:
+        options:                                  # canonical name: spellings, or a mapping
+          recursive: [-r, -R, --recursive]        # a flag
+          target-directory: {names: [-t, --target-directory], value: write}
+          suffix: {names: [-S, --suffix], value: text}
+          backup: {names: [--backup], value: text, optional: true}    # only --backup=VALUE or -bVALUE
+        operands: ["read+", write]                # slots; at most one repeats (* or +)
+        variants:                                 # the first whose `when` holds replaces `operands`
+          - {when: [target-directory], operands: ["read*"]}
+        recursive: [recursive]                    # flags with which operands mean everything below them
+        without_operands: {slot: list, value: ., when: [x]}    # what it works on when it is given none
+        effects: [{kind: network, when: [x]}]     # beyond options and operands
+    examples:
+      - {command: cp a b, effects: [read a, write b]}
+
+A slot or an option's `value` is one of `SLOTS`. `permute: false` ends the options at the first operand (wrappers).
+`digits: true` admits -5. `grammar: NAME` names a reader in `shell.grammars` for arguments that options and
+slots can't describe. `subcommands` hold the same form one level down; `same_as` repeats another program's description.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.shell.effects import EFFECT_KINDS
+
+SLOTS = {
+    "text": "data that the program does not open, run or contact",
+    "read": "a file or directory whose content it reads",
+    "list": "a file or directory of which it only reads names and attributes",
+    "write": "a file it creates or overwrites",
+    "append": "a file it extends",
+    "delete": "a file or directory it removes",
+    "move": "a file or directory it takes away (the source of mv)",
+    "metadata": "a file whose mode, owner or times it changes",
+    "directory": "the directory the program works in from there on (-C)",
+    "script": "a file whose content it executes",
+    "shell": "a text it hands to a shell",
+    "command": "the words of another command, up to the end",
+    "code": "a program text in another language",
+    "sed": "a sed script",
+    "package": "a package it installs or removes",
+    "host": "a host it contacts (user@host:path and host:port are understood)",
+    "url": "a URL it contacts",
+    "remote": "host:path, a URL, or a local path it reads",
+    "variable": "a shell variable it sets",
+    "process": "a process it signals",
+    "environment": "NAME=value for what it runs",
+    "upload": "data it sends; @file sends a file's content (curl)",
+    "git-setting": "key=value of git's configuration, some of which are commands",
+    "git-dir": "a directory that git takes its configuration or hooks from",
+}
+
+
+class CatalogError(ConfigError):
+    """A mistake in a catalog file."""
+
+
+@dataclass(slots=True, eq=False)
+class Option:
+    """`arity` is 0, 1, or 2 for a value that can only be attached. `kind` is the slot of the value.
+
+    `does` is an effect of the option itself. `last`: what follows belongs to something else (`python -m x --flag`).
+    """
+
+    name: str
+    arity: int
+    kind: str
+    does: str | None = None
+    last: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    kind: str
+    repeat: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Variant:
+    when: frozenset[str]
+    operands: list[Slot]
+
+
+@dataclass(slots=True, eq=False)
+class Always:
+    """An effect that no option's value or operand stands for."""
+
+    kind: str
+    role: str
+    operand: str | None
+    when: frozenset[str]
+    unless: frozenset[str]
+
+
+@dataclass(slots=True, eq=False)
+class Spec:
+    """What one program (or sub-command) does with its arguments."""
+
+    name: str
+    short: dict[str, Option] = field(default_factory=dict)
+    long: dict[str, Option] = field(default_factory=dict)
+    operands: list[Slot] = field(default_factory=list)
+    variants: list[Variant] = field(default_factory=list)
+    recursive: frozenset[str] = frozenset()
+    without_operands: tuple[str, str, frozenset[str]] | None = None
+    effects: list[Always] = field(default_factory=list)
+    subcommands: "dict[str, Spec]" = field(default_factory=dict)
+    permute: bool = True
+    digits: bool = False
+    grammar: str = ""
+    reads_stdin: bool = False
+    prints: str = ""
+
+    def dangerous_options(self) -> bool:
+        """True where an option that a wildcard could turn up (`*` matching a file named -x) has an effect."""
+        return any(o.kind not in ("text", "read", "list") or o.does for o in (*self.short.values(), *self.long.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command and the effects it has, as "kind operand" lines; `unresolved` where it can't be proven."""
+
+    file: str
+    command: str
+    effects: tuple[str, ...]
+    unresolved: bool
+
+
+_PROGRAM_KEYS = frozenset(
+    """options operands variants recursive without_operands effects subcommands permute digits grammar same_as
+    reads_stdin prints""".split()
+)
+_OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
+
+
+def read_catalog(content: Any, file: str) -> tuple[dict[str, Spec], list[Example]]:
+    """Specs and examples of one file's content. Raises CatalogError with the file, the program and the key."""
+    if not isinstance(content, dict) or content.keys() - {"programs", "examples"}:
+        raise CatalogError(f"{file}: expected the keys programs and examples")
+    described: dict[str, Any] = content.get("programs") or {}
+    specs: dict[str, Spec] = {}
+    for names, body in described.items():
+        seen: set[str] = set()
+        while isinstance(body, dict) and "same_as" in body:
+            if (other := body["same_as"]) in seen or other not in described:
+                raise CatalogError(f"{file}: {names}: same_as {other}: no such program in this file")
+            seen.add(other)
+            body = described[other]
+        for name in str(names).replace(",", " ").split():
+            specs[name] = _spec(name, body, f"{file}: {name}")
+    return specs, list(_examples(content.get("examples") or [], file))
+
+
+def _examples(entries: list[Any], file: str) -> Iterator[Example]:
+    for entry in entries:
+        if not isinstance(entry, dict) or entry.keys() - {"command", "effects", "unresolved"}:
+            raise CatalogError(f"{file}: examples: {entry!r}: expected command, effects, unresolved")
+        yield Example(file, entry["command"], tuple(entry.get("effects", ())), bool(entry.get("unresolved", False)))
+
+
+def _spec(name: str, body: Any, where: str) -> Spec:
+    body = {} if body is None else body
+    if not isinstance(body, dict):
+        raise CatalogError(f"{where}: expected a mapping, found {body!r}")
+    if unknown := body.keys() - _PROGRAM_KEYS:
+        raise CatalogError(f"{where}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(_PROGRAM_KEYS))}")
+    spec = Spec(name)
+    for canonical, option in (body.get("options") or {}).items():
+        _add_option(spec, str(canonical), option, f"{where}: {canonical}")
+    spec.operands = _slots(body.get("operands", ()), where)
+    for variant in body.get("variants") or ():
+        spec.variants.append(Variant(frozenset(variant["when"]), _slots(variant["operands"], where)))
+    spec.recursive = frozenset(body.get("recursive") or ())
+    if default := body.get("without_operands"):
+        when = frozenset(default.get("when") or ())
+        spec.without_operands = (_kind(default["slot"], where), str(default["value"]), when)
+    spec.effects = [_always(e, where) for e in body.get("effects") or ()]
+    for names, sub in (body.get("subcommands") or {}).items():
+        for each in str(names).replace(",", " ").split():
+            spec.subcommands[each] = _spec(each, sub, f"{where} {each}")
+    spec.permute = bool(body.get("permute", True)) and not spec.subcommands
+    spec.digits = bool(body.get("digits", False))
+    spec.grammar = str(body.get("grammar", ""))
+    spec.reads_stdin = bool(body.get("reads_stdin", False))
+    spec.prints = str(body.get("prints", ""))
+    return spec
+
+
+def _add_option(spec: Spec, canonical: str, option: Any, where: str) -> None:
+    if isinstance(option, str):
+        option = option.split()
+    if isinstance(option, list):
+        option = {"names": option}
+    if not isinstance(option, dict) or option.keys() - _OPTION_KEYS:
+        raise CatalogError(f"{where}: expected a list of spellings or a mapping with {', '.join(sorted(_OPTION_KEYS))}")
+    arity = 0 if "value" not in option else 2 if option.get("optional") else 1
+    does = option.get("does")
+    if does is not None and does not in EFFECT_KINDS:
+        raise CatalogError(f"{where}: does: {does!r} is no effect kind")
+    made = Option(canonical, arity, _kind(option.get("value", "text"), where), does, bool(option.get("last")))
+    spellings = option.get("names", ())
+    for spelling in spellings.split() if isinstance(spellings, str) else spellings:
+        whole = spelling.startswith(("--", "+")) or len(spelling) > 2
+        table, key = (spec.long, spelling) if whole else (spec.short, spelling[1:])
+        if not spelling.startswith(("-", "+")) or key in table:
+            raise CatalogError(f"{where}: spelling {spelling!r} must begin with - and stand once")
+        table[key] = made
+
+
+def _kind(kind: Any, where: str) -> str:
+    if kind not in SLOTS:
+        raise CatalogError(f"{where}: {kind!r} is no slot; known: {', '.join(SLOTS)}")
+    return str(kind)
+
+
+def _slots(entries: Any, where: str) -> list[Slot]:
+    entries = entries.split() if isinstance(entries, str) else entries
+    slots = [Slot(_kind(e.rstrip("*+?"), where), e[len(e.rstrip("*+?")) :]) for e in entries]
+    if sum(s.repeat in ("*", "+") for s in slots) > 1:
+        raise CatalogError(f"{where}: operands: only one slot may repeat")
+    return slots
+
+
+def _always(entry: Any, where: str) -> Always:
+    if isinstance(entry, str):
+        entry = {"kind": entry}
+    if entry.get("kind") not in EFFECT_KINDS or entry.keys() - {"kind", "role", "operand", "when", "unless"}:
+        raise CatalogError(f"{where}: effects: {entry!r}: expected kind (an effect kind), role, operand, when, unless")
+    return Always(
+        entry["kind"],
+        entry.get("role", "itself"),
+        entry.get("operand"),
+        frozenset(entry.get("when") or ()),
+        frozenset(entry.get("unless") or ()),
+    )

@@ -1,0 +1,302 @@
+"""The fast path: lists of plain commands in one pass of one regular expression, without bashlex.
+
+It takes what most commands are (words, quotes, `$name`, assignments, `|`, `&&`, `||`, `;`, `&`, redirects,
+here-documents) and leaves all else to the slow path. It must never differ from it: what is not sure is refused.
+Every class is spelled out in ASCII, because `\\w` and `\\d` match other alphabets, where bash sees no name and no
+number; quantifiers are possessive, so the time is linear.
+"""
+
+import re
+
+from humanlayer_agent.shell.builder import Role, WordBuilder
+from humanlayer_agent.shell.source import MAX_WORDS, Source, refusal
+from humanlayer_agent.shell.syntax import Assign, Lit, Node, Param, Pipeline, Redirect, Script, Sequence, Simple, Word
+
+# ---- the expression -------------------------------------------------------------------------------
+
+_NAME = "[A-Za-z_][A-Za-z0-9_]*+"
+_BARE = r"[^ \t\n;&|()<>'\"\\$`]"
+_PLAIN = r"[^ \t\n;&|()<>'\"\\$`*?\[{~]"
+_SINGLE = "'[^']*+'"
+_SIMPLE_DOUBLE = r'"[^"$`\\]*+"'
+_PARAMETER = rf"\$(?:{_NAME}|[0-9@*#?$!-]|\{{{_NAME}\}})"
+_DOUBLE = rf'"(?:[^"$`\\]++|\\[^\n]|{_PARAMETER}|\$(?=["\' |/.,:;)]))*+"'
+_ESCAPE = r"\\[^\n]"
+_LAST_DOLLAR = r"\$(?=[ \t\n]|\Z)"
+_MIXED = rf"(?:{_BARE}++|{_SINGLE}|{_DOUBLE}|{_ESCAPE}|{_PARAMETER}|{_LAST_DOLLAR})++"
+_END = r"(?=[ \t\n;&|]|\Z)"
+"""What may follow a word. Not `<`, `>` and parentheses: `2>`, `{fd}>`, `a<(b)`, `f()` need a closer look."""
+
+_TOKEN = re.compile(
+    rf"""
+    # backslash-newline only after a blank: without one it may join two tokens (`&\⏎>` is `&>`)
+    (?:[ \t]++ (?:\\\n[ \t]*+)*+ )?+
+    (?:
+        (?!\#) ({_PLAIN}++) {_END}                      # 1 a bare word
+      | ({_SINGLE}) {_END}                              # 2 '...'
+      | ({_SIMPLE_DOUBLE}) {_END}                       # 3 "..." without escapes and expansions
+      | (&& | \|\| | \|& | \| | ;(?![;&]) | &(?![&>]))  # 4 an operator
+      | (\n)                                            # 5
+      | ([0-9]{{0,9}}+) (&>>|&>|<<<|<<-|<<|<&|<>|<|>>|>&|>\||>)
+        [ \t]*+ (?!\#) ({_MIXED}) {_END}                # 6 descriptor, 7 operator, 8 target
+      | (?!\#) ({_MIXED}) {_END}                        # 9 any other word
+      | \#[^\n]*+
+      | \Z
+      | ((?s:.))                                        # 10 anything else is for the slow path
+    )
+    """,
+    re.VERBOSE,
+)
+_BARE_WORD, _SINGLE_WORD, _DOUBLE_WORD, _OPERATOR, _NEWLINE, _REDIRECT, _MIXED_WORD, _UNSURE = 1, 2, 3, 4, 5, 8, 9, 10
+
+_PIECE = re.compile(
+    rf"({_BARE}++)|'([^']*+)'|\"((?:[^\"\\]++|\\.)*+)\"|\\(.)|({_PARAMETER})|(\$)",
+    re.DOTALL,
+)
+_DOUBLE_PIECE = re.compile(rf"([^$\\]++)|\\(.)|({_PARAMETER})|(\$)", re.DOTALL)
+_ASSIGNED = re.compile(rf"({_NAME})=")
+_OTHER_ASSIGNMENT = re.compile(rf"{_NAME}(?:\[|\+=)")
+_DELIMITER = re.compile(r"'[^'\n$`]++'|\"[^\"\n$`\\]++\"|\\?[A-Za-z0-9_]++")
+_DESCRIPTOR = re.compile(r"-|[0-9]++")
+
+_RESERVED = frozenset(
+    (
+        *("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "for", "select", "in", "case", "esac"),
+        *("{", "}", "[[", "!", "time", "coproc", "function"),
+    )
+)
+
+
+class _UnsureError(Exception):
+    """The slow path must decide."""
+
+
+# ---- words ----------------------------------------------------------------------------------------
+
+
+def _mixed(source: Source, start: int, end: int, role: Role = Role.WORD) -> Word:
+    """The word at [start, end), which the expression has found to be made of known pieces."""
+    out = WordBuilder()
+    for piece in _PIECE.finditer(source.text, start, end):
+        bare, single, double, escaped, parameter, dollar = piece.groups()
+        if bare is not None:
+            out.literal(bare, False)
+        elif single is not None:
+            out.literal(single, True)
+        elif double is not None:
+            _double(out, double)
+        elif escaped is not None:
+            out.literal(escaped, True)
+        elif parameter is not None:
+            out.part(_parameter(parameter, False))
+        else:
+            out.literal(dollar, False)
+    return out.finish(source, start, end, role)
+
+
+def _double(out: WordBuilder, text: str) -> None:
+    """Add the text between double quotes."""
+    out.quoted = True
+    for piece in _DOUBLE_PIECE.finditer(text):
+        run, escaped, parameter, dollar = piece.groups()
+        if run is not None:
+            out.literal(run, True)
+        elif escaped is not None:
+            out.literal(escaped if escaped in '$`"\\' else "\\" + escaped, True)
+        elif parameter is not None:
+            out.part(_parameter(parameter, True))
+        else:
+            out.literal(dollar, True)
+
+
+def _parameter(raw: str, quoted: bool) -> Param:
+    name = raw[2:-1] if raw[1] == "{" else raw[1:]
+    return Param(name, "", None, None, quoted, raw)
+
+
+# ---- commands -------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """The commands read so far: the list, the pipeline and the simple command that are open."""
+
+    __slots__ = ("command", "needed", "ops", "parts", "pending", "pipe_ops", "piped", "source")
+
+    def __init__(self, text: str) -> None:
+        self.source = Source(text)
+        self.parts: list[Node] = []
+        self.ops: list[str] = []
+        self.piped: list[Node] = []
+        self.pipe_ops: list[str] = []
+        self.command: Simple | None = None
+        self.needed = False
+        """An operator wants a command after it."""
+        self.pending: list[Redirect] = []
+
+    def at_command(self, start: int) -> Simple:
+        """The open simple command, or a new one that begins at `start`."""
+        if self.command is None:
+            self.command = Simple([], [], [], start, start)
+            self.needed = False
+        return self.command
+
+    def word(self, word: Word) -> None:
+        """Add a word, which is no assignment."""
+        command = self.command
+        if command is None:
+            if word.raw in _RESERVED:
+                raise _UnsureError
+            self.command = Simple([word], [], [], word.start, word.end)
+            self.needed = False
+        else:
+            if not command.words and word.raw in _RESERVED:
+                raise _UnsureError
+            command.words.append(word)
+            command.end = word.end
+
+    def assignment(self, start: int, end: int) -> bool:
+        """Add an assignment, if one stands at [start, end) where no command name has been."""
+        if self.command is not None and self.command.words:
+            return False
+        text = self.source.text
+        found = _ASSIGNED.match(text, start, end)
+        if not found:
+            if _OTHER_ASSIGNMENT.match(text, start, end):
+                raise _UnsureError
+            return False
+        value = _mixed(self.source, found.end(), end, Role.VALUE)
+        command = self.at_command(start)
+        command.assigns.append(Assign(found[1], value, False, None, start, end))
+        command.end = end
+        return True
+
+    def redirect(self, token: re.Match[str]) -> None:
+        """Add a redirect."""
+        fd, op, raw = token.group(6, 7, 8)
+        start, end = token.start(6), token.end(8)
+        if op == "<<-" or (op in ("<&", ">&") and not _DESCRIPTOR.fullmatch(raw)):
+            raise _UnsureError
+        redirect = Redirect(op, fd, _mixed(self.source, token.start(8), end), start, end)
+        if op == "<<":
+            if not _DELIMITER.fullmatch(raw):
+                raise _UnsureError
+            self.pending.append(redirect)
+        command = self.at_command(start)
+        command.redirects.append(redirect)
+        command.end = end
+
+    def operator(self, op: str) -> None:
+        """End the open command with a control operator."""
+        if self.command is None:
+            raise _UnsureError
+        if op in ("|", "|&"):
+            self.piped.append(self.command)
+            self.pipe_ops.append(op)
+            self.command = None
+            self.needed = True
+        else:
+            self.end_pipeline(op)
+            self.needed = op in ("&&", "||")
+
+    def end_pipeline(self, op: str) -> None:
+        """Put the open pipeline, which may be of one command, into the list, with `op` after it."""
+        command = self.command
+        if command is None:
+            return
+        self.command = None
+        self.ops.append(op)
+        if self.piped:
+            piped = [*self.piped, command]
+            self.parts.append(Pipeline(piped, self.pipe_ops, piped[0].start, command.end))
+            self.piped, self.pipe_ops = [], []
+        else:
+            self.parts.append(command)
+
+    def bodies(self, start: int) -> int:
+        """Read the bodies of the pending here-documents, the first of which begins at `start`; where they end."""
+        text = self.source.text
+        for redirect in self.pending:
+            delimiter = f"\n{redirect.target.text}"
+            last = text.find(delimiter, start - 1)
+            while last >= 0 and text[last + len(delimiter) : last + len(delimiter) + 1] not in ("", "\n"):
+                last = text.find(delimiter, last + 1)
+            if last < 0:
+                raise _UnsureError
+            body = text[start : last + 1]
+            if not redirect.target.quoted and ("$" in body or "`" in body or "\\" in body):
+                raise _UnsureError
+            parts: list[Lit] = [Lit(body, True)] if body else []
+            redirect.body = Word(body, body, start, last + 1, False, False, True, [*parts])
+            start = min(last + len(delimiter) + 1, len(text))
+        self.pending = []
+        return start
+
+    def script(self) -> Script:
+        """The tree of all that was read."""
+        if self.pending or self.needed:
+            raise _UnsureError
+        self.end_pipeline(";")
+        parts, ops = self.parts, self.ops
+        if len(self.source.text) > 2 * MAX_WORDS and _words(parts) > MAX_WORDS:
+            raise _UnsureError
+        body: Node | None = None
+        if parts:
+            if ops[-1] == ";":
+                ops.pop()
+            body = Sequence(parts, ops, parts[0].start, parts[-1].end) if ops else parts[0]
+        return Script(body, 0, len(self.source.text))
+
+
+def _words(parts: list[Node]) -> int:
+    """How many words the slow path would count."""
+    count = 0
+    for part in parts:
+        for command in part.parts if isinstance(part, Pipeline) else [part]:
+            if isinstance(command, Simple):
+                count += len(command.words) + len(command.assigns) + len(command.redirects)
+    return count
+
+
+def read(text: str) -> Script | None:
+    """The tree of `text`, or None where the slow path must decide."""
+    if refusal(text):
+        return None
+    reader = _Reader(text)
+    position: int | None = 0
+    try:
+        while position is not None:
+            position = _read_lines(reader, text, position)
+        return reader.script()
+    except _UnsureError:
+        return None
+
+
+def _read_lines(reader: _Reader, text: str, position: int) -> int | None:
+    """Read from `position` to the next here-document bodies; where they end, or None at the end of the text."""
+    for token in _TOKEN.finditer(text, position):
+        kind = token.lastindex
+        if kind == _BARE_WORD:
+            start, end = token.span(1)
+            raw = token[1]
+            if "=" in raw and reader.assignment(start, end):
+                continue
+            reader.word(Word(raw, raw, start, end, False, False, False, []))
+        elif kind in (_SINGLE_WORD, _DOUBLE_WORD):
+            start, end = token.span(kind)
+            raw = token[kind]
+            reader.word(Word(raw, raw[1:-1], start, end, False, False, True, []))
+        elif kind == _OPERATOR:
+            reader.operator(token[_OPERATOR])
+        elif kind == _NEWLINE:
+            reader.end_pipeline(";")
+            if reader.pending:
+                return reader.bodies(token.end())
+        elif kind == _REDIRECT:
+            reader.redirect(token)
+        elif kind == _MIXED_WORD:
+            start, end = token.span(_MIXED_WORD)
+            if not reader.assignment(start, end):
+                reader.word(_mixed(reader.source, start, end))
+        elif kind == _UNSURE:
+            raise _UnsureError
+    return None

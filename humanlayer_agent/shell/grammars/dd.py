@@ -1,0 +1,35 @@
+"""dd: key=value operands (GNU coreutils 9.1)."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+_KINDS = {"if": "read", "of": "write"}
+_DATA = frozenset("bs cbs conv count ibs iflag iseek obs oflag oseek seek skip status".split())
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note the file that is read and the one that is written."""
+    for each in fields:
+        if each.text is None:
+            name = each.prefix.partition("=")[0] if "=" in each.prefix else None
+            if name in _KINDS:
+                touch.path(walk, command, _KINDS[name], Field(each.word, each.start, each.end), state, origin=f"dd {name}=")
+            elif name not in _DATA:
+                command.doubt(each.word.raw)
+            continue
+        name, equals, _ = each.text.partition("=")
+        command.flags.add(name)
+        if name in _KINDS and equals:
+            touch.path(walk, command, _KINDS[name], each.tail(len(name) + 1), state, origin=f"dd {name}=")
+        elif name not in _DATA and each.text not in ("--help", "--version"):
+            command.doubt(each.text)

@@ -1,0 +1,52 @@
+"""env and sudo: assignments, then a command; `env -S` splits one text into words."""
+
+import re
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+_PLAIN_SPLIT = re.compile(r"[A-Za-z0-9_./=:@,+\- \t]*", re.ASCII)
+"""Texts that `env -S` splits at blanks and does nothing else to (no quotes, escapes or variables)."""
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note the variables that are set and the command that runs with them."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    words: list[Field] = []
+    for use in arguments.options:
+        if use.option.name == "split-string" and use.value is not None:
+            if use.value.text is None or not _PLAIN_SPLIT.fullmatch(use.value.text):
+                command.doubt(use.value.word.raw)
+                return
+            words += [Field(use.value.word, use.value.start, use.value.end, text=t, prefix=t) for t in use.value.text.split()]
+    words += arguments.operands
+    scoped = state.copy()
+    while words and (words[0].text is None or "=" in words[0].text):
+        first = words.pop(0)
+        if first.text is None:
+            command.doubt(first.word.raw)
+            if first.dynamic:
+                break
+            continue
+        name, _, value = first.text.partition("=")
+        invoke.note(walk, command, "environment", first, state, context, origin=f"{command.program} assignment")
+        scoped.assign(name, (value,))
+        scoped.exported |= {name}
+    if words:
+        inner = context.deeper(via=(*context.via, command.program or "env"))
+        if inner.depth > 24:
+            walk.program.doubt("nested too deep")
+            return
+        invoke.run(walk, words, scoped, inner, command.span, command.text, shell=False)

@@ -1,0 +1,66 @@
+"""xargs: runs a command with words that it reads from its input.
+
+Where `find -print0` feeds `xargs -0`, those words are paths that find may find; else they are unknown: without NUL between
+them, a file name with blanks in it becomes several words.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.syntax import Word
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note the command that xargs runs, with unknown words after (or, with -I, in place of) its own."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    words = list(arguments.operands)
+    if not words:
+        return  # echo
+    inner = context.deeper(via=(*context.via, "xargs"))
+    if inner.depth > 24:
+        walk.program.doubt("nested too deep")
+        return
+    marker = _marker(command)
+    shown = Word("{}", None, *command.span, dynamic=True)
+    more = Field(shown, *command.span, many=marker is None)
+    listed = _listed(command, context)
+    if marker is None:
+        words = [*words, *(listed or [more])]
+    else:
+        words = [_replaced(w, marker, more) for w in words]
+    invoke.run(walk, words, state, inner, command.span, command.text, shell=False)
+
+
+def _listed(command: SimpleCommand, context: "Context") -> list[Field]:
+    """The file names on the input, where they can't be split or joined wrongly: NUL on both sides."""
+    producer = context.stdin.producer
+    if "null" not in command.flags or len(producer) != 1:
+        return []
+    return [replace(f, many=False) for f in producer[0].prints]
+
+
+def _marker(command: SimpleCommand) -> str | None:
+    """The text that -I or -i replaces, or None."""
+    if not command.flags & {"replace", "replace-optional"}:
+        return None
+    value = (command.options.get("replace") or command.options.get("replace-optional") or [None])[-1]
+    return value or "{}"
+
+
+def _replaced(word: Field, marker: str, more: Field) -> Field:
+    if word.text is None or marker not in word.text:
+        return word
+    return replace(more, word=replace(more.word, raw=word.word.raw), prefix=word.text.partition(marker)[0])

@@ -1,0 +1,387 @@
+"""Runs one command of the analysis: finds what its name means, reads its arguments, notes what it does."""
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import builtins, touch
+from humanlayer_agent.shell.arguments import Arguments, OptionUse, assign_slots, read_arguments
+from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES, lookup
+from humanlayer_agent.shell.catalog.spec import Always, Slot, Spec
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.environment import selects_code
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State, join
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Ends, Walk
+
+_FILE_SLOTS = frozenset({"read", "list", "write", "append", "delete", "move", "metadata"})
+_PREFIXES = frozenset({"command", "builtin", "exec"})
+
+
+def run(
+    walk: "Walk",
+    fields: list[Field],
+    state: State,
+    context: "Context",
+    span: tuple[int, int],
+    text: str,
+    *,
+    shell: bool = True,
+) -> "Ends":
+    """Note what running `fields` does. `shell` is False below a wrapper program, which finds programs only."""
+    name = fields[0]
+    if name.choices:
+        return _each_choice(walk, fields, state, context, span, text, shell)
+    command = SimpleCommand(
+        name.text, [f.shown for f in fields], span, text, context.via, context.inside, state.cwd
+    )
+    walk.program.commands.append(command)
+    if name.text is None:
+        command.known = False
+        command.doubt(name.word.raw)
+        touch.code(walk, command, name, what=None, role="program", origin="program", unread=False)
+        return state, state
+    if shell and name.text in state.functions:
+        return builtins.call(walk, name.text, fields[1:], state, context)
+    if shell and name.text in _PREFIXES:
+        return _prefix(walk, command, fields, state, context)
+    if shell and (handler := builtins.HANDLERS.get(name.text)) is not None:
+        return handler(walk, command, fields[1:], state, context)
+    return _external(walk, command, fields, state, context)
+
+
+def _each_choice(
+    walk: "Walk", fields: list[Field], state: State, context: "Context", span: tuple[int, int], text: str, shell: bool
+) -> "Ends":
+    """A program name that may be one of several: each is noted as if it ran."""
+    won: State | None = None
+    lost: State | None = None
+    for choice in fields[0].choices:
+        name = replace(fields[0], text=choice, choices=())
+        a, b = run(walk, [name, *fields[1:]], state, context, span, text, shell=shell)
+        won, lost = join(won, a), join(lost, b)
+    return won, lost
+
+
+def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+    """`command`, `builtin`, `exec`: they run what follows, without functions."""
+    name = command.program or ""
+    rest = fields[1:]
+    while rest and rest[0].text is not None and rest[0].text.startswith("-"):
+        option = rest[0].text
+        rest = rest[1:]
+        if option == "--":
+            break
+        if name == "command" and set(option[1:]) <= set("vV"):
+            return state, state  # only tells what a name means
+        if name == "exec" and option == "-a":
+            rest = rest[1:]
+        elif not (name == "command" and option == "-p") and not (name == "exec" and set(option[1:]) <= set("cl")):
+            command.doubt(option)
+    if not rest:
+        return state, state
+    if rest[0].may_be_option() and rest[0].text is None:
+        command.doubt(rest[0].word.raw)
+    inner = replace(context, via=(*context.via, name))
+    handler = builtins.HANDLERS.get(rest[0].text or "") if name != "exec" else None
+    if handler is not None or rest[0].text in _PREFIXES:
+        bare = replace_functions(state)
+        ends = run(walk, rest, bare, inner, command.span, command.text)
+        return tuple(_with_functions(e, state) for e in ends)  # type: ignore[return-value]
+    run(walk, rest, state, inner, command.span, command.text, shell=False)
+    return (None, None) if name == "exec" else (state, state)
+
+
+def replace_functions(state: State) -> State:
+    out = state.copy()
+    out.functions = {}
+    return out
+
+
+def _with_functions(end: State | None, state: State) -> State | None:
+    if end is None:
+        return None
+    out = end.copy()
+    out.functions = dict(state.functions)
+    return out
+
+
+# ---- programs -------------------------------------------------------------------------------------
+
+
+def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+    name = fields[0]
+    text = name.text or ""
+    if "/" in text:
+        command.path = text
+        directory, base = posixpath.split(posixpath.normpath(text))
+        if directory in STANDARD_DIRECTORIES:
+            command.program = base
+        else:
+            # A file of this name: what it does stands in it, not in the catalog.
+            command.known = False
+            touch.path(walk, command, "execute", name, state, role="script", origin="program")
+            for effect in command.effects:
+                effect.unread, effect.resolved = True, False
+            command.doubt(text)
+            return state, state
+    spec = lookup(command.program or "")
+    if spec is None:
+        command.known = False
+        command.doubt(text)
+        touch.code(walk, command, name, what=text, role="program", origin="program", unread=False)
+        return state, state
+    apply(walk, spec, command, fields[1:], state, context)
+    return state, state
+
+
+def apply(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: Sequence[Field], state: State, context: "Context"
+) -> None:
+    """Read `fields` with `spec` and note every effect."""
+    if spec.grammar:
+        from humanlayer_agent.shell.grammars import GRAMMARS
+
+        GRAMMARS[spec.grammar](walk, spec, command, list(fields), state, context)
+        note_effects(walk, spec.effects, command)
+        return
+    arguments = read_arguments(spec, fields)
+    state = note_options(walk, spec, command, arguments, state, context)
+    if spec.subcommands:
+        _subcommand(walk, spec, command, arguments, state, context)
+        return
+    note_operands(walk, spec, command, arguments, state, context)
+
+
+def note_options(
+    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: "Context"
+) -> State:
+    """Flags, doubts, and the effects of option values. Returns the state the operands are read in (`-C dir`)."""
+    command.flags |= arguments.flags()
+    for word in arguments.unknown:
+        command.doubt(word.shown)
+    if arguments.loose:
+        command.flags_complete = False
+        for word in arguments.loose:
+            # `*` may match a file named like an option: that matters only where an option does something.
+            if not word.pathname or spec.dangerous_options():
+                command.doubt(word.word.raw)
+    for use in arguments.options:
+        if use.option.does is not None:
+            _option_effect(walk, command, use, state)
+        if use.value is None:
+            continue
+        command.options.setdefault(use.option.name, []).append(use.value.text)
+        if use.option.kind == "directory":
+            moved = state.copy()
+            moved.cwd = builtins.destination(use.value, state)
+            state = moved
+        else:
+            origin = f"{command.program} {use.option.name}"
+            note(walk, command, use.option.kind, use.value, state, context, role="option", origin=origin)
+    return state
+
+
+def _option_effect(walk: "Walk", command: SimpleCommand, use: OptionUse, state: State) -> None:
+    """What an option does by itself. A file that it names only indirectly lies in the working directory."""
+    kind, span = use.option.does or "", walk.span(use.at.start, use.at.end)
+    origin = f"{command.program} {use.option.name}"
+    if kind in _FILE_SLOTS:
+        for cwd in state.cwd or (None,):
+            command.effects.append(Effect(kind, "option", cwd, False, span, origin, below=cwd is not None))
+    else:
+        command.effects.append(Effect(kind, "option", use.option.name, True, span, origin))
+
+
+def _subcommand(
+    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: "Context"
+) -> None:
+    operands = arguments.operands
+    if not operands:
+        note_effects(walk, spec.effects, command)
+        return
+    name = operands[0].text
+    sub = spec.subcommands.get(name or "")
+    command.subcommand = f"{command.subcommand} {name}" if command.subcommand and name else name
+    note_effects(walk, spec.effects, command)
+    if sub is None:
+        command.known = False
+        command.doubt(operands[0].word.raw)
+        touch.code(
+            walk, command, operands[0], what=name, role="subcommand", origin=f"{command.program} sub-command", unread=False
+        )
+        return
+    apply(walk, sub, command, operands[1:], state, context)
+
+
+def note_operands(
+    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: "Context"
+) -> None:
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    slots = next((v.operands for v in spec.variants if v.when & command.flags), spec.operands)
+    recursive = bool(spec.recursive & command.flags)
+    pairs, excess = assign_slots(slots, operands)
+    for word in excess:
+        command.doubt(word.word.raw)
+    number = 0
+    for slot, words in pairs:
+        if slot.kind == "command":
+            _command(walk, command, words, state, context)
+            continue
+        for word in words:
+            number += 1
+            note(
+                walk, command, slot.kind, word, state, context,
+                origin=f"{command.program} operand {number}", recursive=recursive,
+            )  # fmt: skip
+    if spec.without_operands is not None and not any(words for slot, words in pairs if slot.kind != "text"):
+        kind, value, when = spec.without_operands
+        if not when or when & command.flags:
+            here = implied(command, value)
+            note(walk, command, kind, here, state, context, origin=f"{command.program} default", recursive=recursive)
+    note_effects(walk, spec.effects, command)
+
+
+def implied(command: SimpleCommand, value: str) -> Field:
+    """A field for an operand that the program supplies itself."""
+    from humanlayer_agent.shell.syntax import Word
+
+    start, end = command.span
+    word = Word(value, value, start, end)
+    return Field(word, start, end, text=value, prefix=value)
+
+
+def note_effects(walk: "Walk", effects: Sequence[Always], command: SimpleCommand) -> None:
+    """Effects that stand for no single word."""
+    for each in effects:
+        if each.when and not each.when & command.flags:
+            # A word that may add flags may also add this one.
+            if command.flags_complete:
+                continue
+        elif each.unless & command.flags:
+            continue
+        certain = not each.when or bool(each.when & command.flags)
+        here = command.cwd if each.operand == "." else (each.operand,)
+        for operand in here or (None,):
+            below = each.operand == "." and operand is not None and each.kind in _FILE_SLOTS
+            command.effects.append(
+                Effect(
+                    each.kind, each.role, operand, certain and operand is not None and not below,
+                    command.span, command.program or "", below=below,
+                )
+            )  # fmt: skip
+
+
+def _command(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
+    """The rest of a wrapper's words is another command, run without a shell."""
+    if not words:
+        return
+    inner = context.deeper(via=(*context.via, command.program or "?"))
+    if inner.depth > 24:
+        walk.program.doubt("nested too deep")
+        return
+    run(walk, words, state, inner, command.span, command.text, shell=False)
+
+
+def note(
+    walk: "Walk",
+    command: SimpleCommand,
+    kind: str,
+    word: Field,
+    state: State,
+    context: "Context",
+    *,
+    role: str = "operand",
+    origin: str = "",
+    recursive: bool = False,
+) -> None:
+    """Note what giving `word` in a slot of this `kind` does."""
+    if kind in _FILE_SLOTS:
+        if kind == "list":
+            touch.path(walk, command, "read", word, state, role="list", origin=origin, recursive=recursive)
+        else:
+            touch.path(walk, command, kind, word, state, role=role, origin=origin, recursive=recursive)
+    elif kind == "script":
+        script(walk, command, word, state, origin)
+    elif kind == "shell":
+        shell_text(walk, command, word, state, context, origin)
+    elif kind == "code":
+        touch.code(walk, command, word, what=word.text, role="code", origin=origin)
+    elif kind in ("host", "url"):
+        touch.host(walk, command, word, origin=origin)
+    elif kind == "remote":
+        _remote(walk, command, word, state, origin)
+    elif kind in ("package", "process"):
+        touch.plain(walk, command, kind, word, origin=origin)
+    elif kind == "sed":
+        from humanlayer_agent.shell.grammars import sed
+
+        sed.note_script(walk, command, word, state)
+    elif kind in ("git-setting", "git-dir"):
+        from humanlayer_agent.shell.grammars import git
+
+        git.note_setting(walk, command, word, kind, origin)
+    elif kind == "upload":
+        _upload(walk, command, word, state, origin)
+    elif kind == "environment":
+        name, equals, value = (word.text or "").partition("=")
+        if word.text is None or selects_code(name, value if equals else None):
+            command.effects.append(
+                Effect("environment", role, name or None, word.text is not None, walk.span(word.start, word.end), origin)
+            )
+    elif kind == "command":
+        _command(walk, command, [word], state, context)
+
+
+def script(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    """A file that is executed: what it does stands in it, and nobody has read it yet."""
+    before = len(command.effects)
+    touch.path(walk, command, "execute", word, state, role="script", origin=origin)
+    for effect in command.effects[before:]:
+        effect.unread, effect.resolved = True, False
+    command.doubt(word.word.raw)
+
+
+def shell_text(
+    walk: "Walk", command: SimpleCommand, word: Field, state: State, context: "Context", origin: str,
+    positional: tuple[str, ...] | None = None,
+) -> None:  # fmt: skip
+    """A text that a shell of its own runs."""
+    if word.text is None:
+        touch.code(walk, command, word, what=None, role="code", origin=origin)
+        command.doubt(word.word.raw)
+        return
+    inner = context.deeper(via=(*context.via, command.program or "?"))
+    walk.source(word.text, word, state.child(positional), inner, "string")
+
+
+def _upload(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    """curl's `-d @file`, `-F name=@file`, `-F name=<file` send a file; other texts are sent as they are."""
+    if word.text is None:
+        if not word.prefix or word.prefix[0] == "@":
+            command.doubt(word.word.raw)
+        return
+    at = word.text.find("@") if "@" in word.text else word.text.find("=<") + 1
+    if at >= 0 and word.text[at : at + 1] in ("@", "<"):
+        name = word.tail(at + 1)
+        name.text = (name.text or "").partition(";")[0]
+        touch.path(walk, command, "read", name, state, role="upload", origin=origin)
+
+
+def _remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    """`host:path` or a URL is contacted; anything else is a local path that is read."""
+    text = word.text
+    if text is None:
+        touch.host(walk, command, word, origin=origin)
+    elif "://" in text or ":" in text.partition("/")[0]:
+        touch.host(walk, command, word, origin=origin)
+    else:
+        touch.path(walk, command, "read", word, state, origin=origin)
+
+
+__all__ = ["Slot", "apply", "note", "note_effects", "note_operands", "note_options", "run", "script", "shell_text"]

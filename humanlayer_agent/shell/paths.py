@@ -1,0 +1,62 @@
+"""Path texts: absolute forms, and what a wildcard pattern may stand for."""
+
+import posixpath
+from collections.abc import Iterable
+
+
+def absolute(text: str, cwd: str) -> str:
+    """`text` as an absolute path from `cwd`. `..` stays: only the kernel knows where it leads through a link."""
+    return text if text.startswith("/") else (cwd.rstrip("/") + "/" + text if text else cwd)
+
+
+def logical(text: str, cwd: str) -> str:
+    """Where `cd text` leads by name, as bash computes PWD (not resolving symbolic links)."""
+    path = posixpath.normpath(absolute(text, cwd))
+    return "/" + path.lstrip("/")
+
+
+def split_pattern(pattern: str) -> tuple[str, bool]:
+    """The directory before the first component with a wildcard, and whether what matches stays below it.
+
+    A component that begins with a dot and holds a wildcard may match `..` before bash 5.2, and a later `..` climbs out again.
+    """
+    components = pattern.split("/")
+    for n, component in enumerate(components):
+        if has_wildcard(component):
+            rest = components[n:]
+            safe = not any(c == ".." or (c.startswith((".", "\\.")) and has_wildcard(c) and _may_be_parent(c)) for c in rest)
+            return "/".join(components[:n]) or "/", safe
+    return pattern, True
+
+
+def _may_be_parent(component: str) -> bool:
+    """Could this pattern match `..`? Only literal dots and wildcards can."""
+    return all(c in ".*?[]\\!^-" or c == "." for c in component)
+
+
+def has_wildcard(text: str) -> bool:
+    """True where an unescaped `*`, `?` or `[` stands in `text`."""
+    i = 0
+    while i < len(text):
+        if text[i] == "\\":
+            i += 2
+            continue
+        if text[i] in "*?[":
+            return True
+        i += 1
+    return False
+
+
+def unescape(text: str) -> str:
+    """`text` without the backslashes that keep wildcards literal."""
+    out, i = [], 0
+    while i < len(text):
+        if text[i] == "\\" and i + 1 < len(text):
+            i += 1
+        out.append(text[i])
+        i += 1
+    return "".join(out)
+
+
+def dedupe(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(paths))

@@ -1,0 +1,63 @@
+"""What the shell module gives: a Program, every simple command that can run, and what each does."""
+
+from dataclasses import dataclass, field
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.words import Field
+
+
+@dataclass(slots=True, eq=False)
+class SimpleCommand:
+    """One simple command that can run, at any depth of nesting, after expansion.
+
+    `program` is the name as the catalog knows it ("rm" for /usr/bin/rm too), or None where it can't be known.
+    `argv` holds the words after expansion; a word whose value is not known stands as it was written.
+    `resolved`: program, options and operands are all known to the catalog and certain. `unresolved` lists the
+    words (as written) that are not. `flags` are canonical option names; `flags_complete` is False where a word of
+    unknown value may add others. `via` are the wrappers it runs under, outermost first; `inside` the constructs.
+    """
+
+    program: str | None
+    argv: list[str]
+    span: tuple[int, int]
+    text: str
+    via: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    cwd: tuple[str, ...] | None = None
+    path: str | None = None
+    known: bool = True
+    resolved: bool = True
+    unresolved: list[str] = field(default_factory=list)
+    subcommand: str | None = None
+    flags: set[str] = field(default_factory=set)
+    flags_complete: bool = True
+    operands: list[str | None] = field(default_factory=list)
+    options: dict[str, list[str | None]] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+    prints: "list[Field]" = field(default_factory=list)
+    """Where its output is a list of file names, each ended by NUL: what they may be."""
+
+    def doubt(self, word: str) -> None:
+        """Record that `word` keeps this command from being fully resolved."""
+        self.resolved = False
+        if word not in self.unresolved:
+            self.unresolved.append(word)
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Everything an action would run. `status` is ok, partial or failed; `reasons` say why it is not ok.
+
+    When it failed, `commands` holds what could be seen anyway: enough for a deny, never for an allow.
+    """
+
+    commands: list[SimpleCommand]
+    status: str = "ok"
+    reasons: list[str] = field(default_factory=list)
+
+    def doubt(self, reason: str) -> None:
+        """The analysis is incomplete: `status` becomes partial (a human is asked)."""
+        if self.status == "ok":
+            self.status = "partial"
+        if reason not in self.reasons:
+            self.reasons.append(reason)

@@ -1,0 +1,109 @@
+"""Turns an operand into effects: the one place where a word becomes a path, a host, a package, a piece of code."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import absolute, split_pattern, unescape
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import PROCESS_SUBSTITUTION, Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+_STREAMS = frozenset({"-", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION})
+
+
+def path(
+    walk: "Walk",
+    command: SimpleCommand,
+    kind: str,
+    target: Field,
+    state: State,
+    *,
+    role: str = "operand",
+    origin: str = "",
+    source: str = "own",
+    recursive: bool = False,
+) -> None:
+    """Add a file effect of `kind` for every path that `target` may be, from every directory the shell may be in."""
+    span = walk.span(target.start, target.end)
+
+    def add(operand: str | None, resolved: bool, **more: object) -> None:
+        command.effects.append(
+            Effect(kind, role, operand, resolved, span, origin, source, recursive=recursive, **more)  # type: ignore[arg-type]
+        )
+
+    texts = (target.text,) if target.text is not None else target.choices
+    if texts:
+        for text in texts:
+            if text in _STREAMS and kind in ("read", "list", "write", "append"):
+                continue
+            if text.startswith("/"):
+                add(text, True)
+            elif state.cwd is None:
+                add(None, False)
+            else:
+                for cwd in state.cwd:
+                    add(absolute(text, cwd), True)
+        return
+    if target.glob is not None:
+        for cwd in ("/",) if target.glob.startswith("/") else state.cwd or ():
+            pattern = absolute(target.glob, cwd)
+            base, safe = split_pattern(pattern)
+            add(unescape(base), safe, pattern=pattern if safe else None)
+        if not target.glob.startswith("/") and state.cwd is None:
+            add(None, False)
+        return
+    if target.below is not None:
+        add(target.below, False, below=True)
+        return
+    add(None, False)
+
+
+def host(walk: "Walk", command: SimpleCommand, target: Field, *, kind: str = "network", origin: str = "") -> None:
+    """Add a network effect for `target`: a URL, user@host, host:path or host:port."""
+    span = walk.span(target.start, target.end)
+    for text in (target.text,) if target.text is not None else target.choices or (None,):
+        name = None if text is None else host_of(text)
+        command.effects.append(Effect(kind, "operand", name, name is not None, span, origin))
+
+
+def host_of(text: str) -> str | None:
+    """The host in a URL, `user@host:path` or `host:port`; None where there is none to be found."""
+    try:
+        if "://" in text:
+            parsed = urlsplit(text)
+            return parsed.hostname.lower() if parsed.hostname else ("localhost" if parsed.scheme == "file" else None)
+        rest = text.rpartition("@")[2]
+        if rest.startswith("["):
+            return rest[1:].partition("]")[0].lower() or None
+        name = rest.partition("/")[0].partition(":")[0].lower()
+    except ValueError:
+        return None
+    return name if name and not any(c in name for c in "{}[]*$`\\ ") else None
+
+
+def code(
+    walk: "Walk",
+    command: SimpleCommand,
+    target: Field | None,
+    *,
+    what: str | None,
+    role: str,
+    origin: str,
+    resolved: bool = False,
+    unread: bool = True,
+    source: str = "own",
+) -> None:
+    """Add an execute effect: code that this command runs."""
+    span = walk.span(target.start, target.end) if target is not None else command.span
+    command.effects.append(Effect("execute", role, what, resolved, span, origin, source, unread=unread))
+
+
+def plain(walk: "Walk", command: SimpleCommand, kind: str, target: Field, *, origin: str) -> None:
+    """Add an effect whose operand is the text itself: a package, a process, a variable."""
+    span = walk.span(target.start, target.end)
+    for text in (target.text,) if target.text is not None else target.choices or (None,):
+        command.effects.append(Effect(kind, "operand", text, text is not None, span, origin))

@@ -1,0 +1,112 @@
+"""A second opinion: tree-sitter-bash reads the same text, and may veto what our parser says.
+
+It is a veto and never a fallback. Alone tree-sitter hides commands (backticks in a here-document, lax
+here-document ends), but its faults are not ours: every hole that our front end ever had would have shown here.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.errors import Unparsed
+from humanlayer_agent.shell.source import MAX_CHARS, Budget, Source
+from humanlayer_agent.shell.syntax import Script, Simple, Word, simples
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_parser: "Parser | None" = None
+
+_KEYWORD_COMMANDS = ("declaration_command", "unset_command")
+"""Nodes of commands that tree-sitter takes for keywords (`export`, `unset`): the name is their first child."""
+
+
+def _tree(text: str) -> "Node":
+    """tree-sitter's tree of `text`. Its import costs 23 ms, so it waits for the first text that needs it."""
+    global _parser
+    if _parser is None:
+        import tree_sitter
+        import tree_sitter_bash
+
+        _parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return _parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+
+
+def _walk(root: "Node") -> Iterator["Node"]:
+    """Every node below `root`, without recursion: tree-sitter's trees can be deep."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children))
+
+
+def _text(node: "Node | None") -> str:
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
+
+
+def _command_names(root: "Node") -> Iterator[str]:
+    """The name of every simple command in tree-sitter's tree, as written."""
+    for node in _walk(root):
+        if node.type == "command":
+            names = [child for child in node.children if child.type not in _NOT_NAMES]
+            # tree-sitter takes the reserved word `time` for a program
+            while names and _text(names[0]) == "time":
+                names = names[1:]
+                while names and _text(names[0]) in ("-p", "--"):
+                    names = names[1:]
+            if names:
+                yield _text(names[0])
+        elif node.type in _KEYWORD_COMMANDS or (node.type == "test_command" and _text(node.children[0]) == "["):
+            yield _text(node.children[0])
+
+
+_NOT_NAMES = frozenset(["variable_assignment", "variable_assignments", "file_redirect", "herestring_redirect"])
+
+
+def _our_names(script: Script) -> Iterator[str]:
+    for command in simples(script):
+        words = command.words
+        if words and words[0].raw == "time":  # after `|` it is a program, for tree-sitter it always is
+            words = [word for word in words[1:] if word.raw not in ("-p", "--")]
+        if words:
+            yield words[0].raw
+
+
+def objection(text: str, script: Script) -> str | None:
+    """Why tree-sitter does not agree that `script` is what `text` runs, or None where it agrees."""
+    root = _tree(text)
+    if root.has_error:
+        return "tree-sitter reports a syntax error"
+    if Counter(_command_names(root)) != Counter(_our_names(script)):
+        return "tree-sitter sees other commands"
+    return None
+
+
+def witnesses(text: str) -> list[Simple]:
+    """The simple commands that tree-sitter finds in a text that was refused, errors and all; best effort.
+
+    Args:
+        text: what was refused; no more than MAX_CHARS of it are read.
+    """
+    found = []
+    for node in _walk(_tree(text[:MAX_CHARS])):
+        if node.type == "command":
+            words = [_word(_text(child)) for child in node.children if child.type not in _NOT_NAMES]
+            if words:
+                found.append(Simple(words, [], [], words[0].start, words[-1].end))
+    return found
+
+
+def _word(raw: str) -> Word:
+    """The word that `raw` is, where our lexer can read it; its offsets are its own."""
+    from humanlayer_agent.shell.commands import CommandLexer
+
+    lexer = CommandLexer(Source(raw), Budget(), [])
+    try:
+        word = lexer.word()
+    except Unparsed:
+        word = None
+    if word is None or lexer.index < lexer.length:
+        return Word(raw, raw, 0, len(raw), quoted=True)
+    return word

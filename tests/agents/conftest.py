@@ -1,0 +1,215 @@
+"""Real gates over real stores; only the judge and the human are scripted."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
+
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+
+@dataclass
+class WordDirector:
+    """Denies a command with FORBIDDEN in it, asks about one with QUESTION, allows the rest; remembers all."""
+
+    seen: list[Any] = field(default_factory=list)
+
+    def evaluate(self, action: Any) -> Any:
+        from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+
+        self.seen.append(action)
+        verdict, rule = Verdict.ALLOW, "harmless"
+        if "QUESTION" in action.content:
+            verdict, rule = Verdict.ASK, "no-questions"
+        if "FORBIDDEN" in action.content:
+            verdict, rule = Verdict.DENY, "no-forbidden"
+        return PolicyDecision(
+            verdict=verdict,
+            reason=f"because of {rule}",
+            policy="words",
+            policy_digest="0" * 64,
+            rules=(rule,),
+            suggestion="say it otherwise" if verdict else "",
+        )
+
+
+@dataclass
+class ScriptedAsker:
+    """A channel whose human gives the answers of a list: approve, terminate, "reject WORDS", or an exception."""
+
+    answers: list[Any]
+    name: str = "scripted"
+    asked: list[Any] = field(default_factory=list)
+    while_waiting: Callable[[], None] = lambda: None
+
+    def ask(self, request: Any, *, until: int, cancelled: Callable[[], bool]) -> Any:
+        from humanlayer_agent.approvals.model import Answer, Approver
+
+        self.asked.append(request)
+        self.while_waiting()
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        kind, _, comment = answer.partition(" ")
+        return Answer(
+            kind=kind,
+            approver=Approver("os:1000:alice", "terminal", "terminal"),
+            presented_digest=request.digest,
+            decision_id=f"decision-{len(self.asked)}-{request.id}",
+            comment=comment,
+        )
+
+
+@dataclass
+class Judges:
+    """A gate with the scripted parts it is made of."""
+
+    gate: Any
+    director: WordDirector
+    asker: ScriptedAsker
+    store: Any
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """The audit events of one type."""
+        return [entry.event for entry in self.store.events(type=kind)]
+
+
+@pytest.fixture
+def judges(tmp_path: Path) -> Callable[..., Judges]:
+    """Makes `Judges`, from the answers of its human."""
+
+    def make(*answers: Any) -> Judges:
+        from humanlayer_agent.approvals.gate import Gate
+        from humanlayer_agent.approvals.sqlite import SQLiteStore
+
+        director, asker = WordDirector(), ScriptedAsker(list(answers))
+        store = SQLiteStore(tmp_path / "store.sqlite3")
+        return Judges(Gate(director, store, asker, requester="os:1000:alice"), director, asker, store)
+
+    return make
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project directory, which is the current one."""
+    directory = tmp_path / "project"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("MSWEA_GLOBAL_CONFIG_DIR", str(tmp_path / "mini"))
+    monkeypatch.setenv("HUMANLAYER_STORE", str(tmp_path / "store.sqlite3"))
+    return directory
+
+
+Script = Sequence[Sequence[str]]
+
+
+def text_model(script: Script, **config: Any) -> Any:
+    """mini's text format: one action in a message, results are user messages."""
+    from minisweagent.models.test_models import DeterministicModel, make_output
+
+    outputs = [make_output("words", [{"command": c} for c in commands]) for commands in script]
+    return DeterministicModel(outputs=outputs, **config)
+
+
+def tool_model(script: Script, **config: Any) -> Any:
+    """Chat completions with tool calls."""
+    from minisweagent.models.test_models import DeterministicToolcallModel, make_toolcall_output
+
+    outputs = []
+    for number, commands in enumerate(script):
+        actions = [{"command": c, "tool_call_id": f"call_{number}_{i}"} for i, c in enumerate(commands)]
+        calls = [
+            {
+                "id": action["tool_call_id"],
+                "type": "function",
+                "function": {"name": "bash", "arguments": json.dumps({"command": action["command"]})},
+            }
+            for action in actions
+        ]
+        outputs.append(make_toolcall_output("words", calls, actions))
+    return DeterministicToolcallModel(outputs=outputs, **config)
+
+
+def responses_model(script: Script, **config: Any) -> Any:
+    """The Responses API."""
+    from minisweagent.models.test_models import DeterministicResponseAPIToolcallModel, make_response_api_output
+
+    outputs = []
+    for number, commands in enumerate(script):
+        actions = [{"command": c, "tool_call_id": f"call_{number}_{i}"} for i, c in enumerate(commands)]
+        outputs.append(make_response_api_output("words", actions))
+    return DeterministicResponseAPIToolcallModel(outputs=outputs, **config)
+
+
+@pytest.fixture(params=[text_model, tool_model, responses_model], ids=["text", "tools", "responses"])
+def make_model(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Each of mini's three message formats."""
+    factory: Callable[..., Any] = request.param
+    return factory
+
+
+@pytest.fixture
+def tools() -> Callable[..., Any]:
+    """A model that calls tools, for what does not depend on the format."""
+    return tool_model
+
+
+TEMPLATES = {"system_template": "You are a test.", "instance_template": "{{task}}", "cost_limit": 0.0}
+
+
+@pytest.fixture
+def templates() -> dict[str, Any]:
+    """mini's settings that every agent needs."""
+    return dict(TEMPLATES)
+
+
+@pytest.fixture
+def submit() -> str:
+    """The command that hands in."""
+    return SUBMIT
+
+
+@pytest.fixture
+def ordinary_user(tmp_path: Path) -> Callable[..., list[str]]:
+    """Makes the argv that runs Python source as an ordinary user: us, or nobody where we are root.
+
+    It may read all files (this checkout may lie where nobody can't go); that is no right to look into processes.
+    """
+
+    def argv(source: str) -> list[str]:
+        command = [sys.executable, "-c", source]
+        if os.getuid() != 0:
+            return command
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        drop += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+        if shutil.which("setpriv") is None or subprocess.run([*drop, "true"], capture_output=True).returncode != 0:
+            pytest.skip("we are root, and can't become an ordinary user here (setpriv, CAP_DAC_READ_SEARCH)")
+        for directory in (tmp_path, *tmp_path.parents):
+            if directory.stat().st_uid == 0 and directory != Path("/") and directory.name != "tmp":
+                directory.chmod(0o755)
+        return [*drop, *command]
+
+    return argv
+
+
+@pytest.fixture
+def wait_for() -> Callable[..., None]:
+    """Waits until something is true, at most for `seconds`."""
+
+    def wait(condition: Callable[[], object], seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            time.sleep(0.01)
+
+    return wait

@@ -1,0 +1,147 @@
+"""Real stores on real files, a clock that a test moves, and child processes."""
+
+import os
+import pickle
+import secrets
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import ApprovalRequest, Run
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedAsker, ScriptedDirector
+
+START = 1_700_000_000_000
+
+
+class Clock:
+    """Milliseconds that only the test moves; `seconds` is the monotonic clock beside it."""
+
+    def __init__(self) -> None:
+        self.ms = START
+        self.ticks = 100.0
+
+    def __call__(self) -> int:
+        return self.ms
+
+    def seconds(self) -> float:
+        return self.ticks
+
+    def pass_ms(self, ms: int) -> None:
+        """Time passes: both clocks move."""
+        self.ms += ms
+        self.ticks += ms / 1000
+
+    def jump_ms(self, ms: int) -> None:
+        """Somebody sets the clock: no time passes."""
+        self.ms += ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "store.sqlite3"
+
+
+@pytest.fixture
+def store(path: Path, clock: Clock) -> Iterator[SQLiteStore]:
+    opened = SQLiteStore(path, clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def run(store: SQLiteStore) -> str:
+    store.open_run(Run("run-1", "agent", "instance", "os:1000:alice", "/srv/app"))
+    return "run-1"
+
+
+@pytest.fixture
+def act() -> Callable[..., Action]:
+    def make(content: str = "make deploy", **fields: Any) -> Action:
+        return Action(content, **{"cwd": "/srv/app", "project": "/srv/app", "run_id": "run-1"} | fields)
+
+    return make
+
+
+@pytest.fixture
+def decide() -> Callable[..., PolicyDecision]:
+    def make(verdict: Verdict = Verdict.ASK, **fields: Any) -> PolicyDecision:
+        chosen = {"reason": "a rule says so", "rules": ("r1",)} | fields
+        return PolicyDecision(verdict, policy="test", policy_digest=POLICY_DIGEST, **chosen)
+
+    return make
+
+
+@pytest.fixture
+def draft(
+    clock: Clock, act: Callable[..., Action], decide: Callable[..., PolicyDecision]
+) -> Callable[..., ApprovalRequest]:
+    def make(
+        content: str = "make deploy", *, key: str = "", run_id: str = "run-1", ttl: int = 600_000
+    ) -> ApprovalRequest:
+        action, decision = act(content, run_id=run_id), decide()
+        return ApprovalRequest(
+            id=secrets.token_hex(16),
+            idempotency_key=key or secrets.token_hex(32),
+            digest=action.digest(POLICY_DIGEST),
+            body=action.body(POLICY_DIGEST),
+            action=action,
+            decision=decision,
+            requester="os:1000:alice",
+            created=clock(),
+            expires=clock() + ttl,
+            valid_for=60_000,
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_gate(store: SQLiteStore, clock: Clock) -> Callable[..., Gate]:
+    """A gate over the test's store: "rm" is denied, "ask" is asked about, anything else is allowed."""
+
+    def make(script: Any = (), **fields: Any) -> Gate:
+        asker = fields.pop("asker", None) or ScriptedAsker(script)
+        director = fields.pop("director", None) or ScriptedDirector({"rm": Verdict.DENY, "ask": Verdict.ASK})
+        chosen = {"clock": clock, "monotonic": clock.seconds, "run_id": "run-1", "agent": "agent"} | fields
+        return Gate(director, chosen.pop("store", store), asker, **chosen)
+
+    return make
+
+
+@pytest.fixture
+def in_child() -> Callable[..., Any]:
+    """Calls a function in a forked child process and returns its result, or fails with its traceback."""
+
+    def call(function: Callable[..., Any], *arguments: Any) -> Any:
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            try:
+                result = (True, function(*arguments))
+            except BaseException:
+                result = (False, traceback.format_exc())
+            with os.fdopen(writer, "wb") as stream:
+                stream.write(pickle.dumps(result))
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as stream:
+            data = stream.read()
+        os.waitpid(pid, 0)
+        fine, value = pickle.loads(data)
+        assert fine, value
+        return value
+
+    return call

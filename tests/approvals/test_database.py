@@ -1,0 +1,309 @@
+"""The file: who may read it, what is refused, what happens where it can't be written."""
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.approvals.store import sqlite_path
+from humanlayer_agent.audit import events
+from humanlayer_agent.errors import ConfigError, StoreError
+
+NOBODY = 65534
+
+
+def test_only_its_owner_can_read_it(path: Path, store: SQLiteStore) -> None:
+    store.record(events.POLICY_LOADED, run="r")
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    files = sorted(path.parent.iterdir())
+    assert len(files) == 3  # with the write-ahead log, that holds commands too
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_loose_permissions_are_tightened(path: Path, store: SQLiteStore) -> None:
+    store.close()
+    path.chmod(0o644)
+    SQLiteStore(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_durability_settings(store: SQLiteStore) -> None:
+    with store._database.read() as connection:
+        settings = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_what_was_written_is_there_after_closing(path: Path, store: SQLiteStore) -> None:
+    store.record(events.POLICY_LOADED, run="r", policy="p")
+    store.close()
+    kept = [entry.event["type"] for entry in SQLiteStore(path, create=False).events()]
+    assert kept == ["audit.opened", "policy.loaded"]
+
+
+def test_a_newer_schema_is_refused(path: Path, store: SQLiteStore) -> None:
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    for create in (True, False):
+        with pytest.raises(StoreError, match=r"newer humanlayer-agent \(schema 99, this one knows 1\): upgrade"):
+            SQLiteStore(path, create=create)
+
+
+def test_the_database_of_another_program_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE song (title)")
+    with pytest.raises(StoreError, match="another program"):
+        SQLiteStore(path)
+    assert [row[0] for row in sqlite3.connect(path).execute("SELECT name FROM sqlite_schema")] == ["song"]
+
+
+def test_a_file_that_is_no_database(path: Path) -> None:
+    path.parent.mkdir()
+    content = b"not a database, but a text that is long enough to look like one" * 40
+    path.write_bytes(content)
+    with pytest.raises(StoreError):
+        SQLiteStore(path)
+    assert path.read_bytes() == content
+
+
+def test_reading_creates_nothing(path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store at"):
+        SQLiteStore(path, create=False)
+    assert not path.parent.exists()
+
+
+def test_a_reader_can_not_write(path: Path, store: SQLiteStore) -> None:
+    reader = SQLiteStore(path, create=False)
+    with pytest.raises(StoreError, match="readonly"):
+        reader.record(events.POLICY_LOADED, run="r")
+
+
+def test_a_directory_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not a regular file"):
+        SQLiteStore(tmp_path)
+
+
+def test_reading_does_not_wait_for_a_writer(path: Path, store: SQLiteStore) -> None:
+    reader = SQLiteStore(path, create=False, busy_ms=0)
+    with store._transaction() as ledger:
+        ledger.append(events.POLICY_LOADED, run="r")
+        assert len(list(reader.events())) == 1
+    assert len(list(reader.events())) == 2
+
+
+def test_a_store_does_not_cross_a_fork(store: SQLiteStore, in_child: Callable[..., Any]) -> None:
+    def use() -> str:
+        try:
+            store.record(events.POLICY_LOADED, run="child")
+        except StoreError as error:
+            return str(error)
+        return "written"
+
+    assert "before a fork" in in_child(use)
+    store.record(events.POLICY_LOADED, run="parent")
+    assert [entry.event.get("run") for entry in store.events()] == [None, "parent"]
+
+
+@pytest.mark.parametrize("way", ["removed", "replaced"])
+def test_nothing_is_written_into_a_file_that_nobody_will_find(path: Path, store: SQLiteStore, way: str) -> None:
+    if way == "replaced":
+        shutil.copy(path, path.with_suffix(".copy"))
+        path.with_suffix(".copy").rename(path)
+    else:
+        path.unlink()
+    with pytest.raises(StoreError, match="replaced" if way == "replaced" else "gone"):
+        store.record(events.POLICY_LOADED, run="r")
+
+
+def test_an_error_inside_undoes_the_whole_transaction(store: SQLiteStore) -> None:
+    def write_half() -> None:
+        with store._transaction() as ledger:
+            ledger.append(events.POLICY_LOADED, run="r")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert len(list(store.events())) == 1
+    store.record(events.POLICY_LOADED, run="r")  # and the connection is as good as before
+    assert store.verify().count == 2
+
+
+def test_text_that_sqlite_can_not_hold_is_a_store_error(store: SQLiteStore) -> None:
+    with pytest.raises(StoreError, match="can't hold this"):
+        store.get("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [("/a/b.db", "/a/b.db"), ("b.db", "b.db"), ("sqlite:///a/b.db", "/a/b.db"), ("sqlite:////a/b.db", "/a/b.db")],
+)
+def test_locations(location: str, path: str) -> None:
+    assert sqlite_path(location) == path
+
+
+@pytest.mark.parametrize("location", ["postgresql://host/db", "sqlite://b.db", "http://x"])
+def test_locations_that_nothing_is_at(location: str) -> None:
+    with pytest.raises(ConfigError, match="expected a path or sqlite"):
+        sqlite_path(location)
+
+
+CREATE = """
+import sys
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.audit import events
+print(flush=True)
+sys.stdin.readline()
+store = SQLiteStore(sys.argv[1])
+store.record(events.POLICY_LOADED, run=sys.argv[2])
+"""
+
+
+def test_several_processes_create_one_store(path: Path) -> None:
+    """They all begin at once; one of them makes the schema, and the log begins once."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CREATE, str(path), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    results = [process.communicate("go\n") for process in processes]
+    assert [process.returncode for process in processes] == [0] * 6, results
+    store = SQLiteStore(path, create=False)
+    kinds = [entry.event["type"] for entry in store.events()]
+    assert kinds == ["audit.opened"] + ["policy.loaded"] * 6
+    assert store.verify().intact
+
+
+# Where it can't be written, nothing runs.
+
+
+def denied_by_store(answer: Permit | Denial | None) -> bool:
+    return isinstance(answer, Denial) and answer.by == "store" and answer.reason.startswith("the audit log can't be")
+
+
+def test_locked_for_longer_than_the_time_out(
+    path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any]
+) -> None:
+    gate = make_gate(store=SQLiteStore(path, busy_ms=50))
+    permit = gate.check(act("ls"))
+    assert isinstance(permit, Permit)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert denied_by_store(gate.check(act("ls")))
+    assert denied_by_store(gate.start(permit, act("ls")))
+    other.execute("ROLLBACK")
+    assert isinstance(gate.check(act("ls")), Permit)
+
+
+def test_what_could_not_be_recorded_is_recorded_before_anything_else_runs(
+    path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any]
+) -> None:
+    gate = make_gate(store=SQLiteStore(path, busy_ms=50))
+    permit = gate.check(act("ls"))
+    assert isinstance(permit, Permit)
+    assert gate.start(permit, act("ls")) is None
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    gate.finish(permit, Outcome(7))
+    assert denied_by_store(gate.check(act("ls")))
+    other.execute("ROLLBACK")
+    gate.check(act("true"))
+    kinds = [(entry.event["type"], entry.event.get("returncode")) for entry in gate.store.events()]
+    assert kinds[-2:] == [("exec.finished", 7), ("decision.evaluated", None)]
+
+
+def test_disk_full(
+    path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any], in_child: Callable[..., Any]
+) -> None:
+    """A real quota (RLIMIT_FSIZE): the write fails half-way, the action is denied, nothing acknowledged is lost."""
+
+    def fill() -> tuple[list[str], int, list[str]]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        gate = make_gate(store=SQLiteStore(path))
+        ran: list[str] = []
+        acknowledged = 0
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        denials: list[str] = []
+        for number in range(2_000):
+            action = act(f"echo {number} " + "x" * 500)
+            permit = gate.check(action)
+            denial = permit if isinstance(permit, Denial) else gate.start(permit, action)
+            if isinstance(denial, Denial):
+                denials.append(f"{denial.by}: {denial.reason}")
+                if len(denials) == 3:
+                    break
+                continue
+            assert isinstance(permit, Permit)
+            ran.append(permit.id)
+            gate.finish(permit, Outcome(0))
+            acknowledged = number
+        return ran, acknowledged, denials
+
+    ran, acknowledged, denials = in_child(fill)
+    assert acknowledged > 10
+    assert len(denials) == 3
+    assert all(denial.startswith("store: the audit log can't be written: the store") for denial in denials)
+    store = SQLiteStore(path)
+    started = [entry.event["permit"] for entry in store.events(type="exec.started")]
+    assert started[: len(ran)] == ran
+    assert len(started) <= len(ran) + 1  # an ambiguous commit may be there: denied, and never run
+    assert store.verify().intact
+
+
+def test_a_directory_that_can_not_be_written(
+    path: Path, tmp_path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any], in_child: Callable[..., Any]
+) -> None:
+    SQLiteStore(path).close()
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        if os.getuid() == 0:
+            directory.chmod(0o755)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+
+    def try_it() -> tuple[str, bool]:
+        if os.getuid() == 0:
+            os.setuid(NOBODY)  # root may write anywhere
+        try:
+            SQLiteStore(path)
+        except StoreError as error:
+            return str(error), True
+        return "opened", False
+
+    message, refused = in_child(try_it)
+    path.parent.chmod(0o700)
+    assert refused
+    assert str(path) in message
+
+
+def test_a_store_that_becomes_unwritable_denies(
+    path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any]
+) -> None:
+    gate = make_gate()
+    assert isinstance(gate.check(act("ls")), Permit)
+    path.unlink()
+    assert denied_by_store(gate.check(act("ls")))
+    assert denied_by_store(gate.check(act("ask")))
+    assert denied_by_store(gate.check(act("rm -rf /")))  # also where the policy would deny: it could not be recorded

@@ -1,0 +1,137 @@
+"""The second wall: what the database itself refuses, whatever a program says."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.model import ApprovalRequest, Permit
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
+
+H = "'" + "a" * 64 + "'"
+ID = "'" + "b" * 32 + "'"
+
+
+@pytest.fixture
+def raw(
+    store: SQLiteStore,
+    run: str,
+    path: Path,
+    draft: Callable[..., ApprovalRequest],
+    act: Callable[..., Action],
+    decide: Callable[..., PolicyDecision],
+) -> Iterator[sqlite3.Connection]:
+    """A plain connection to a store with one request of each of three kinds, and a consumed and an unused permit."""
+    for command, kind in (("one", "approve"), ("two", "reject"), ("three", None)):
+        request = store.create_request(draft(command))
+        if kind:
+            store.decide(request.id, answer(request, kind))  # type: ignore[arg-type]
+    for command in ("four", "five"):
+        action = act(command)
+        permit = store.allow(action, decide(), action.digest(POLICY_DIGEST), use_by_ms=10_000)
+        assert isinstance(permit, Permit)
+    store.consume(permit.id, permit.digest)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA foreign_keys=ON")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE audit_event SET body = replace(body, 'run-1', 'run-2')", "append-only"),
+        ("DELETE FROM audit_event WHERE seq = 3", "append-only"),
+        (f"INSERT INTO audit_event (seq, hash, body) VALUES (999, {H}, '{{}}')", "not the next link|NOT NULL"),
+        (
+            f"INSERT OR REPLACE INTO audit_event (seq, hash, body) SELECT seq, {H}, body FROM audit_event WHERE seq=2",
+            "link",
+        ),
+        ("UPDATE request SET digest = " + H, "immutable"),
+        ("UPDATE request SET body = x'7b7d'", "immutable"),
+        ("UPDATE request SET expires = expires + 1", "immutable"),
+        ("UPDATE request SET valid_for = valid_for + 1", "immutable"),
+        ("UPDATE request SET decision = '{}'", "immutable"),
+        ("UPDATE request SET decided = decided + 1 WHERE state = 'approved'", "decided only once"),
+        ("UPDATE request SET run_id = run_id WHERE state = 'approved'", "only a pending"),
+        ("UPDATE request SET state = 'approved', decided = 1 WHERE state = 'pending'", "votes do not approve"),
+        ("UPDATE request SET state = 'approved' WHERE state = 'rejected'", "illegal transition|votes do"),
+        ("UPDATE request SET state = 'pending', decided = NULL WHERE state = 'rejected'", "illegal transition|once"),
+        ("UPDATE request SET state = 'rejected' WHERE state = 'approved'", "illegal transition"),
+        ("UPDATE request SET state = 'lapsed', decided = 1 WHERE state = 'pending'", "illegal transition"),
+        ("UPDATE request SET state = 'fine' WHERE state = 'approved'", "illegal transition|CHECK"),
+        ("UPDATE request SET state = 'expired' WHERE state = 'pending'", "CHECK"),
+        ("DELETE FROM request", "kept"),
+        (
+            "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
+            "expires, valid_for, state, decided) VALUES "
+            f"({ID}, 'run-1', {H}, {H}, x'00', '', '', '', 1, 2, 1, 'approved', 1)",
+            "must begin as pending",
+        ),
+        ("UPDATE vote SET answer = 'approve'", "immutable"),
+        ("DELETE FROM vote", "kept"),
+        (
+            "INSERT INTO vote SELECT 'new', request_id, 'approve', 'mallory', channel, assurance, presented_digest, "
+            "'', input_mode, at, pid FROM vote WHERE answer = 'reject'",
+            "does not wait",
+        ),
+        ("UPDATE permit SET state = 'issued' WHERE state = 'consumed'", "illegal transition"),
+        ("UPDATE permit SET use_by = use_by + 1", "immutable"),
+        ("UPDATE permit SET request_id = NULL", "immutable"),
+        ("DELETE FROM permit", "kept"),
+        (
+            f"INSERT INTO permit (id, run_id, request_id, digest, issued, use_by) SELECT {ID}, run_id, id, digest, "
+            "1, 2 FROM request WHERE state = 'rejected'",
+            "needs an approved request",
+        ),
+        (
+            f"INSERT INTO permit (id, run_id, digest, issued, use_by, state) "
+            f"VALUES ({ID}, 'run-1', {H}, 1, 2, 'consumed')",
+            "needs an approved request",
+        ),
+        ("UPDATE execution SET process = 'x'", "immutable"),
+        ("DELETE FROM execution", "kept"),
+        (
+            "INSERT INTO execution (permit_id, process, started) SELECT id, 'x', 1 FROM permit WHERE state = 'issued'",
+            "needs a consumed permit",
+        ),
+        ("UPDATE run SET requester = 'mallory'", "immutable"),
+        ("UPDATE run SET ended = 1", "CHECK"),
+        ("DELETE FROM run", "kept"),
+        ("UPDATE request SET created = 'yesterday'", "immutable|cannot store TEXT"),
+    ],
+)
+def test_refused(raw: sqlite3.Connection, statement: str, message: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match=message):
+        raw.execute(statement)
+
+
+def test_a_run_that_ended_does_not_open_again(raw: sqlite3.Connection, store: SQLiteStore) -> None:
+    store.close_run("run-1", "finished")
+    with pytest.raises(sqlite3.IntegrityError, match="illegal transition"):
+        raw.execute("UPDATE run SET state = 'open', ended = NULL")
+
+
+def test_an_execution_ends_once(raw: sqlite3.Connection) -> None:
+    raw.execute("UPDATE execution SET state = 'finished', finished = 1, returncode = 0")
+    with pytest.raises(sqlite3.IntegrityError, match="illegal transition"):
+        raw.execute("UPDATE execution SET returncode = 1")
+
+
+def test_one_pending_request_a_key(raw: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        raw.execute(
+            "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
+            f"expires, valid_for) SELECT {ID}, run_id, idempotency_key, digest, body, action, decision, requester, "
+            "created, expires, valid_for FROM request WHERE state = 'pending'"
+        )
+
+
+def test_queries_can_not_be_told_another_story_than_the_body(raw: sqlite3.Connection) -> None:
+    """What events are searched by is computed from the hashed bytes: there is no second column to forge."""
+    with pytest.raises(sqlite3.OperationalError, match="generated column"):
+        raw.execute("INSERT INTO audit_event (seq, hash, body, type) VALUES (1, '', '', 'x')")

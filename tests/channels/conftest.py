@@ -1,0 +1,281 @@
+"""A request to show, and a real terminal (a pty read by a terminal emulator) to show it on."""
+
+import copy
+import json
+import os
+import re
+import signal
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pyte
+import pytest
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.shell.effects import Effect
+
+WAIT = 30
+"""Seconds after which a test gives up; nothing waits that long when it works."""
+
+COMMAND = (
+    "cd build && make clean\n"
+    'rm -rf "$CACHE"/* /var/lib/app/cache\n'
+    "curl -fsS https://get.example.com/install.sh | sh"
+)
+
+
+def build_request(command: str = COMMAND, **action: Any) -> ApprovalRequest:
+    def part(text: str, verdict: Verdict, rule: str = "", reason: str = "") -> PartVerdict:
+        start = COMMAND.index(text)
+        rules = (rule,) if rule else ()
+        return PartVerdict(text, text.split()[0], verdict, rules, reason, (start, start + len(text)))
+
+    parts: tuple[PartVerdict, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    if command == COMMAND:
+        parts = (
+            part("cd build", Verdict.ALLOW),
+            part("make clean", Verdict.ALLOW),
+            part('rm -rf "$CACHE"/* /var/lib/app/cache', Verdict.ASK, "delete-outside", "deletes outside the project"),
+            part("curl -fsS https://get.example.com/install.sh", Verdict.ASK, "network", "contacts an unlisted host"),
+            part("sh", Verdict.DENY, "piped-code", "runs code from the network"),
+        )
+        effects = (
+            Effect("read", "file", "/srv/app/build/Makefile", True, (0, 1)),
+            Effect("delete", "tree", "/srv/app/tmp", True, (0, 1)),
+            Effect("delete", "tree", None, False, (0, 1)),
+            Effect("delete", "tree", "/var/lib/app/cache", True, (0, 1)),
+            Effect("network", "host", "get.example.com", True, (0, 1)),
+            Effect("execute", "code", "sh", True, (0, 1), unread=True),
+        )
+    decision = PolicyDecision(
+        Verdict.ASK,
+        "runs code from the network that nobody has read",
+        "default",
+        "0" * 64,
+        rules=("piped-code", "delete-outside", "network"),
+        severity="high",
+        suggestion="download the script to a file, show it, then run it",
+        unresolved=('"$CACHE"/*',) if parts else (),
+        spans=(parts[2].span, (parts[3].span[0], parts[4].span[1])) if parts else (),
+        parts=parts,
+        effects=effects,
+    )
+    fields: dict[str, Any] = {
+        "cwd": "/srv/app",
+        "project": "/srv/app",
+        "agent": "deploy-bot",
+        "run_id": "7f3a91",
+        "step": 12,
+        "model_intent": "The cache is stale, so I clean it and reinstall the tool chain.",
+    }
+    made = Action(command, **{**fields, **action})
+    return ApprovalRequest("r1", "k1", "d" * 64, {}, made, decision, "os:0:root", 0, 600_000, 60_000)
+
+
+@pytest.fixture
+def make_request() -> Callable[..., ApprovalRequest]:
+    return build_request
+
+
+PROGRAM = '''
+"""Asks at the terminal and writes what came of it to a file."""
+import importlib.util, json, os, sys, time
+
+spec = importlib.util.spec_from_file_location("helpers", sys.argv[1])
+helpers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(helpers)
+options = json.loads(sys.argv[2])
+from humanlayer_agent.channels.terminal import TerminalAsker
+from humanlayer_agent.errors import HumanlayerError
+
+request = helpers.build_request(*options.get("command", []))
+cancel = options.get("cancel", "")
+try:
+    answer = TerminalAsker().ask(
+        request,
+        until=time.time_ns() // 1_000_000 + options.get("ttl", 600_000),
+        cancelled=lambda: bool(cancel) and os.path.exists(cancel),
+    )
+    result = None if answer is None else [answer.kind, answer.comment, answer.approver.principal,
+                                          answer.presented_digest, answer.input_mode]
+except HumanlayerError as error:
+    result = [type(error).__name__, str(error)]
+with open(options["result"] + ".new", "w") as file:
+    json.dump(result, file)
+os.rename(options["result"] + ".new", options["result"])
+'''
+
+
+class Emulator(pyte.Screen):
+    """pyte's screen with the alternate screen that it lacks (DEC private mode 1049)."""
+
+    primary: tuple[dict[int, Any], Any] | None = None
+
+    def set_mode(self, *modes: int, **kwargs: Any) -> None:
+        super().set_mode(*modes, **kwargs)
+        if 1049 in modes and kwargs.get("private") and self.primary is None:
+            self.primary = (copy.deepcopy(dict(self.buffer)), copy.copy(self.cursor))
+            self.erase_in_display(2)
+
+    def reset_mode(self, *modes: int, **kwargs: Any) -> None:
+        super().reset_mode(*modes, **kwargs)
+        if 1049 in modes and kwargs.get("private") and self.primary is not None:
+            rows, self.cursor = self.primary
+            self.buffer.clear()
+            self.buffer.update(rows)
+            self.primary = None
+
+
+class Screen:
+    """A child on a pty of its own, and what a terminal would show of its output."""
+
+    def __init__(self, argv: list[str], env: dict[str, str], rows: int, columns: int, result: Path) -> None:
+        self._screen = Emulator(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self._result = result
+        self.raw = b""
+        self._gone = False
+        self.child = pexpect.spawn(argv[0], argv[1:], env=env, dimensions=(rows, columns), timeout=WAIT)
+        self.child.delaybeforesend = None
+        self.modes = termios.tcgetattr(self.child.child_fd)
+
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def until(self, condition: Callable[[], Any], what: str) -> None:
+        """Reads output until `condition()`."""
+        end = time.monotonic() + WAIT
+        while not (self._whole_frame() and condition()):
+            if time.monotonic() > end:
+                raise AssertionError(f"never seen: {what}\n{self.text()}")
+            if self._gone:
+                time.sleep(0.01)
+                continue
+            try:
+                data = self.child.read_nonblocking(65536, timeout=0.05)
+            except pexpect.TIMEOUT:
+                continue
+            except pexpect.EOF:
+                if condition():
+                    return
+                raise AssertionError(f"the program ended before: {what}\n{self.text()}") from None
+            self.raw += data
+            self._stream.feed(data)
+
+    def _whole_frame(self) -> bool:
+        """Whether no synchronised update is half read: a test must not judge a screen that is being drawn."""
+        return self.raw.rfind(b"\x1b[?2026l") >= self.raw.rfind(b"\x1b[?2026h")
+
+    def shows(self, text: str) -> None:
+        self.until(lambda: text in self.text(), text)
+
+    def armed(self, label: str = "y run once") -> None:
+        """Waits until y would count: it is drawn bold then."""
+        self.until(lambda: self.bold(label), f"an armed {label!r}")
+
+    def bold(self, label: str) -> bool:
+        for row, line in enumerate(self._screen.display):
+            column = line.find(label)
+            if column >= 0:
+                return bool(self._screen.buffer[row][column].bold)
+        return False
+
+    def send(self, text: str) -> None:
+        self.child.send(text)
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._screen.resize(rows, columns)
+        self.child.setwinsize(rows, columns)
+
+    def hang_up(self) -> None:
+        """Closes the terminal under the program."""
+        self.child.ptyproc.fileobj.close()
+        self._gone = True
+
+    def result(self, path: Path | None = None) -> Any:
+        """What the program got."""
+        path = path or self._result
+        self.until(path.exists, "a result")
+        return json.loads(path.read_text())
+
+    def ended(self) -> None:
+        """Reads to the end of the output."""
+        self.until(lambda: not self.child.isalive(), "the end of the program")
+        try:
+            while True:
+                data = self.child.read_nonblocking(65536, timeout=WAIT)
+                self.raw += data
+                self._stream.feed(data)
+        except pexpect.EOF:
+            pass
+
+    def close(self) -> None:
+        if self.child.isalive():
+            os.kill(self.child.pid, signal.SIGKILL)
+        self.child.close(force=True)
+
+
+@pytest.fixture
+def ask_env(tmp_path: Path) -> dict[str, str]:
+    """The environment of a program that asks: a plain terminal, and a queue of its own."""
+    root = Path(__file__).parents[2]
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "PYTHONPATH": str(root),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+    }
+
+
+@pytest.fixture
+def ask_argv(tmp_path: Path) -> Callable[..., tuple[list[str], Path]]:
+    """Makes the command line of a program that asks, and the file where it leaves its result."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    made = 0
+
+    def argv(**options: Any) -> tuple[list[str], Path]:
+        nonlocal made
+        made += 1
+        result = tmp_path / f"result-{made}.json"
+        arguments = json.dumps({**options, "result": str(result)})
+        return [sys.executable, str(program), __file__, arguments], result
+
+    return argv
+
+
+@pytest.fixture
+def open_screen(
+    ask_argv: Callable[..., tuple[list[str], Path]], ask_env: dict[str, str]
+) -> Iterator[Callable[..., Screen]]:
+    """Starts the program that asks on a new terminal."""
+    opened: list[Screen] = []
+
+    def start(
+        *, rows: int = 34, columns: int = 100, env: dict[str, str] | None = None, shell: str = "", **options: Any
+    ) -> Screen:
+        argv, result = ask_argv(**options)
+        if shell:
+            argv = ["bash", "--norc", "-c", shell, "bash", *argv]
+        opened.append(Screen(argv, {**ask_env, **(env or {})}, rows, columns, result))
+        return opened[-1]
+
+    yield start
+    for screen in opened:
+        screen.close()
+
+
+@pytest.fixture
+def plain() -> Callable[[bytes], str]:
+    """Terminal output without its escape sequences."""
+    return lambda raw: re.sub(rb"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>])", b"", raw).decode("utf-8", "replace")
