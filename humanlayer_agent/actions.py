@@ -87,7 +87,7 @@ def canonical(value: Any) -> bytes:
     """RFC 8785 canonical JSON bytes of `value`."""
     import rfc8785
 
-    return rfc8785.dumps(value)
+    return bytes(rfc8785.dumps(value))
 
 
 def encodable(text: str) -> str | dict[str, str]:

@@ -130,7 +130,7 @@ def build_gate(
     store: "Store | Path | str | None" = None,
     agent: str = "",
     run_id: str | None = None,
-    **limits: int,
+    **limits: Any,
 ) -> "Gate":
     """A Gate with its Director, store and channel.
 

@@ -292,7 +292,7 @@ def warn_unless_protected() -> None:
     """Hide our memory and environment from commands, and say so once where that does not hold."""
     protection = protect_secrets()
     if not protection.holds:
-        logger.warning("secrets of the supervisor are not hidden from agent commands: %s", protection.why_not)
+        logger.warning("Warning: agent commands can read the secrets of this process: %s.", protection.why_not)
 
 
 def _not_executed(reason: str, record: dict[str, Any]) -> dict[str, Any]:

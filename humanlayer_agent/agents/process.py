@@ -194,9 +194,7 @@ def protect_secrets() -> Protection:
         return Protection(False, "the kernel refused PR_SET_DUMPABLE")
     if _commands_may_trace():
         who = "root" if os.geteuid() == 0 else "a user with CAP_SYS_PTRACE"
-        return Protection(
-            False, f"we run as {who}: agent commands can read the supervisor's memory. Run as an ordinary user."
-        )
+        return Protection(False, f"it runs as {who}, and so do they; run it as an ordinary user")
     return Protection(True)
 
 

@@ -159,7 +159,7 @@ def _difference(table: str, row: sqlite3.Row, told: _Told | None) -> str:
     if table == "permit" and row["state"] == "consumed" and "state" not in told.fields:
         return "it is consumed, and the log does not say so"
     if table == "request":
-        if hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
+        if not isinstance(row["body"], bytes) or hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
             return "its body is not what its digest says"
         if context_digest(row["action"], row["decision"]) != told.fields.get("context"):
             return "its stored action or decision was edited"

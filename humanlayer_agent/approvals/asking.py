@@ -75,8 +75,13 @@ class Asking:
         """
         request = self._store.create_request(self._draft(action, decision, digest, instance))
         deadline = self._monotonic() + (request.expires - self._clock()) / 1000
+        mine = False
         try:
-            answer = self._hear(request, deadline)
+            mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
+            if earlier := self.refusal(digest):  # said while this thread waited for its turn
+                self._store.withdraw(request.id, earlier.reason)
+                return earlier
+            answer = self._hear(request, deadline) if mine else None
             return self._settle(request, answer, late=self._monotonic() >= deadline)
         except (RunTerminated, KeyboardInterrupt):
             return self._stop(request)
@@ -88,6 +93,9 @@ class Asking:
             with suppress(StoreError):
                 self._store.withdraw(request.id, f"the supervisor failed: {describe(error)}")
             raise
+        finally:
+            if mine:  # only now: what was answered is recorded, and the next thread sees it
+                self._turn.release()
 
     def _draft(self, action: Action, decision: PolicyDecision, digest: str, instance: str) -> ApprovalRequest:
         with self._lock:
@@ -108,19 +116,14 @@ class Asking:
         )
 
     def _hear(self, request: ApprovalRequest, deadline: float) -> Answer | None:
-        """Wait for this thread's turn, and then for the human. None where no answer came of it."""
+        """Wait for the human. None where no answer came of it."""
         if self._asker is None:
             raise ChannelError("no channel is configured")
 
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
-        if not self._turn.acquire(timeout=max(0.0, deadline - self._monotonic())):
-            return None
-        try:
-            answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
-        finally:
-            self._turn.release()
+        answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
         if answer is not None and not isinstance(answer, Answer):
             raise ChannelError(f"the channel answered with {type(answer).__name__}, not an Answer")
         return answer

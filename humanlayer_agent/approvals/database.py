@@ -105,9 +105,8 @@ class Database:
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
-        mode = "rw" if self._writable else "ro"
         connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
+            f"{self.path.absolute().as_uri()}?{self._mode()}",
             uri=True,
             isolation_level=None,  # we begin and commit ourselves
             check_same_thread=False,  # our lock keeps threads apart
@@ -126,6 +125,14 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _mode(self) -> str:
+        if self._writable:
+            return "mode=rw"
+        # Even a reader needs the files beside a write-ahead log. A copy for an auditor may be where none can be made.
+        log = self.path.with_name(self.path.name + "-wal")
+        fixed = not os.access(self.path.parent, os.W_OK) and not log.exists()
+        return "mode=ro&immutable=1" if fixed else "mode=ro"
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
         """Readers don't wait for writers in WAL mode. Switching to it ignores the busy time-out, so we wait here."""

@@ -60,6 +60,9 @@ class Gate:
         use_by_ms: how long a permit may wait to be used.
         runner: executes an action, for `run`.
 
+    Raises:
+        ConfigError: a time that is not positive.
+
     Example:
         >>> with Gate(director, SQLiteStore("store.db"), asker) as gate:
         ...     permit = gate.check(Action("make test", cwd="/srv/app", project="/srv/app"))
@@ -84,6 +87,8 @@ class Gate:
         use_by_ms: int = 10_000,
         runner: Callable[[Action], Completed] | None = None,
     ) -> None:
+        if min(timeout_ms, valid_for_ms, use_by_ms) <= 0:
+            raise ConfigError("timeout_ms, valid_for_ms and use_by_ms must be positive")
         self.director = director
         self.store = store
         self.asker = asker

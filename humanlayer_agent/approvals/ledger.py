@@ -58,6 +58,8 @@ class Ledger:
     # Runs
 
     def start_run(self, run: Run) -> None:
+        if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
+            raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
         self._db.execute(
             "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (run.id, run.agent, run.instance, run.requester, run.project, process.identity(), self.now),

@@ -386,4 +386,5 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
 
 
 def _entry(row: sqlite3.Row) -> Entry:
-    return Entry(row["seq"], row["hash"], row["body"].encode())
+    body = row["body"]  # text, unless somebody has rebuilt the table
+    return Entry(row["seq"], str(row["hash"]), body.encode() if isinstance(body, str) else b"")

@@ -18,6 +18,7 @@ app = typer.Typer(no_args_is_help=True, help="The audit log: what happened, and 
 FormatOption = Annotated[Format, typer.Option("--format", help="jsonl prints the bytes that were hashed.")]
 
 _POLL_SECONDS = 0.25
+_SHOWN = 200  # characters of a command in a table; all of it is in the other format
 
 
 @app.command()
@@ -110,7 +111,9 @@ def _what(event: dict[str, Any]) -> str:
     match event["type"].partition(".")[0]:
         case "decision":
             by = said.get("rule") or "default"
-            return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), said["command"])))
+            command = said["command"]
+            shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}... ({len(command)} characters)"
+            return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), shown)))
         case "vote":
             who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
             return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))

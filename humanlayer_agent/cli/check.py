@@ -25,7 +25,9 @@ examples:
 def common_options(parser: argparse.ArgumentParser) -> None:
     """The options that `check` and `parse` share."""
     parser.add_argument("command", nargs="?", help="the command line to judge")
-    parser.add_argument("--format", choices=("text", "json", "jsonl"), default="text", help="jsonl reads rows from stdin")
+    parser.add_argument(
+        "--format", choices=("text", "json", "jsonl"), default="text", help="jsonl reads rows from standard input"
+    )
     parser.add_argument("--cwd", help="directory the command starts in (default: the project)")
 
 

@@ -81,12 +81,7 @@ def demo(
 
     Example: hla demo
     """
-    try:
-        code = run_demo(policy)
-    except ConfigError as error:
-        print(f"hla demo: {error}", file=sys.stderr)
-        code = 2
-    raise typer.Exit(code)
+    raise typer.Exit(run_demo(policy))
 
 
 def run_demo(policy: str = "default") -> int:

@@ -1,7 +1,6 @@
 """`hla run`: mini-swe-agent on any litellm model, supervised."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,14 +26,9 @@ def run(
 
     Example: hla run -m anthropic/claude-sonnet-4-5 -t "make the tests pass"
     """
-    try:
-        code = run_agent(
-            task, model_name=model, config_specs=config or [], policy=policy, project=project, output=output
-        )
-    except ConfigError as error:
-        print(f"hla run: {error}", file=sys.stderr)
-        code = 2
-    raise typer.Exit(code)
+    raise typer.Exit(
+        run_agent(task, model_name=model, config_specs=config or [], policy=policy, project=project, output=output)
+    )
 
 
 def run_agent(
@@ -59,11 +53,12 @@ def run_agent(
     from rich.console import Console
 
     from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
-    from humanlayer_agent.agents.supervision import supervision_settings
+    from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
     from humanlayer_agent.cli.report import NarratedAgent, narrator, run_and_report
 
     with config_errors():
         settings = read_configs(config_specs)
+        refuse_misspelled_section(settings["agent"], ())
         agent_config = {k: v for k, v in settings["agent"].items() if k not in ("agent_class", "supervision")}
         given = {"policy": policy, "project": project}
         supervision = supervision_settings(

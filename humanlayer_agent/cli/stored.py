@@ -27,14 +27,17 @@ def open_store(location: str | None) -> "SQLiteStore":
     """The store at `location`, only to read it.
 
     Raises:
-        ConfigError: the location is of an unknown kind.
-        StoreError: there is no store, or it can't be read.
+        ConfigError: there is no store, or none that can be opened.
     """
     from humanlayer_agent.approvals.sqlite import SQLiteStore
     from humanlayer_agent.approvals.store import sqlite_path
     from humanlayer_agent.config import default_store_path
+    from humanlayer_agent.errors import ConfigError, StoreError
 
-    return SQLiteStore(Path(sqlite_path(location)) if location else default_store_path(), create=False)
+    try:
+        return SQLiteStore(Path(sqlite_path(location)) if location else default_store_path(), create=False)
+    except StoreError as error:  # that is no answer to what the command asks, so it must not exit like one
+        raise ConfigError(str(error)) from error
 
 
 def time_text(ms: int) -> str:

@@ -1,7 +1,8 @@
 """The Director: judges an action by the rules of one policy.
 
 The semantics (each has a test): three values, strictest wins, an allow must be proven and covers only what it names,
-deny rules also run over what could be seen of a command that can't be parsed, and nothing that goes wrong here ends in an allow.
+deny rules also run over what could be seen of a command that can't be parsed, and nothing that goes wrong here ends in
+an allow.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
+_PLAIN_BASH_OPTIONS = frozenset({"-l", "-c", "-lc", "--norc", "--noprofile"})
 _VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
 
 
@@ -85,7 +87,7 @@ class Director:
             "TMPDIR": environ.get("TMPDIR") or tempfile.gettempdir(),
             **(variables or {}),
         }
-        self.environ = {k: self.variables[k] for k in ("HOME", "TMPDIR")} if "TMPDIR" in environ else {"HOME": self.variables["HOME"]}
+        self.environ = {name: self.variables[name] for name in ("HOME", "TMPDIR") if name == "HOME" or name in environ}
         compiler = Compiler(policy.lists, self.variables)
         self.rules = [_compiled(rule, compiler) for rule in policy.rules]
         self.digest = _digest(policy, self.variables)
@@ -124,7 +126,7 @@ class Director:
             program.doubt(f"actions of type {action.type!r} are not understood")
         if action.interpreter[:1] not in (("bash",), ("/bin/bash",), ("/usr/bin/bash",)):
             program.doubt(f"run by {' '.join(action.interpreter) or 'an unknown shell'}, not by bash")
-        elif action.interpreter != BASH and not set(action.interpreter[1:]) <= {"-l", "-c", "-lc", "--norc", "--noprofile"}:
+        elif action.interpreter != BASH and not set(action.interpreter[1:]) <= _PLAIN_BASH_OPTIONS:
             program.doubt(f"run by {' '.join(action.interpreter)}")
         return program
 
@@ -210,28 +212,29 @@ class Director:
         # A rule that asks says more than "nothing allows this": it leads.
         ordered = sorted(deciding, key=lambda h: (h.rule is None, not h.certain, -_severity(h)))
         first = ordered[0] if ordered else None
-        reason, severity, suggestion, route, remember = "", "medium", "", "default", ("once",)
+        reason, severity, suggestion, route = "", "medium", "", "default"
+        remember: tuple[str, ...] = ("once",)
         if worst is not Verdict.ALLOW and first is not None:
             reason = _reason(first)
             if first.rule is not None:
                 rule = first.rule
                 severity, suggestion, route = rule.severity, _render(rule.suggestion, first), rule.route
                 remember = tuple(rule.remember)
-        if program.status != "ok" and worst is not Verdict.DENY and (first is None or first.rule is None or worst is Verdict.ALLOW):
+        if program.status != "ok" and (first is None or first.rule is None) and worst is not Verdict.ALLOW:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
         return PolicyDecision(
             verdict=worst,
             reason=reason,
             policy=self.policy.policy,
             policy_digest=self.digest,
-            rules=tuple(dict.fromkeys((*_rule_ids(ordered), *_rule_ids(h for h in hits if h.verdict is not Verdict.ALLOW)))),
+            rules=_rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)]),
             severity=severity,
             suggestion=suggestion,
             parse=program.status,
             parse_reasons=tuple(program.reasons),
             default_hit=worst is not Verdict.ALLOW and (first is None or first.rule is None),
             unresolved=tuple(dict.fromkeys(u for c in program.commands for u in c.unresolved)),
-            spans=tuple(dict.fromkeys(h.effect.span if h.effect else h.command.span for h in ordered)) if worst is not Verdict.ALLOW else (),
+            spans=_spans(ordered) if worst is not Verdict.ALLOW else (),
             parts=tuple(parts),
             effects=tuple(e for c in program.commands for e in c.effects),
             route=route,
@@ -252,7 +255,9 @@ def policy_file(policy: str | Path) -> Path:
         if (found := folder / f"{name}.yaml").is_file():
             return found
     known = sorted({f.stem for folder in folders for f in folder.glob("*.yaml")})
-    raise PolicyError(f"no policy is called {name!r}; shipped: {', '.join(known)}; or give a path such as ./{name}.yaml")
+    raise PolicyError(
+        f"no policy is called {name!r}; shipped: {', '.join(known)}; or give a path such as ./{name}.yaml"
+    )
 
 
 def _compiled(rule: Rule, compiler: Compiler) -> CompiledRule:
@@ -275,15 +280,19 @@ def _severity(hit: Hit) -> int:
     return SEVERITIES.index(hit.rule.severity) if hit.rule is not None else -1
 
 
-def _rule_ids(hits: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(h.rule.id for h in hits if h.rule is not None))  # type: ignore[attr-defined]
+def _rule_ids(hits: Sequence[Hit]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(h.rule.id for h in hits if h.rule is not None))
+
+
+def _spans(hits: Sequence[Hit]) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys(h.effect.span if h.effect else h.command.span for h in hits))
 
 
 def _reason(hit: Hit) -> str:
     if hit.rule is None:
-        what = f"{hit.effect.kind} {hit.effect.public()['operand'] or 'something unknown'}" if hit.effect else (
-            hit.command.program or "a program that is not known"
-        )
+        what = hit.command.program or "a program that is not known"
+        if hit.effect is not None:
+            what = f"{hit.effect.kind} {hit.effect.public()['operand'] or 'something unknown'}"
         return f"no rule allows this: {what}"
     text = _render(hit.rule.reason or hit.rule.id, hit)
     return text if hit.certain else f"can't be ruled out: {text}"

@@ -75,7 +75,8 @@ class PathSet:
     def _holds_tree(self, directory: str) -> bool:
         """True where everything below `directory` is in the set."""
         for name in spellings(directory):
-            if not any(p.tree and (name == p.anchor or name.startswith(p.anchor.rstrip("/") + "/")) for p in self.patterns):
+            trees = (p.anchor.rstrip("/") for p in self.patterns if p.tree)
+            if not any(name == tree or name.startswith(tree + "/") for tree in trees):
                 return False
         return True
 
@@ -196,9 +197,9 @@ def overlap(wild: str, pattern: str, recursive: bool) -> bool:
 @lru_cache(maxsize=4096)
 def _components(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     if right and right[0] == "**":
-        return _components(left, right[1:]) or bool(left) and _components(left[1:], right)
+        return _components(left, right[1:]) or (bool(left) and _components(left[1:], right))
     if left and left[0] == "**":
-        return _components(left[1:], right) or bool(right) and _components(left, right[1:])
+        return _components(left[1:], right) or (bool(right) and _components(left, right[1:]))
     if not left or not right:
         return not left and not right
     return _names(left[0], right[0]) and _components(left[1:], right[1:])
@@ -234,9 +235,9 @@ def _tokens(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=16384)
 def _chars(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     if left and left[0] == "\0*":
-        return _chars(left[1:], right) or bool(right) and _chars(left, right[1:])
+        return _chars(left[1:], right) or (bool(right) and _chars(left, right[1:]))
     if right and right[0] == "\0*":
-        return _chars(left, right[1:]) or bool(left) and _chars(left[1:], right)
+        return _chars(left, right[1:]) or (bool(left) and _chars(left[1:], right))
     if not left or not right:
         return not left and not right
     same = left[0] == right[0] or left[0] == "\0?" or right[0] == "\0?"

@@ -150,8 +150,8 @@ def _check_rules(document: yamlfile.Document, policy: Policy) -> None:
         if rule.decision == "allow" and _broad(rule.when):
             raise document.error(
                 ("rules", n, "when"),
-                f"rule {rule.id}: an allow must name an effect with its paths or hosts, what the command may do at most "
-                "(effects: {only: [...]}), or a program with its sub-command or effects",
+                f"rule {rule.id}: this allow is too broad. Name an effect with its paths or hosts, what the command "
+                "may do at most (effects: {only: [...]}), or a program with its sub-command",
             )
 
 
@@ -171,7 +171,12 @@ def _check_lists(document: yamlfile.Document, policy: Policy, match: Match, path
         _check_lists(document, policy, match.not_, (*path, "not"))
 
 
-_INTERPRETERS = frozenset("bash sh dash zsh ksh python python3 perl ruby node sudo env xargs find git ssh eval awk".split())
+_INTERPRETERS = frozenset(
+    (
+        *("bash", "sh", "dash", "zsh", "ksh", "python", "python3", "perl", "ruby", "node", "awk"),
+        *("sudo", "env", "xargs", "find", "git", "ssh", "eval"),
+    )
+)
 
 
 def _broad(when: Match) -> bool:

@@ -121,7 +121,8 @@ class _Builder:
                 raise self.fail(key_node, f"the key {key!r} stands here twice")
             seen.add(key)
             value = self.build(value_node, (*path, key))
-            self.positions[(*path, key, "\0key")] = Position(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            at = key_node.start_mark
+            self.positions[(*path, key, "\0key")] = Position(at.line + 1, at.column + 1)
             yield key, value
 
     def scalar(self, node: Any) -> Any:

@@ -228,6 +228,7 @@ class ExpansionLexer(Cursor):
             Unparsed: what bash might read as nested subshells instead.
         """
         start, inner = self.index, WordBuilder()
+        self.enter()
         self.index += opening
         opener, depth = {")": "(", "]": "["}[closer], 1
         while depth:
@@ -247,6 +248,7 @@ class ExpansionLexer(Cursor):
                 raise self.fail("ambiguous ((")
             self.index += 1
         self.crossed(start, "arithmetic")
+        self.depth -= 1
         out.part(Arith(self.source.slice(start, self.index), inner.expansions(), mode is not Mode.BARE))
 
     # ---- ${ } ---------------------------------------------------------------------------------------
@@ -254,6 +256,7 @@ class ExpansionLexer(Cursor):
     def parameter(self, out: WordBuilder, mode: Mode) -> None:
         """Read `${ ... }`."""
         start = self.index
+        self.enter()
         self.index += 2
         if self.peek() and self.peek() in " \t\n|(":
             raise self.fail("function substitution ${ }")
@@ -273,6 +276,7 @@ class ExpansionLexer(Cursor):
                 self.index = operator.end()
             arg = self.brace_argument(mode, op)
         self.index += 1
+        self.depth -= 1
         raw = self.source.slice(start, self.index)
         out.part(Param(name, op, arg, index, mode is not Mode.BARE, raw, index_parts))
 

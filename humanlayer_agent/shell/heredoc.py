@@ -43,7 +43,7 @@ def read_body(lexer: WordLexer, redirect: Redirect) -> Word:
             lexer.index = min(lexer.index, lexer.length)
             break
         # in a substitution `EOF)` ends a body in some versions of bash and not in others
-        if lexer.substitutions and line.startswith(delimiter) and line[len(delimiter) :].lstrip()[:1] in (")", "`"):
+        if lexer.substitutions and line.startswith(delimiter) and line[len(delimiter) :].lstrip().startswith(")"):
             raise lexer.fail("here-document may end at its delimiter and )")
         if delimiter == "" and lexer.index >= lexer.length:
             raise lexer.fail("unterminated here-document")

@@ -14,6 +14,7 @@ META = " \t\n;&|()<>"
 """What ends an unquoted word."""
 
 _BARE = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
+_PROCESS = re.compile(r"[<>]\(")
 _EXTENDED_GLOB = re.compile(r"[?*+@!]\(")
 
 
@@ -85,6 +86,7 @@ class WordLexer(ExpansionLexer):
             self.blank_lines()
             if self.peek() == ")":
                 self.index += 1
+                self.check_end()
                 out.part(ArrayLit(words))
                 return
             start = self.index
@@ -94,6 +96,16 @@ class WordLexer(ExpansionLexer):
             if self.substitutions and "\\" in self.text[start : self.index]:
                 # bash 5.2 loses such a backslash: `$(v=(\;))` is a syntax error
                 raise self.fail("backslash in an array in a substitution")
+
+    def check_end(self) -> None:
+        """Refuse text right after an array: in `a=(b)c d` bash takes `(b)c` for a plain value, and runs `d`.
+
+        Raises:
+            Unparsed: there is some.
+        """
+        after = self.peek()
+        if after and (after not in META or after == "(" or self.match(_PROCESS)):
+            raise self.fail("text right after an array")
 
     def grouping_word(self, everywhere: bool) -> Word:
         """Read a word of `[[ ]]` that may contain groups in parentheses.

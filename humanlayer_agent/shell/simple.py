@@ -184,6 +184,8 @@ class CommandReader:
             raise lexer.fail("array element as a file descriptor")
         descriptor = lexer.match(_DESCRIPTOR)
         fd = descriptor[1] if descriptor else ""
+        if fd and PROCESS.match(lexer.text, lexer.index + len(fd)):
+            return False  # `2>(cmd)` is a word
         if len(fd) > 9 and fd[0] != "{":
             raise lexer.fail("file descriptor out of range")
         lexer.index += len(fd)
@@ -232,7 +234,7 @@ class CommandReader:
             if plain:
                 lexer.index = plain.end()
                 index = lexer.source.slice(subscripted.end(), plain.end() - 1)
-            elif "]" in lexer.text[lexer.index :]:
+            else:
                 index, index_parts = lexer.subscript(Mode.BARE)
             after = lexer.match(_AFTER_SUBSCRIPT)
             if not after:

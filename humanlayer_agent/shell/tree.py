@@ -159,9 +159,9 @@ class _Builder:
         if len(parts) != len(ops) + 1 or any(bang.word != "!" for bang in bangs):
             raise Unparsed("syntax error")
         inner = parts[0] if not ops else Pipeline(parts, ops, parts[0].start, parts[-1].end)
-        if not bangs:
+        if len(bangs) % 2 == 0:
             return inner
-        return Sequence([inner], [], self.where(bangs[0])[0], inner.end, negated=len(bangs) % 2 == 1)
+        return Sequence([inner], [], self.where(bangs[0])[0], inner.end, negated=True)
 
     def function(self, node: Any) -> Function:
         name, body = node.parts[0], node.parts[-1]

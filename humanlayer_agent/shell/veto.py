@@ -21,7 +21,7 @@ _KEYWORD_COMMANDS = ("declaration_command", "unset_command")
 """Nodes of commands that tree-sitter takes for keywords (`export`, `unset`): the name is their first child."""
 
 
-def _tree(text: str) -> "Node":
+def tree(text: str) -> "Node":
     """tree-sitter's tree of `text`. Its import costs 23 ms, so it waits for the first text that needs it."""
     global _parser
     if _parser is None:
@@ -32,7 +32,7 @@ def _tree(text: str) -> "Node":
     return _parser.parse(text.encode("utf-8", "surrogatepass")).root_node
 
 
-def _walk(root: "Node") -> Iterator["Node"]:
+def walk(root: "Node") -> Iterator["Node"]:
     """Every node below `root`, without recursion: tree-sitter's trees can be deep."""
     stack = [root]
     while stack:
@@ -47,7 +47,7 @@ def _text(node: "Node | None") -> str:
 
 def _command_names(root: "Node") -> Iterator[str]:
     """The name of every simple command in tree-sitter's tree, as written."""
-    for node in _walk(root):
+    for node in walk(root):
         if node.type == "command":
             names = [child for child in node.children if child.type not in _NOT_NAMES]
             # tree-sitter takes the reserved word `time` for a program
@@ -75,7 +75,7 @@ def _our_names(script: Script) -> Iterator[str]:
 
 def objection(text: str, script: Script) -> str | None:
     """Why tree-sitter does not agree that `script` is what `text` runs, or None where it agrees."""
-    root = _tree(text)
+    root = tree(text)
     if root.has_error:
         return "tree-sitter reports a syntax error"
     if Counter(_command_names(root)) != Counter(_our_names(script)):
@@ -90,7 +90,7 @@ def witnesses(text: str) -> list[Simple]:
         text: what was refused; no more than MAX_CHARS of it are read.
     """
     found = []
-    for node in _walk(_tree(text[:MAX_CHARS])):
+    for node in walk(tree(text[:MAX_CHARS])):
         if node.type == "command":
             words = [_word(_text(child)) for child in node.children if child.type not in _NOT_NAMES]
             if words:

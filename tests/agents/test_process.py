@@ -326,7 +326,7 @@ print("held")
         said = subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True).stdout
         bounding = int(Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)
         if os.getuid() == 0 and bounding >> 19 & 1:
-            assert said.startswith("False we run as root")
+            assert said.startswith("False it runs as root")
         elif os.getuid() != 0:
             assert said == "True \n"
 

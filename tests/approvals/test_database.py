@@ -277,8 +277,8 @@ def test_a_directory_that_can_not_be_written(
     path: Path, tmp_path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any], in_child: Callable[..., Any]
 ) -> None:
     SQLiteStore(path).close()
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        if os.getuid() == 0:
+    if os.getuid() == 0:
+        for directory in (tmp_path, *tmp_path.parents[:2]):
             directory.chmod(0o755)
     path.chmod(0o444)
     path.parent.chmod(0o555)
@@ -296,6 +296,26 @@ def test_a_directory_that_can_not_be_written(
     path.parent.chmod(0o700)
     assert refused
     assert str(path) in message
+
+
+def test_a_copy_for_an_auditor_where_nothing_can_be_written(
+    path: Path, tmp_path: Path, store: SQLiteStore, in_child: Callable[..., Any]
+) -> None:
+    store.close()
+    if os.getuid() == 0:
+        for directory in (tmp_path, *tmp_path.parents[:2]):
+            directory.chmod(0o755)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+
+    def read() -> bool:
+        if os.getuid() == 0:
+            os.setuid(NOBODY)  # root may write anywhere
+        return SQLiteStore(path, create=False).verify().intact
+
+    intact = in_child(read)
+    path.parent.chmod(0o700)
+    assert intact
 
 
 def test_a_store_that_becomes_unwritable_denies(

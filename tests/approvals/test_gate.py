@@ -514,26 +514,27 @@ def test_threads_queue_for_the_human(make_gate: Make, act: Act) -> None:
     assert types(gate).count("run.started") == types(gate).count("policy.loaded") == 1
 
 
-def test_a_stop_reaches_those_who_queue(make_gate: Make, act: Act) -> None:
-    """A second thread waits for its turn at the prompt; q at the first one is the end of both."""
-    queued = threading.Event()
+@pytest.mark.parametrize(("kind", "state"), [("terminate", "terminated"), ("reject", "rejected")])
+def test_an_answer_reaches_those_who_queue(make_gate: Make, act: Act, kind: Any, state: str) -> None:
+    """A second thread waits for its turn at the prompt with the same action; the first one's no is the end of both."""
     answers: list[Permit | Denial] = []
 
-    def stop(request: ApprovalRequest) -> Answer:
-        second = threading.Thread(target=lambda: answers.append(gate.check(act("ask two"))))
+    def say_no(request: ApprovalRequest) -> Answer:
+        second = threading.Thread(target=lambda: answers.append(gate.check(act("ask"))))
         second.start()
         threads.append(second)
         while len(gate.store.requests()) < 2:
-            queued.wait(0.001)
-        return answer(request, "terminate")
+            second.join(0.001)
+        return answer(request, kind)
 
     threads: list[threading.Thread] = []
-    asker = ScriptedAsker([stop, "approve"])
+    asker = ScriptedAsker([say_no, "approve"])
     gate = make_gate(asker=asker)
-    answers.append(gate.check(act("ask one")))
+    answers.append(gate.check(act("ask")))
     threads[0].join()
-    assert [isinstance(found, Denial) and found.terminate for found in answers] == [True, True]
-    assert states(gate) == ["terminated", "withdrawn"]
+    assert answers[0] == answers[1]
+    assert denied(answers[0], "human").terminate == (kind == "terminate")
+    assert states(gate) == [state, "withdrawn"]
     assert len(asker.asked) == 1
 
 
@@ -596,6 +597,12 @@ def test_a_runner_that_fails_is_recorded(make_gate: Make) -> None:
 def test_no_runner(make_gate: Make) -> None:
     with pytest.raises(ConfigError, match="no runner"):
         make_gate().run("ls")
+
+
+@pytest.mark.parametrize("name", ["timeout_ms", "valid_for_ms", "use_by_ms"])
+def test_times_are_positive(make_gate: Make, name: str) -> None:
+    with pytest.raises(ConfigError, match="must be positive"):
+        make_gate(**{name: 0})
 
 
 def test_latency_is_measured_where_the_director_does_not(make_gate: Make, act: Act) -> None:

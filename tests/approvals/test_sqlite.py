@@ -398,7 +398,7 @@ def test_ending_a_run_twice_says_so_once(store: SQLiteStore, run: str) -> None:
 
 
 def test_a_run_id_is_used_once(store: SQLiteStore, run: str) -> None:
-    with pytest.raises(StoreError, match="UNIQUE"):
+    with pytest.raises(StoreError, match="used before"):
         store.open_run(Run(run, "agent", "instance", "os:1000:alice"))
 
 

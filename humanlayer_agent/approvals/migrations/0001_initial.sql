@@ -1,5 +1,7 @@
 -- The store, version 1. Times are integer milliseconds since the epoch, UTC.
 -- The triggers are the second wall: they hold even where a program with a bug writes to the file.
+-- CHECKs name every state and answer of the design, because SQLite can't widen them later; the triggers say which are
+-- reached today.
 
 CREATE TABLE run (
     id        TEXT PRIMARY KEY CHECK (id <> ''),
@@ -29,7 +31,8 @@ CREATE TABLE request (
     expires         INTEGER NOT NULL CHECK (expires > created),
     valid_for       INTEGER NOT NULL CHECK (valid_for > 0),
     state           TEXT NOT NULL DEFAULT 'pending' CHECK (state IN (
-        'pending', 'approved', 'rejected', 'expired', 'withdrawn', 'terminated', 'lapsed', 'invalidated')),
+        'pending', 'approved', 'rejected', 'answered', 'expired', 'withdrawn', 'superseded', 'terminated', 'revoked',
+        'lapsed', 'invalidated')),
     decided         INTEGER,
     CHECK ((state = 'pending') = (decided IS NULL))
 ) STRICT;
@@ -41,7 +44,8 @@ CREATE INDEX request_run ON request (run_id);
 CREATE TABLE vote (
     decision_id      TEXT PRIMARY KEY CHECK (decision_id <> ''),
     request_id       TEXT NOT NULL REFERENCES request (id),
-    answer           TEXT NOT NULL CHECK (answer IN ('approve', 'reject', 'terminate')),
+    answer           TEXT NOT NULL CHECK (
+        answer IN ('approve', 'reject', 'edit', 'respond', 'escalate', 'terminate')),
     principal        TEXT NOT NULL CHECK (principal <> ''),
     channel          TEXT NOT NULL,
     assurance        TEXT NOT NULL,

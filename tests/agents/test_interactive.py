@@ -1,0 +1,149 @@
+"""mini's interactive agent under supervision: its modes on a real terminal."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+PROGRAM = """
+import importlib.util, json, sys
+from pathlib import Path
+
+spec = importlib.util.spec_from_file_location("helpers", sys.argv[1])
+helpers = importlib.util.module_from_spec(spec)
+sys.modules["helpers"] = helpers
+spec.loader.exec_module(helpers)
+options = json.loads(sys.argv[2])
+from minisweagent.environments.local import LocalEnvironment
+from humanlayer_agent.agents.mini import SupervisedInteractiveAgent
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+
+gate = Gate(helpers.WordDirector(), SQLiteStore(Path("../store.sqlite3")), helpers.ScriptedAsker(options["answers"]))
+agent = SupervisedInteractiveAgent(
+    helpers.tool_model(options["script"]), LocalEnvironment(), gate=gate,
+    output_path=Path("../run.traj.json"), **helpers.TEMPLATES, **options["config"]
+)
+print("RESULT", json.dumps(agent.run("the task")))
+"""
+
+
+class Session:
+    """One run of the program on a terminal."""
+
+    def __init__(self, project: Path, script: list[list[str]], answers: list[str], config: dict[str, Any]) -> None:
+        self.project = project
+        options = json.dumps({"script": script, "answers": answers, "config": config})
+        helpers = str(Path(__file__).parent / "conftest.py")
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+        self.child = pexpect.spawn(
+            sys.executable,
+            ["-c", PROGRAM, helpers, options],
+            cwd=str(project),
+            env=env,
+            timeout=60,
+            encoding="utf-8",
+            dimensions=(24, 200),
+        )
+
+    def answer(self, prompt: str, typed: str) -> None:
+        self.child.expect(prompt)
+        self.child.sendline(typed)
+
+    def result(self) -> Any:
+        self.child.expect(r"RESULT (\{.*\})")
+        result = json.loads(self.child.match.group(1))
+        self.child.expect(pexpect.EOF)
+        return result
+
+    def observations(self) -> list[dict[str, Any]]:
+        messages = json.loads((self.project.parent / "run.traj.json").read_text())["messages"]
+        return [m["extra"] for m in messages if "raw_output" in m.get("extra", {})]
+
+
+@pytest.fixture
+def session(project: Path) -> Iterator[Callable[..., Session]]:
+    opened = []
+
+    def start(script: list[list[str]], *answers: str, **config: Any) -> Session:
+        opened.append(Session(project, script, list(answers), config))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.child.close(force=True)
+
+
+def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
+    run = session([["touch one", "touch FORBIDDEN", "touch three"], [SUBMIT]], confirm_exit=False)
+    run.child.expect("mini's mode is yolo: supervision asks")
+    assert run.result()["exit_status"] == "Submitted"
+    assert sorted(p.name for p in project.iterdir()) == ["one", "three"]
+    assert [o["returncode"] for o in run.observations()[:3]] == [0, 126, 0]
+
+
+def test_confirm_mode_asks_as_well(session: Any, project: Path) -> None:
+    run = session([["touch one"], ["touch two"], ["touch FORBIDDEN"], [SUBMIT]], mode="confirm", confirm_exit=False)
+    run.child.expect("there Enter approves")
+    run.answer("Execute 1 action", "")
+    run.answer("Execute 1 action", "not this one")
+    run.answer("Execute 1 action", "")  # what mini's user confirms is judged all the same
+    run.answer("Execute 1 action", "/y")
+    assert run.result()["exit_status"] == "Submitted"
+    assert [p.name for p in project.iterdir()] == ["one"]
+    assert "supervision" in run.observations()[0]
+    assert run.observations()[1]["exception_info"] == "action was not executed"
+    assert run.observations()[2]["supervision"]["verdict"] == "deny"
+
+
+def test_commands_of_the_human_mode_are_judged(session: Any, project: Path) -> None:
+    run = session([["touch from-model"], [SUBMIT]], mode="human", confirm_exit=False)
+    run.answer("> ", "touch FORBIDDEN")
+    run.child.expect("Not executed")
+    run.answer("> ", "touch typed")
+    run.answer("> ", "/y")
+    assert run.result()["exit_status"] == "Submitted"
+    assert sorted(p.name for p in project.iterdir()) == ["from-model", "typed"]
+
+
+def test_a_new_task_at_the_end(session: Any, project: Path) -> None:
+    run = session([["touch one", SUBMIT, "touch never"], ["touch two"], [SUBMIT]])
+    run.answer("Agent wants to finish", "one more thing")
+    run.answer("Agent wants to finish", "")
+    assert run.result()["exit_status"] == "Submitted"
+    assert sorted(p.name for p in project.iterdir()) == ["one", "two"]
+    # Every tool call of the message that submitted in its middle has its result.
+    assert [o["returncode"] for o in run.observations()[:3]] == [0, -1, -1]
+
+
+def test_interrupted_at_a_command(session: Any, project: Path, wait_for: Callable[..., None]) -> None:
+    run = session([["echo $$ > pid; sleep 600"], [SUBMIT]], confirm_exit=False)
+    wait_for(lambda: (project / "pid").exists() and (project / "pid").read_text().endswith("\n"))
+    run.child.sendintr()
+    run.answer("Interrupted", "go on without")
+    assert run.result()["exit_status"] == "Submitted"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((project / "pid").read_text()), 0)
+    assert run.observations()[0]["exception_info"] == "action was not executed"
+
+
+def test_stopped_by_a_human(session: Any, project: Path) -> None:
+    run = session([["touch one", "touch QUESTION", "touch three"], [SUBMIT]], "terminate")
+    assert run.result()["exit_status"] == "SupervisionTerminated"
+    assert [p.name for p in project.iterdir()] == ["one"]
+    assert [o["returncode"] for o in run.observations()] == [0, 126, 126]
+
+
+def test_limits_without_anybody_to_raise_them(session: Any) -> None:
+    run = session([["touch one"], [SUBMIT]], step_limit=1, confirm_exit=False)
+    run.answer("New step limit", "5")
+    run.answer("New cost limit", "0")
+    assert run.result()["exit_status"] == "Submitted"

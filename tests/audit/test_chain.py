@@ -1,0 +1,226 @@
+"""Events, their bytes, and the verifier: every change of a log shows."""
+
+import ast
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import humanlayer_agent
+from humanlayer_agent.actions import canonical
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import GENESIS, Entry, loggable, seal
+from humanlayer_agent.audit.verify import verify
+
+
+def log(count: int = 8) -> list[Entry]:
+    entries = [seal(None, events.AUDIT_OPENED, at=1, pid=7, fields={"store": "s"})]
+    for number in range(1, count):
+        fields = {"command": f"git push {number} # é", "verdict": "deny", "number": number}
+        entries.append(seal(entries[-1], events.DECISION_EVALUATED, at=number, pid=7, fields=fields))
+    return entries
+
+
+def rechained(bodies: list[bytes]) -> list[Entry]:
+    """What an attacker who knows the format makes of these events."""
+    entries: list[Entry] = []
+    for seq, body in enumerate(bodies):
+        event = json.loads(body) | {"seq": seq, "prev": entries[-1].hash if entries else GENESIS}
+        sealed = canonical(event)
+        entries.append(Entry(seq, hashlib.sha256(sealed).hexdigest(), sealed))
+    return entries
+
+
+# The table
+
+
+def test_names_and_codes_are_unique() -> None:
+    names = [kind.name for kind in events.EVENT_TYPES.values()]
+    codes = [kind.code for kind in events.EVENT_TYPES.values()]
+    assert len(set(names)) == len(set(codes)) == len(names)
+
+
+def test_names_and_codes_are_stable() -> None:
+    """What programs rely on. A line here is never changed, only added."""
+    assert {kind.name: kind.code for kind in events.EVENT_TYPES.values()} == {
+        "audit.opened": 100,
+        "policy.loaded": 200,
+        "policy.error": 201,
+        "run.started": 300,
+        "run.finished": 301,
+        "run.stopped": 302,
+        "decision.evaluated": 400,
+        "request.created": 500,
+        "request.adopted": 501,
+        "request.approved": 502,
+        "request.rejected": 503,
+        "request.expired": 504,
+        "request.withdrawn": 505,
+        "request.terminated": 506,
+        "request.lapsed": 507,
+        "request.invalidated": 508,
+        "vote.recorded": 600,
+        "vote.refused": 601,
+        "vote.late": 602,
+        "permit.consumed": 700,
+        "permit.refused": 701,
+        "exec.started": 800,
+        "exec.finished": 801,
+        "exec.unknown": 802,
+    }
+
+
+def test_the_table_is_what_the_code_emits() -> None:
+    """No type is emitted that is not in the table (`seal` takes none), and none is in it that nothing emits."""
+    package = Path(humanlayer_agent.__file__).parent
+    used: set[str] = set()
+    for path in package.rglob("*.py"):
+        if path.parent.name == "audit":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "events":
+                used.add(node.attr)
+    defined = {name for name, value in vars(events).items() if isinstance(value, events.EventType)}
+    assert used == defined
+
+
+# The bytes
+
+
+def test_an_event_says_where_it_belongs() -> None:
+    first, second = log(2)
+    assert first.event == {
+        "v": 1, "seq": 0, "prev": GENESIS, "type": "audit.opened", "code": 100, "at": 1, "pid": 7, "store": "s",
+    }  # fmt: skip
+    assert second.event["prev"] == first.hash == hashlib.sha256(first.body).hexdigest()
+
+
+def test_the_line_of_an_export_has_the_same_bytes() -> None:
+    entry = log(2)[1]
+    assert entry.line == b'{"e":' + entry.body + b',"h":"' + entry.hash.encode() + b'"}\n'
+    assert json.loads(entry.line) == {"e": entry.event, "h": entry.hash}
+
+
+def test_text_that_is_not_unicode_can_be_read_and_restored() -> None:
+    assert loggable("a\udcff") == {"base64": "Yf8=", "display": "a\\udcff"}
+    assert loggable({"a": ["\ud800"]})["a"][0]["display"] == "\\ud800"
+
+
+@pytest.mark.parametrize("value", [1.0, float("nan"), b"x", {1}, object()])
+def test_what_an_event_can_not_hold(value: object) -> None:
+    with pytest.raises(ValueError, match="can't be part of an audit event"):
+        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": [value]})
+
+
+def test_integers_that_other_programs_would_round() -> None:
+    with pytest.raises(ValueError, match="exceeds"):
+        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": 2**53})
+
+
+@pytest.mark.parametrize("name", ["seq", "prev", "type", "at"])
+def test_the_place_of_an_event_can_not_be_given(name: str) -> None:
+    with pytest.raises(ValueError, match="reserved"):
+        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={name: 1})
+
+
+@given(st.dictionaries(st.text(), st.text(st.characters(exclude_categories=[])) | st.integers(-(2**53) + 1, 2**53 - 1)))
+def test_any_text_can_be_logged_and_verified(fields: dict[str, object]) -> None:
+    safe = {
+        name: value for name, value in fields.items() if name not in ("v", "seq", "prev", "type", "code", "at", "pid")
+    }
+    assert verify([seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"given": safe})]).intact
+
+
+# The verifier
+
+
+def test_an_intact_log() -> None:
+    entries = log()
+    found = verify(entries)
+    assert (found.intact, found.count, found.head) == (True, 8, entries[-1].hash)
+
+
+def test_every_bit_of_every_event_counts() -> None:
+    entries = log(3)
+    for place, entry in enumerate(entries):
+        for position in range(len(entry.body) * 8):
+            body = bytearray(entry.body)
+            body[position // 8] ^= 1 << position % 8
+            found = verify([*entries[:place], replace(entry, body=bytes(body)), *entries[place + 1 :]])
+            assert found.bad_seq == place
+        for position in range(64):
+            other = "0" if entry.hash[position] != "0" else "1"
+            changed = replace(entry, hash=entry.hash[:position] + other + entry.hash[position + 1 :])
+            assert verify([*entries[:place], changed, *entries[place + 1 :]]).bad_seq == place
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [("delete first", 0), ("delete", 4), ("swap", 3), ("duplicate", 5), ("insert", 5), ("renumber", 4), ("empty", 0)],
+)
+def test_lines_that_were_moved(name: str, bad: int) -> None:
+    entries = log()
+    changed = {
+        "delete first": entries[1:],
+        "delete": entries[:4] + entries[5:],
+        "swap": [*entries[:3], entries[4], entries[3], *entries[5:]],
+        "duplicate": [*entries[:5], entries[4], *entries[5:]],
+        "insert": [*entries[:5], replace(entries[2], seq=5), *entries[5:]],
+        "renumber": entries[:4] + [replace(entry, seq=entry.seq - 1) for entry in entries[5:]],
+        "empty": [],
+    }[name]
+    assert verify(changed).bad_seq == bad
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'{"seq":1}',
+        b"{",
+        b'{"a":NaN}',
+        b'{"a":1e999}',
+        b'{"a":9007199254740993}',
+        b'{"a":"\\ud800"}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"a":' + b"9" * 5000 + b"}",
+    ],
+    ids=lambda body: repr(body[:12]),
+)
+def test_bytes_that_are_no_event(body: bytes) -> None:
+    entries = log(2)
+    forged = Entry(2, hashlib.sha256(body).hexdigest(), body)
+    assert verify([*entries, forged]).bad_seq == 2
+
+
+def test_parsing_and_hashing_again_would_not_be_enough() -> None:
+    """A duplicate key, added white space, an escape: the same JSON value for a parser, and not what was written."""
+    entries = log(2)
+    body = entries[1].body
+    for other in (body.replace(b",", b", ", 1), body.replace(b"git", b"\\u0067it"), b'{"at":0,' + body[1:]):
+        assert json.loads(other) == json.loads(body)
+        forged = Entry(1, hashlib.sha256(other).hexdigest(), other)
+        found = verify([entries[0], forged])
+        assert found.bad_seq == 1
+        assert "not canonical" in found.problem
+
+
+def test_what_a_chain_alone_can_not_show() -> None:
+    """A cut tail and a log written anew are intact: that is why an intact log is not called witnessed."""
+    entries = log()
+    assert verify(entries[:5]).intact
+    bodies = [entry.body.replace(b'"deny"', b'"allow"') for entry in entries]
+    assert verify(rechained(bodies)).intact
+
+
+def test_a_log_begins_once() -> None:
+    entries = log(3)
+    assert verify(rechained([entries[1].body, entries[2].body])).bad_seq == 0
+    assert verify(rechained([entries[0].body, entries[0].body])).bad_seq == 1

@@ -1,0 +1,154 @@
+"""`hla check` and `hla parse` as other programs call them: processes, with standard input and exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from humanlayer_agent.cli import main
+
+ALL_KEYS = {"id", "verdict", "rules", "reason", "severity", "suggestion", "parse", "effects", "us"}
+
+
+def hla(*arguments: str, stdin: str | bytes = "", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    data = stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogatepass")
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())", *arguments],
+        input=data,
+        capture_output=True,
+        cwd=cwd,
+    )
+
+
+def answers(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [("cat a.py", 0, "allow  (read-project)"), ("rm -rf /srv/x", 4, "ask  (delete-outside-project"), ("rm -rf /", 1, "deny  (disaster")],
+)
+def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, code: int, said: str) -> None:
+    assert main(["check", "--project", str(tmp_path / "p"), command]) == code
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_json_of_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "--project", str(tmp_path / "p"), "--format", "json", "rm -rf /srv/x"])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer.keys() == ALL_KEYS - {"id"}
+    assert answer["effects"] == [
+        {"kind": "delete", "role": "operand", "operand": "/srv/x", "resolved": True, "unread": False, "span": [7, 13]}
+    ]
+
+
+def test_rows(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "command": "ls"},
+        {"id": 2, "command": "rm -rf /srv/x", "cwd": "/"},
+        {"id": "c", "command": "cat x\x00y"},
+        {"id": "d", "command": "ls \udcff; rm -rf /srv/x"},
+        {"id": "e", "command": "echo \u2028 é 😀; rm /srv/y", "files": {"/a": "b"}, "tracked": ["/a"]},
+    ]
+    text = "".join(json.dumps(r) + "\n" for r in rows)
+    done = hla("check", "--format", "jsonl", "--project", str(tmp_path / "p"), stdin=text)
+    found = answers(done)
+    assert done.returncode == 0
+    assert [a["id"] for a in found] == ["a", 2, "c", "d", "e"]
+    assert [a["verdict"] for a in found] == ["allow", "ask", "ask", "ask", "ask"]
+    assert [a["parse"] for a in found] == ["ok", "ok", "failed", "failed", "ok"]
+    assert all(a.keys() == ALL_KEYS for a in found)
+    start, end = found[4]["effects"][-1]["span"]
+    assert rows[4]["command"][start:end] == "/srv/y", "spans count code points"
+
+
+@pytest.mark.parametrize(
+    ("line", "id_", "error"),
+    [
+        ("no json", None, "not JSON"),
+        ("[1]", None, "not a JSON object"),
+        ('{"command": "ls"}', None, "no id"),
+        ('{"id": "x"}', "x", "command is not a string"),
+        ('{"id": "x", "command": 1}', "x", "command is not a string"),
+        ('{"id": "x", "command": "ls", "cwd": "rel"}', "x", "cwd is not an absolute path"),
+        ('{"id": "x", "command": "ls", "files": []}', "x", "files is not a mapping"),
+        ("", None, "not JSON"),
+    ],
+)
+def test_a_bad_row_is_answered_and_the_rest_goes_on(tmp_path: Path, line: str, id_: object, error: str) -> None:
+    text = f'{{"id": 1, "command": "ls"}}\n{line}\n{{"id": 3, "command": "ls"}}\n'
+    for command, refusal in (("check", ("verdict", "ask")), ("parse", ("status", "failed"))):
+        extra = ("--project", str(tmp_path / "p")) if command == "check" else ()
+        done = hla(command, "--format", "jsonl", *extra, stdin=text)
+        first, bad, last = answers(done)
+        assert done.returncode == 2
+        assert (first["id"], last["id"]) == (1, 3)
+        assert (bad["id"], bad["line"], bad[refusal[0]]) == (id_, 2, refusal[1])
+        assert bad["error"].startswith(error)
+
+
+def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
+    done = hla("check", "--format", "jsonl", "--project", str(tmp_path / "p"), stdin=b'{"id": 1, "command": "ls \xff"}\n')
+    (answer,) = answers(done)
+    assert (answer["verdict"], answer["parse"]) == ("ask", "failed")
+
+
+def test_parse_rows() -> None:
+    text = json.dumps({"id": "1", "command": "sudo rm -rf /srv/x; echo $(ls)"}) + "\n"
+    (answer,) = answers(hla("parse", "--format", "jsonl", stdin=text))
+    assert answer["status"] == "ok"
+    assert answer["reasons"] == []
+    by_program = {c["program"]: c for c in answer["commands"]}
+    assert by_program["rm"] == {
+        "program": "rm",
+        "argv": ["rm", "-rf", "/srv/x"],
+        "resolved": True,
+        "via": ["sudo"],
+        "inside": [],
+        "span": [0, 18],
+    }
+    assert by_program["ls"]["inside"] == ["substitution"]
+
+
+def test_parse_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "--cwd", "/srv", "for f in a b; do rm $f; done"]) == 0
+    assert capsys.readouterr().out == "[loop] rm $f\n    delete /srv/a\n    delete /srv/b\n"
+    assert main(["parse", "echo 'x"]) == 1
+
+
+def test_control_characters_are_shown_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "--project", str(tmp_path / "p"), "rm /srv/\u202ex"])
+    shown = capsys.readouterr().out
+    assert "\u202e" not in shown
+    assert "\\u{202e}" in shown
+
+
+@pytest.mark.parametrize("arguments", [["check"], ["parse"], ["check", "--frob"], ["check", "--policy", "nope", "ls"]])
+def test_usage_errors_are_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err
+
+
+def test_a_broken_policy_names_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "p.yaml"
+    broken.write_text("version: 1\npolicy: p\nrules:\n  - {id: r, decision: ask, when: {programm: rm}}\n")
+    assert main(["check", "--policy", str(broken), "--project", str(tmp_path / "p"), "ls"]) == 2
+    assert f"{broken}:4:35: unknown key 'programm'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wide", ["/", "~", "/tmp"])
+def test_a_project_that_contains_everything_is_refused(wide: str, _own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = wide.replace("~", str(_own_user))
+    assert main(["check", "--project", project, "ls"]) == 2
+    assert "can't be the project" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "parse"])
+def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"hla {command} " in shown
+    assert len(shown.splitlines()) < 40

@@ -1,0 +1,220 @@
+"""`hla demo`, without a terminal and in a real one (a pty read by a terminal emulator)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pyte
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
+WAIT = 60
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """An empty home, not below a folder for temporary files: there the policy would allow too much."""
+    with tempfile.TemporaryDirectory(prefix="hla-test-", dir=Path.home()) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def environment(home: Path, tmp_path: Path) -> dict[str, str]:
+    """A user with an empty home."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "TMPDIR": str(tmp_path),
+        "COLUMNS": "150",
+    }
+
+
+def trajectory(output: str) -> dict[str, Any]:
+    (path,) = re.findall(r"Trajectory:\s+(\S+\.traj\.json)", output)
+    found: dict[str, Any] = json.loads(Path(path).read_text())
+    return found
+
+
+def records(output: str) -> list[tuple[str, str, bool]]:
+    """Command, verdict, and whether it ran."""
+    info = trajectory(output)["info"]["supervision"]
+    return [(r["command"].split()[0], r["verdict"], r["executed"]) for r in info["records"]]
+
+
+class Screen:
+    """The demo on a pty, and what a terminal would show of it."""
+
+    def __init__(self, argv: list[str], env: dict[str, str], cwd: Path) -> None:
+        self._screen = pyte.Screen(150, 50)
+        self._stream = pyte.ByteStream(self._screen)
+        self.output = b""
+        self.child = pexpect.spawn(argv[0], argv[1:], env=env, cwd=str(cwd), dimensions=(50, 150), timeout=WAIT)
+        self.child.delaybeforesend = None
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        end = time.monotonic() + WAIT
+        while not condition():
+            assert time.monotonic() < end, f"never seen: {what}\n" + "\n".join(self._screen.display)
+            try:
+                data = self.child.read_nonblocking(65536, timeout=0.05)
+            except pexpect.TIMEOUT:
+                continue
+            self.output += data
+            self._stream.feed(data)
+
+    def armed(self, key: str, command: str = "") -> None:
+        """Waits until the prompt about `command` takes `key`: it is drawn bold then."""
+
+        def bold() -> bool:
+            if not any(command in line for line in self._screen.display):
+                return False
+            for row, line in enumerate(self._screen.display):
+                if (column := line.find(key)) >= 0:
+                    return bool(self._screen.buffer[row][column].bold)
+            return False
+
+        self.until(bold, f"{key} for {command}")
+
+    def end(self) -> tuple[int, str]:
+        """Exit code, and everything that was printed (without the terminal's control sequences)."""
+        while True:
+            try:
+                self.output += self.child.read_nonblocking(65536, timeout=WAIT)
+            except pexpect.EOF:
+                break
+        self.child.wait()
+        code = self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus
+        return code, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.output.decode(errors="replace"))
+
+
+@pytest.fixture
+def screen(environment: dict[str, str], tmp_path: Path) -> Iterator[Screen]:
+    opened = Screen([*HLA, "demo"], environment, tmp_path)
+    yield opened
+    opened.child.close(force=True)
+
+
+def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
+    done = subprocess.run(
+        [*HLA, "demo"],
+        env=environment,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The run ended Submitted" in done.stdout
+    assert "2 of them were denied because nobody could be asked" in done.stdout
+    ran = records(done.stdout)
+    assert len(ran) == 11
+    assert [r for r in ran if not r[2]] == [("curl", "ask", False), ("rm", "ask", False), ("hla", "deny", False)]
+    assert ran[-4:] == [
+        ("git", "allow", True),
+        ("hla", "deny", False),
+        ("python3", "allow", True),
+        ("echo", "allow", True),
+    ]
+    messages = trajectory(done.stdout)["messages"]
+    assert any("FAILED" in str(m.get("content")) for m in messages)
+    assert any("Ran 2 tests" in str(m.get("content")) and "OK" in str(m.get("content")) for m in messages)
+    (run,) = re.findall(r"hla audit query --run (\w+)", done.stdout)
+    events = subprocess.run(
+        [*HLA, "audit", "query", "--run", run], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert events.returncode == 0, events.stderr
+    assert "curl" in events.stdout
+    assert leftovers(tmp_path, home) == []
+
+
+def test_it_works_without_git(environment: dict[str, str], tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "ls", "cat", "wc", "rm", "setsid"):
+        (tools / name).symlink_to(f"/usr/bin/{name}" if Path(f"/usr/bin/{name}").exists() else f"/bin/{name}")
+    done = subprocess.run(
+        [*HLA, "demo"],
+        env={**environment, "PATH": str(tools)},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not [r for r in records(done.stdout) if r[0] == "git"]
+
+
+def test_approve_one_and_refuse_the_other_with_a_reason(screen: Screen, tmp_path: Path, home: Path) -> None:
+    screen.armed("n reject", "install.sh")
+    screen.child.send("n")
+    screen.until(lambda: any("Why not?" in line for line in screen._screen.display), "the question for a reason")
+    screen.child.send("nothing from the net, please")
+    screen.armed("Enter reject")
+    screen.child.send("\r")
+    screen.armed("y run once", "old-reports")
+    screen.child.send("y")
+    code, output = screen.end()
+    assert code == 0, output
+    assert ("curl", "ask", False) in records(output)
+    assert ("rm", "ask", True) in records(output)
+    told = [str(m["content"]) for m in trajectory(output)["messages"] if "refused" in str(m.get("content"))]
+    assert len(told) == 1
+    assert "nothing from the net, please" in told[0]
+    assert "nothing from the net, please" in output
+    assert leftovers(tmp_path, home) == []
+
+
+def test_q_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
+    screen.armed("q stop", "install.sh")
+    screen.child.send("q")
+    screen.armed("y stop")
+    screen.child.send("y")
+    code, output = screen.end()
+    assert code == 1, output
+    assert "The run ended SupervisionTerminated" in output
+    assert records(output)[-1] == ("curl", "ask", False)
+    assert leftovers(tmp_path, home) == []
+
+
+def test_ctrl_c_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
+    screen.armed("y run once", "install.sh")
+    screen.child.sendintr()
+    code, output = screen.end()
+    assert code == 130, output
+    assert "The run ended" in output
+    assert "Audit events: hla audit query --run" in output
+    assert leftovers(tmp_path, home) == []
+
+
+@pytest.mark.parametrize(("policy", "complaint"), [("no-such-policy", "no-such-policy"), ("/dev/null", "/dev/null")])
+def test_a_policy_that_can_not_be_used(
+    environment: dict[str, str], tmp_path: Path, home: Path, policy: str, complaint: str
+) -> None:
+    done = subprocess.run(
+        [*HLA, "demo", "--policy", policy], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT
+    )
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert leftovers(tmp_path, home) == []
+
+
+def leftovers(tmp_path: Path, home: Path) -> list[Path]:
+    """What the demo made outside the store."""
+    return [*tmp_path.glob("hla-demo-*"), *home.glob(".cache/hla-demo-*")]

@@ -1,0 +1,223 @@
+"""`hla run`, and mini's own command line with our classes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from humanlayer_agent.testing.openai_server import OpenAIServer
+
+ROOT = Path(__file__).parents[2]
+HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
+MINI = [sys.executable, "-m", "minisweagent.run.mini"]
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Not below a folder for temporary files: there the policy would allow too much."""
+    with tempfile.TemporaryDirectory(prefix="hla-test-", dir=Path.home()) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def run(home: Path, project: Path) -> Run:
+    """Runs a program in the project, with no terminal."""
+
+    def program(*argv: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "150",
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_SILENT_STARTUP": "1",
+            "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
+            **variables,
+        }
+        return subprocess.run(
+            argv, env=env, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+            start_new_session=True,
+        )  # fmt: skip
+
+    return program
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Callable[..., str]:
+    """Writes a config file with a scripted model: one list of commands for each message."""
+
+    def write(*messages: list[str]) -> str:
+        outputs = []
+        for number, commands in enumerate(messages):
+            actions = [{"command": c, "tool_call_id": f"call_{number}_{i}"} for i, c in enumerate(commands)]
+            calls = [
+                {
+                    "id": a["tool_call_id"],
+                    "type": "function",
+                    "function": {"name": "bash", "arguments": json.dumps({"command": a["command"]})},
+                }
+                for a in actions
+            ]
+            extra = {"actions": actions, "cost": 0.0}
+            outputs.append({"role": "assistant", "content": "words", "tool_calls": calls, "extra": extra})
+        model = {"model_class": "minisweagent.models.test_models.DeterministicToolcallModel", "model_name": "scripted"}
+        path = tmp_path / "model.yaml"
+        path.write_text(yaml.safe_dump({"model": {**model, "outputs": outputs}}))
+        return str(path)
+
+    return write
+
+
+def records(path: Path) -> list[tuple[str, str, bool]]:
+    info = json.loads(path.read_text())["info"]["supervision"]
+    return [(r["command"].split()[0], r["verdict"], r["executed"]) for r in info["records"]]
+
+
+class TestRun:
+    def test_any_litellm_model(self, run: Run, project: Path, tmp_path: Path) -> None:
+        script = [["touch mine", "rm -rf /srv/data", "ls"], ["env"], [SUBMIT]]
+        trajectory = tmp_path / "out.traj.json"
+        with OpenAIServer(script) as server:
+            done = run(
+                *HLA, "run", "-m", "openai/test", "-t", "do it", "-o", str(trajectory),
+                "-c", f"model.model_kwargs.api_base={server.url}", "-c", "model.cost_tracking=ignore_errors",
+                OPENAI_API_KEY="sk-very-secret",
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert server.refused == []
+            assert "Not executed" in str(server.requests[1])
+            assert "sk-very-secret" not in str(server.requests)
+        assert "The run ended Submitted" in done.stdout
+        assert "hla audit query --run" in done.stdout
+        assert (project / "mine").exists()
+        assert records(trajectory)[:3] == [("touch", "allow", True), ("rm", "ask", False), ("ls", "allow", True)]
+
+    def test_the_model_can_not_be_reached(self, run: Run, tmp_path: Path) -> None:
+        with OpenAIServer([[SUBMIT]]) as server:
+            url = server.url
+        done = run(
+            *HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
+            "-c", f"model.model_kwargs.api_base={url}", "-c", "model.cost_tracking=ignore_errors",
+            OPENAI_API_KEY="sk-x", MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1",
+        )  # fmt: skip
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "The run ended InternalServerError" in done.stdout
+        assert "Traceback" not in done.stderr
+        assert (tmp_path / "t.json").exists()
+
+    def test_nobody_to_ask_until_it_gives_up(self, run: Run, scripted: Any, tmp_path: Path) -> None:
+        config = scripted(*([f"rm -rf /srv/data{n}"] for n in range(9)), [SUBMIT])
+        done = run(*HLA, "run", "-t", "x", "-c", config, "-o", str(tmp_path / "t.json"))
+        assert done.returncode == 3, done.stdout + done.stderr
+        assert "The run ended SupervisionDenials: 5 commands" in done.stdout
+
+    def test_limits_end_it_with_1(self, run: Run, scripted: Any, tmp_path: Path) -> None:
+        config = scripted(["ls"], ["ls"], [SUBMIT])
+        done = run(*HLA, "run", "-t", "x", "-c", config, "-c", "agent.step_limit=1", "-o", str(tmp_path / "t.json"))
+        assert done.returncode == 1
+        assert "The run ended LimitsExceeded" in done.stdout
+
+    def test_project_and_policy(self, run: Run, scripted: Any, project: Path, tmp_path: Path) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        config = scripted([f"cat {project}/file"], [f"cat {other}/file"], [SUBMIT])
+        path = tmp_path / "t.json"
+        done = run(*HLA, "run", "-t", "x", "-c", config, "-o", str(path), "--project", str(other), "--policy", "strict")
+        assert done.returncode == 0, done.stdout + done.stderr
+        info = json.loads(path.read_text())["info"]["supervision"]
+        assert info["project"] == str(other)
+        assert info["settings"]["policy"] == "strict"
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            ([], "no model was named"),
+            (["--policy", "nonsense"], "nonsense"),
+            (["-c", "agent.supervision.polcy=x"], "supervision.polcy: no such setting; did you mean policy?"),
+            (["-c", "agent.supervison.policy=strict"], "supervison: no such setting; did you mean supervision?"),
+            (["-c", "no-such-file.yaml"], "no-such-file.yaml"),
+            (["-c", "environment.timeout=soon"], "timeout"),
+            (["-c", "environment.environment_class=nonsense"], "nonsense"),
+            (["-c", "agent=5"], "agent: a section with settings was expected"),
+            (["--project", "/"], "can't be the project"),
+        ],
+    )
+    def test_mistakes(self, run: Run, arguments: list[str], complaint: str) -> None:
+        done = run(*HLA, "run", "-t", "x", *arguments)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert complaint in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_help_fits_a_screen_and_has_an_example(self, run: Run) -> None:
+        done = run(*HLA, "run", "--help", COLUMNS="80")
+        assert done.returncode == 0
+        assert "Example: hla run -m" in done.stdout
+        assert len(done.stdout.splitlines()) < 40
+
+
+class TestMini:
+    """`mini`, mini-swe-agent's own program."""
+
+    def test_agent_class(self, run: Run, scripted: Any, project: Path, tmp_path: Path) -> None:
+        config = scripted(["touch mine", "rm -rf /srv/data", "ls"], [SUBMIT])
+        path = tmp_path / "t.json"
+        done = run(
+            *MINI, "--agent-class", "humanlayer_agent.agents.mini.SupervisedAgent", "-t", "x", "-o", str(path),
+            "-c", "mini.yaml", "-c", config, "-c", "agent.supervision.policy=strict",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        saved = json.loads(path.read_text())
+        assert saved["info"]["exit_status"] == "Submitted"
+        assert saved["info"]["config"]["agent"]["supervision"]["policy"] == "strict"
+        assert [r[2] for r in records(path)][1] is False
+        assert [m["tool_call_id"] for m in saved["messages"] if m["role"] == "tool"] == [
+            "call_0_0",
+            "call_0_1",
+            "call_0_2",
+        ]
+
+    def test_interactive_agent_class(self, run: Run, scripted: Any, tmp_path: Path) -> None:
+        config = scripted(["rm -rf /srv/data"], [SUBMIT])
+        path = tmp_path / "t.json"
+        done = run(
+            *MINI, "--agent-class", "humanlayer_agent.agents.mini.SupervisedInteractiveAgent", "-y",
+            "--exit-immediately", "-t", "x", "-o", str(path), "-c", "mini.yaml", "-c", config,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "supervision asks, about what the policy does not allow" in done.stdout
+        assert records(path) == [("rm", "ask", False), ("echo", "allow", True)]
+
+    def test_environment_class(self, run: Run, scripted: Any, tmp_path: Path) -> None:
+        config = scripted(["rm -rf /srv/data"], [SUBMIT])
+        path = tmp_path / "t.json"
+        done = run(
+            *MINI, "--environment-class", "humanlayer_agent.agents.mini.SupervisedLocalEnvironment", "-y",
+            "--exit-immediately", "-t", "x", "-o", str(path), "-c", "mini.yaml", "-c", config,
+            "-c", "environment.supervision.policy=strict",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert records(path)[0] == ("rm", "ask", False)
+
+    def test_a_mistake_in_our_settings_is_named(self, run: Run, scripted: Any) -> None:
+        done = run(
+            *MINI, "--agent-class", "humanlayer_agent.agents.mini.SupervisedAgent", "-t", "x",
+            "-c", "mini.yaml", "-c", scripted([SUBMIT]), "-c", "agent.supervision.polcy=strict",
+        )  # fmt: skip
+        assert done.returncode != 0
+        assert "supervision.polcy: no such setting; did you mean policy?" in done.stderr + done.stdout
