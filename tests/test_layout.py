@@ -47,7 +47,9 @@ def loaded_by(*arguments: str) -> set[str]:
         "import sys\nfrom humanlayer_agent.cli import main\n"
         f"main({list(arguments)!r})\nprint('|'.join(sorted({{m.partition('.')[0] for m in sys.modules}})), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    )
     return set(done.stderr.strip().split("|"))
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.resources import files
 from pathlib import Path
 
 from humanlayer_agent.errors import StoreError
@@ -207,7 +206,7 @@ def _prepare(path: Path, create: bool) -> tuple[int, int]:
     if (kind := _file_system(path)) in _NETWORK:
         raise StoreError(f"the store {path} is on a network file system ({kind}), where its locks can't be trusted")
     if create and found.st_mode & 0o077:
-        path.chmod(0o600)  # it holds full commands
+        path.chmod(found.st_mode & 0o700)  # it holds full commands
     return found.st_dev, found.st_ino
 
 
@@ -238,8 +237,7 @@ def _check_version(connection: sqlite3.Connection, path: Path, *, newest: int) -
 
 def _migrations() -> list[str]:
     """The scripts that lead from an empty file to the newest schema, in order."""
-    folder = files("humanlayer_agent.approvals") / "migrations"
-    scripts = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+    scripts = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
     return [script.read_text(encoding="utf-8") for script in scripts]
 
 

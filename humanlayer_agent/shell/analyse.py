@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from humanlayer_agent.shell import builtins, invoke, redirects
 from humanlayer_agent.shell.assigned import assigned_names
+from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.state import MAX_CHOICES, State, Value, join
@@ -93,6 +94,7 @@ def analyse(
     start = State((logical_start(cwd),), dict(environ or {}), closed)
     walk = Walk(text)
     walk.root(parsed, start)
+    doubt_links(walk.program)
     return walk.program
 
 

@@ -116,7 +116,7 @@ class ScriptReader(CommandReader):
         """Check that a command follows on this line."""
         self.lexer.blanks()
         char = self.lexer.peek()
-        if not char or char in "\n;&|)#" and not self.lexer.looking_at("&>"):
+        if not char or (char in "\n;&|)#" and not self.lexer.looking_at("&>")):
             raise self.lexer.fail(f"{text} without a command")
         self.command_position()
 

@@ -1,6 +1,6 @@
 """Syntax trees in tests: whether two are equal, one as a short text, and the names of the commands in it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from itertools import zip_longest
 
@@ -15,7 +15,9 @@ from humanlayer_agent.shell.syntax import (
     If,
     Lit,
     Loop,
+    Node,
     Param,
+    Part,
     Pipeline,
     ProcSub,
     Redirect,
@@ -25,7 +27,9 @@ from humanlayer_agent.shell.syntax import (
     Sub,
     Test,
     Word,
+    children,
     simples,
+    words_of,
 )
 
 
@@ -135,3 +139,41 @@ def _join(separator: str, nodes: Iterable[object]) -> str:
 
 def _redirects(node: object) -> str:
     return "".join(f" {outline(redirect)}" for redirect in getattr(node, "redirects", ()))
+
+
+def every_word(script: Script) -> Iterator[Word]:
+    """Every word of `script`, at any depth: also those of substitutions, parameter arguments and arrays."""
+    if script.body is not None:
+        yield from _node_words(script.body)
+
+
+def _node_words(node: Node) -> Iterator[Word]:
+    words = list(words_of(node))
+    if isinstance(node, Simple):
+        for assign in node.assigns:
+            yield from _part_words(assign.index_parts)
+    for word in words:
+        yield word
+        yield from _part_words(word.parts)
+    for child in children(node):
+        yield from _node_words(child)
+
+
+def _part_words(parts: Iterable[Part]) -> Iterator[Word]:
+    for part in parts:
+        match part:
+            case Sub() | ProcSub():
+                yield from every_word(part.script)
+            case Arith():
+                yield from _part_words(part.parts)
+            case Param():
+                yield from _part_words(part.index_parts)
+                if part.arg is not None:
+                    yield part.arg
+                    yield from _part_words(part.arg.parts)
+            case ArrayLit():
+                for word in part.words:
+                    yield word
+                    yield from _part_words(word.parts)
+            case Lit():
+                pass

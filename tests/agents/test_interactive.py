@@ -84,7 +84,7 @@ def session(project: Path) -> Iterator[Callable[..., Session]]:
 
 def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
     run = session([["touch one", "touch FORBIDDEN", "touch three"], [SUBMIT]], confirm_exit=False)
-    run.child.expect("mini's mode is yolo: supervision asks")
+    run.child.expect(r"mode\s+is\s+yolo:\s+supervision\s+asks")
     assert run.result()["exit_status"] == "Submitted"
     assert sorted(p.name for p in project.iterdir()) == ["one", "three"]
     assert [o["returncode"] for o in run.observations()[:3]] == [0, 126, 0]
@@ -92,7 +92,7 @@ def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
 
 def test_confirm_mode_asks_as_well(session: Any, project: Path) -> None:
     run = session([["touch one"], ["touch two"], ["touch FORBIDDEN"], [SUBMIT]], mode="confirm", confirm_exit=False)
-    run.child.expect("there Enter approves")
+    run.child.expect(r"there\s+Enter\s+approves")
     run.answer("Execute 1 action", "")
     run.answer("Execute 1 action", "not this one")
     run.answer("Execute 1 action", "")  # what mini's user confirms is judged all the same

@@ -1,6 +1,7 @@
 """The file: who may read it, what is refused, what happens where it can't be written."""
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -8,7 +9,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,7 @@ def test_locations_that_nothing_is_at(location: str) -> None:
 
 CREATE = """
 import sys
+import tempfile
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 print(flush=True)
@@ -273,49 +276,45 @@ def test_disk_full(
     assert store.verify().intact
 
 
-def test_a_directory_that_can_not_be_written(
-    path: Path, tmp_path: Path, make_gate: Callable[..., Gate], act: Callable[..., Any], in_child: Callable[..., Any]
-) -> None:
-    SQLiteStore(path).close()
-    if os.getuid() == 0:
-        for directory in (tmp_path, *tmp_path.parents[:2]):
-            directory.chmod(0o755)
-    path.chmod(0o444)
-    path.parent.chmod(0o555)
+@pytest.fixture
+def fixed() -> Iterator[Path]:
+    """A closed store in a directory that other users can enter and nobody can write to."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        target = folder / "store.sqlite3"
+        SQLiteStore(target).close()
+        target.chmod(0o444)
+        folder.chmod(0o555)
+        yield target
+        folder.chmod(0o700)
 
-    def try_it() -> tuple[str, bool]:
-        if os.getuid() == 0:
-            os.setuid(NOBODY)  # root may write anywhere
-        try:
+
+def as_anybody() -> None:
+    """Root may write anywhere: become somebody who may not."""
+    if os.getuid() == 0:
+        os.setuid(NOBODY)
+
+
+def test_a_directory_that_can_not_be_written(fixed: Path, in_child: Callable[..., Any]) -> None:
+    def try_it(path: Path) -> str:
+        as_anybody()
+        with pytest.raises(StoreError) as error:
             SQLiteStore(path)
-        except StoreError as error:
-            return str(error), True
-        return "opened", False
+        return str(error.value)
 
-    message, refused = in_child(try_it)
-    path.parent.chmod(0o700)
-    assert refused
-    assert str(path) in message
+    for path in (fixed, fixed.with_name("new"), fixed.parent / "folder" / "new"):
+        message = in_child(try_it, path)
+        assert str(path) in message
+        assert re.search("Permission denied|not permitted|unable to open|readonly", message)
+    assert [file.name for file in fixed.parent.iterdir()] == [fixed.name]
 
 
-def test_a_copy_for_an_auditor_where_nothing_can_be_written(
-    path: Path, tmp_path: Path, store: SQLiteStore, in_child: Callable[..., Any]
-) -> None:
-    store.close()
-    if os.getuid() == 0:
-        for directory in (tmp_path, *tmp_path.parents[:2]):
-            directory.chmod(0o755)
-    path.chmod(0o444)
-    path.parent.chmod(0o555)
-
+def test_a_copy_for_an_auditor_where_nothing_can_be_written(fixed: Path, in_child: Callable[..., Any]) -> None:
     def read() -> bool:
-        if os.getuid() == 0:
-            os.setuid(NOBODY)  # root may write anywhere
-        return SQLiteStore(path, create=False).verify().intact
+        as_anybody()
+        return SQLiteStore(fixed, create=False).verify().intact
 
-    intact = in_child(read)
-    path.parent.chmod(0o700)
-    assert intact
+    assert in_child(read)
 
 
 def test_a_store_that_becomes_unwritable_denies(

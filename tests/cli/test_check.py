@@ -29,7 +29,11 @@ def answers(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("command", "code", "said"),
-    [("cat a.py", 0, "allow  (read-project)"), ("rm -rf /srv/x", 4, "ask  (delete-outside-project"), ("rm -rf /", 1, "deny  (disaster")],
+    [
+        ("cat a.py", 0, "allow  (read-project)"),
+        ("rm -rf /srv/x", 4, "ask  (delete-outside-project"),
+        ("rm -rf /", 1, "deny  (disaster"),
+    ],
 )
 def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, code: int, said: str) -> None:
     assert main(["check", "--project", str(tmp_path / "p"), command]) == code
@@ -91,7 +95,9 @@ def test_a_bad_row_is_answered_and_the_rest_goes_on(tmp_path: Path, line: str, i
 
 
 def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
-    done = hla("check", "--format", "jsonl", "--project", str(tmp_path / "p"), stdin=b'{"id": 1, "command": "ls \xff"}\n')
+    done = hla(
+        "check", "--format", "jsonl", "--project", str(tmp_path / "p"), stdin=b'{"id": 1, "command": "ls \xff"}\n'
+    )
     (answer,) = answers(done)
     assert (answer["verdict"], answer["parse"]) == ("ask", "failed")
 
@@ -140,8 +146,10 @@ def test_a_broken_policy_names_its_place(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("wide", ["/", "~", "/tmp"])
-def test_a_project_that_contains_everything_is_refused(wide: str, _own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = wide.replace("~", str(_own_user))
+def test_a_project_that_contains_everything_is_refused(
+    wide: str, own_user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = wide.replace("~", str(own_user))
     assert main(["check", "--project", project, "ls"]) == 2
     assert "can't be the project" in capsys.readouterr().err
 

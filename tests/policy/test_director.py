@@ -130,7 +130,7 @@ def test_flags_all_and_none(judge: Judge) -> None:
 
 
 def test_hosts(judge: Judge) -> None:
-    rule = "  - {id: net, decision: deny, when: {effect: network, hosts: {none_in: [\"*.example.org\", example.org]}}}\n"
+    rule = '  - {id: net, decision: deny, when: {effect: network, hosts: {none_in: ["*.example.org", example.org]}}}\n'
     assert judge(rule, "curl https://evil.test/x").verdict is Verdict.DENY
     assert judge(rule, "curl https://a.example.org/x").verdict is Verdict.ASK
     assert judge(rule, "curl https://example.org.evil.test").verdict is Verdict.DENY

@@ -127,9 +127,9 @@ def test_overlap_of_patterns(wild: str, pattern: str, recursive: bool, expected:
 
 _NAMES = st.text(alphabet="ab.", min_size=1, max_size=3).filter(lambda n: n not in (".", ".."))
 _PATHS = st.lists(_NAMES, min_size=1, max_size=4).map(lambda c: "/" + "/".join(c))
-_PATTERNS = st.lists(
-    st.one_of(_NAMES, st.sampled_from(["*", "**", "a*", "?b", ".*"])), min_size=1, max_size=4
-).map(lambda c: "/" + "/".join(c))
+_PATTERNS = st.lists(st.one_of(_NAMES, st.sampled_from(["*", "**", "a*", "?b", ".*"])), min_size=1, max_size=4).map(
+    lambda c: "/" + "/".join(c)
+)
 
 
 @given(_PATTERNS, _PATTERNS, _PATHS)

@@ -26,15 +26,30 @@ def test_a_small_policy() -> None:
         ("version: 2\npolicy: p\nrules:\n" + RULE, "p.yaml:1:10: 2: expected 1"),
         ("version: 1\nrules:\n" + RULE, "p.yaml:1:1: the key 'policy' is missing"),
         (HEAD + RULE.replace("rm", "[]"), "p.yaml:4:44: Value should have at least 1 item"),
-        (HEAD + RULE.replace("decision: ask", "decision: maybe"), "p.yaml:4:23: 'maybe': expected 'allow', 'ask' or 'deny'"),
+        (
+            HEAD + RULE.replace("decision: ask", "decision: maybe"),
+            "p.yaml:4:23: 'maybe': expected 'allow', 'ask' or 'deny'",
+        ),
         (HEAD + RULE.replace("when", "wen"), "p.yaml:4:5: the key 'when' is missing"),
-        (HEAD + RULE.replace("}}", "}, severty: low}"), "p.yaml:4:49: unknown key 'severty'; known here: decision, id,"),
-        (HEAD + RULE.replace("program: rm", "programm: rm"), "p.yaml:4:35: unknown key 'programm'; known here: all, any,"),
-        (HEAD + RULE.replace("program: rm", "flags: {some: [x]}"), "p.yaml:4:43: unknown key 'some'; known here: all, any, none"),
+        (
+            HEAD + RULE.replace("}}", "}, severty: low}"),
+            "p.yaml:4:49: unknown key 'severty'; known here: decision, id,",
+        ),
+        (
+            HEAD + RULE.replace("program: rm", "programm: rm"),
+            "p.yaml:4:35: unknown key 'programm'; known here: all, any,",
+        ),
+        (
+            HEAD + RULE.replace("program: rm", "flags: {some: [x]}"),
+            "p.yaml:4:43: unknown key 'some'; known here: all, any, none",
+        ),
         (HEAD + RULE + RULE, "p.yaml:5:10: the rule id 'r' stands twice"),
         (HEAD + RULE.replace("program: rm", "effect: frob"), "p.yaml:4:43: 'frob': expected 'read', 'write'"),
         (HEAD + RULE.replace("program: rm", ""), "p.yaml:4:34: an empty condition would match everything"),
-        (HEAD + RULE.replace("program: rm", "paths: {any_within: [$temp]}"), "p.yaml:4:55: the list $temp is not defined"),
+        (
+            HEAD + RULE.replace("program: rm", "paths: {any_within: [$temp]}"),
+            "p.yaml:4:55: the list $temp is not defined",
+        ),
         (HEAD + RULE.replace("id: r", "id: R r"), "p.yaml:4:10: String should match pattern"),
         (HEAD.replace("rules:", "rulez:") + RULE, "p.yaml:1:1: the key 'rules' is missing"),
     ],
@@ -65,7 +80,12 @@ def test_a_broad_allow_is_refused(when: str) -> None:
 
 @pytest.mark.parametrize(
     "when",
-    ["program: ls", "program: git, subcommand: status", 'effect: read, paths: {all_within: ["/srv/**"]}', "effects: {only: [read]}"],
+    [
+        "program: ls",
+        "program: git, subcommand: status",
+        'effect: read, paths: {all_within: ["/srv/**"]}',
+        "effects: {only: [read]}",
+    ],
 )
 def test_a_narrow_allow_is_fine(when: str) -> None:
     load(f"{HEAD}  - {{id: r, decision: allow, when: {{{when}}}}}\n")

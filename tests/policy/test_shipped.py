@@ -56,12 +56,12 @@ def test_every_rule_has_a_reason_and_tests(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_of_ours_is_off_limits(name: str, _own_user: Path) -> None:
+def test_everything_of_ours_is_off_limits(name: str, own_user: Path) -> None:
     judged = director(name)
     for command in (
-        f"cat {_own_user}/store/store.sqlite3",
-        f"rm -rf {_own_user}/store",
-        f"sqlite3 x < {_own_user}/store/store.sqlite3",
+        f"cat {own_user}/store/store.sqlite3",
+        f"rm -rf {own_user}/store",
+        f"sqlite3 x < {own_user}/store/store.sqlite3",
         "echo x > /nowhere/home/.config/humanlayer-agent/policy.yaml",
         "humanlayer-agent requests approve x",
         "env -i hla requests approve x",

@@ -34,7 +34,7 @@ REFUSED = [
     ("echo $(a", "unterminated substitution"),
     ("echo ${a:-b", "unterminated ${"),
     ("echo $((1+1", "unterminated arithmetic"),
-    ("a[$(rm", "unterminated subscript"),
+    ("a[$(rm)", "unterminated subscript"),
     ("echo \\", "backslash at the end"),
     ("cat <<E\na", "unterminated here-document"),
     ("cat <<E", "unterminated here-document"),

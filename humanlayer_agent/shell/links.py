@@ -1,0 +1,54 @@
+"""Paths that an action makes lead elsewhere before it uses them.
+
+`ln -s / x; rm -rf x/etc`: when the action is judged, x does not exist, so where x/etc leads can't be looked up. A path
+at or below what an earlier command of the same action may have linked, moved or unpacked is therefore uncertain.
+"""
+
+import posixpath
+from dataclasses import replace
+
+from humanlayer_agent.shell.program import Program, SimpleCommand
+
+_MAKERS = frozenset(
+    ("ln", "link", "mv", "rsync", "tar", "bsdtar", "unzip", "cpio", "mount", "7z", "unsquashfs", "busybox", "git")
+)
+"""Programs that can leave a symbolic link behind at the path they write."""
+
+_LINKING_COPY = frozenset(("archive", "recursive", "no-dereference", "symbolic-link", "link"))
+_AGAIN = frozenset(("loop", "function", "trap", "background"))
+_FILE_KINDS = frozenset(("read", "write", "append", "delete", "move", "metadata", "execute"))
+
+
+def doubt_links(program: Program) -> None:
+    """Add an uncertain effect for every path at or below one that an earlier command may have turned into a link.
+
+    The effect by name stays: a rule that denies the path as written still does.
+    """
+    # What repeats, or runs beside, may have run before everything else.
+    made = [path for c in program.commands if not _AGAIN.isdisjoint(c.inside) for path in _links(c)]
+    for command in program.commands:
+        led = [e for e in command.effects if e.kind in _FILE_KINDS and _leads_through(e.operand, made)]
+        for effect in led:
+            command.effects.append(replace(effect, operand=None, resolved=False, below=False, pattern=None))
+        if led:
+            command.doubt(command.text)
+        made += _links(command)
+
+
+def _links(command: SimpleCommand) -> list[str]:
+    """The paths that `command` may turn into links."""
+    copies_links = command.program == "cp" and not _LINKING_COPY.isdisjoint(command.flags)
+    if command.program not in _MAKERS and not copies_links:
+        return []
+    return [_plain(e.operand) for e in command.effects if e.kind == "write" and e.operand is not None]
+
+
+def _leads_through(path: str | None, made: list[str]) -> bool:
+    if path is None or not made:
+        return False
+    plain = _plain(path)
+    return any(plain == m or plain.startswith(m.rstrip("/") + "/") for m in made)
+
+
+def _plain(path: str) -> str:
+    return "/" + posixpath.normpath(path).lstrip("/")

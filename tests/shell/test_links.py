@@ -1,0 +1,43 @@
+"""A link that an action makes itself can lead anywhere."""
+
+import pytest
+
+from humanlayer_agent.shell.analyse import analyse
+
+
+def certain(command: str) -> bool:
+    """True where every path of `command` is certain."""
+    program = analyse(command, cwd="/p", environ={"HOME": "/h"})
+    return all(e.resolved for c in program.commands for e in c.effects if e.kind != "network")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ln -s / x; rm -rf x/etc",
+        "ln -s ../../etc x && cat x/shadow",
+        "cd a/b && ln -s ../../../etc ../../x; cat ../../x/shadow",
+        "mv a b; cat b/c",
+        "cp -a a b; rm -rf b/c",
+        "mkdir d; ln -s /etc d/e; tee d/e/f",
+        "ln -s / x; echo y > x/z",
+        "ln -s a x; (cd x && cat y)",
+        "f() { ln -s / x; }; f; cat x/y",
+        "for i in 1 2; do cat x/shadow; ln -sf /etc x; done",
+        "ln -s /etc x & cat x/shadow",
+    ],
+)
+def test_a_path_through_a_new_link_is_uncertain(command: str) -> None:
+    assert not certain(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["ln -s a x; cat y", "cp a b; cat b", "mv a b; cat bc", "mkdir d; cat d/e", "cat x; ln -s a x"]
+)
+def test_other_paths_stay_certain(command: str) -> None:
+    assert certain(command)
+
+
+def test_the_path_by_name_is_kept() -> None:
+    commands = analyse("ln -s a /etc/x; rm -rf /etc/x", cwd="/p").commands
+    assert [e.operand for e in commands[1].effects] == ["/etc/x", None]
