@@ -42,7 +42,7 @@ class Action:
 
     Example:
         >>> Action("ls -la", cwd="/srv/app").digest("0" * 64)[:8]
-        '3f6a4cb5'
+        '0f6c82cb'
     """
 
     content: str
@@ -91,13 +91,18 @@ def canonical(value: Any) -> bytes:
 
 
 def encodable(text: str) -> str | dict[str, str]:
-    """`text` itself, or `{"base64": ...}` of its bytes where it is not valid Unicode (lone surrogates)."""
+    """`text` itself, or `{"base64": ..., "encoding": ...}` where it is not valid Unicode (lone surrogates).
+
+    The encoding stands in it because two texts may have the same bytes in different ones.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
+        encoding = "surrogateescape"  # undecodable bytes from the operating system
         try:
-            raw = text.encode("utf-8", "surrogateescape")  # undecodable bytes from the operating system
+            raw = text.encode("utf-8", encoding)
         except UnicodeEncodeError:
-            raw = text.encode("utf-8", "surrogatepass")  # a lone surrogate, say from a JSON escape
-        return {"base64": base64.b64encode(raw).decode()}
+            encoding = "surrogatepass"  # a lone surrogate, say from a JSON escape
+            raw = text.encode("utf-8", encoding)
+        return {"base64": base64.b64encode(raw).decode(), "encoding": encoding}
     return text

@@ -44,6 +44,9 @@ _CHANGES_THE_SHELL = frozenset(
     {"ENV", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "IFS", "PS4"}
 )
 
+# The interpreter itself, not a virtual environment's link to it: that may lie in the project, where the agent writes.
+_PYTHON = os.path.realpath(sys.executable)
+
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE, _CAP_SYS_PTRACE = 3, 4, 19
 _REAPER_ENDS_S = reaper.KILL_S + 2
 
@@ -141,7 +144,7 @@ def run_command(
         pipe = stack.enter_context(open(read_end, "rb", buffering=0))
         with open(write_end, "wb", buffering=0) as writer, theirs:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", reaper.__file__],
+                [_PYTHON, "-I", "-S", reaper.__file__],
                 stdin=theirs.fileno(),
                 stdout=writer,
                 stderr=writer,

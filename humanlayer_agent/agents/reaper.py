@@ -118,10 +118,13 @@ def _report(line: bytes) -> None:
 
 
 def _become_subreaper() -> None:
-    if sys.platform == "linux":
+    if sys.platform != "linux":
+        return
+    try:
         import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except ImportError:  # an interpreter built without it: what leaves the process group is not found then
+        return
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _wait(shell: int) -> int | None:

@@ -11,7 +11,6 @@ or the store, an answer that is late or for something else, a run that was stopp
 import hashlib
 import os
 import secrets
-import socket
 import stat
 import threading
 import time
@@ -240,7 +239,7 @@ class Gate:
         """Open the run before its first action, and write what `finish` could not."""
         with self._lock:
             if not self._opened:
-                instance = self.instance or f"{self.requester}@{socket.gethostname()}:{action.project}"
+                instance = self.instance or f"{self.requester}@{os.uname().nodename}:{action.project}"
                 self.store.open_run(Run(self.run_id, self.agent, instance, self.requester, action.project))
                 self.instance, self._opened = instance, True
             self._write_outcomes()

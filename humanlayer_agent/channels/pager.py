@@ -59,8 +59,9 @@ class Pager:
             self._lines_seen = max(self._lines_seen, sum(row.ends for row in self._rows[: self._seen]))
 
     def forward(self, one_row: bool) -> None:
+        """A page on, or a row; never past what was drawn, so that keys in quick succession skip nothing."""
         step = 1 if one_row else max(self._height - 1, 1)
-        self._top = min(self._top + step, max(len(self._rows) - self._height, 0))
+        self._top = max(min(self._top + step, len(self._rows) - self._height, self._seen - 1), 0)
 
     def back(self, one_row: bool) -> None:
         self._top = max(self._top - (1 if one_row else max(self._height - 1, 1)), 0)

@@ -353,7 +353,11 @@ class Prompt:
         if self._mode == "reason":
             return [_key("Enter", "reject"), _key("Esc", "back")]
         if self._mode == "stop":
-            return [[("class:strong", " Stop the whole run?")], _key("y", "stop", self._guard.armed), _key("n", "back", self._guard.armed)]
+            return [
+                [("class:strong", " Stop the whole run?")],
+                _key("y", "stop", self._guard.armed),
+                _key("n", "back", self._guard.armed),
+            ]
         armed = self._guard.armed
         ready = armed and not self._not_yet()
         found = [_key("y", "run once", ready), _key("n", "reject", armed), _key("q", "stop the run", armed)]

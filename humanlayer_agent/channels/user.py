@@ -1,5 +1,6 @@
 """Asks through any object that has `query(prompt, *, options=[...])`: a script, a test, another program's dialogue."""
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -48,6 +49,8 @@ class UserAsker:
         Raises:
             RunTerminated: `query` raised it, or KeyboardInterrupt.
         """
+        if time.time_ns() // 1_000_000 >= until or cancelled():
+            return None
         comment = ""
         answer: object = None
         try:

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell has it."""
 
 _OUTPUT_LINES = 8
-_WIDE = 110
+_WIDE = 140
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 

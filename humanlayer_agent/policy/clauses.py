@@ -8,7 +8,7 @@ import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 
 from humanlayer_agent.policy.pathset import MAYBE, NO, YES, PathSet
-from humanlayer_agent.policy.schema import Effects, Flags, Hosts, Match, Paths
+from humanlayer_agent.policy.model import Group, Match
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 
@@ -55,8 +55,8 @@ class Compiler:
             clauses += [self.match(m) for m in match.all]
         if match.any is not None:
             clauses.append(_any([self.match(m) for m in match.any]))
-        if match.not_ is not None:
-            clauses.append(_not(self.match(match.not_)))
+        if match.negated is not None:
+            clauses.append(_not(self.match(match.negated)))
         return clauses[0] if len(clauses) == 1 else _all(clauses)
 
     def texts(self, names: Sequence[str]) -> list[str]:
@@ -69,27 +69,27 @@ class Compiler:
                 out.append(name)
         return out
 
-    def _paths(self, paths: Paths) -> list[Clause]:
+    def _paths(self, paths: Group) -> list[Clause]:
         out: list[Clause] = []
-        if paths.any_within is not None:
-            some = PathSet(self.texts(paths.any_within), self.variables).some
+        if paths.any is not None:
+            some = PathSet(self.texts(paths.any), self.variables).some
             out.append(lambda c, e: max((some(x) for x in _files(c, e)), default=NO))
-        if paths.all_within is not None:
-            every = PathSet(self.texts(paths.all_within), self.variables).every
+        if paths.all is not None:
+            every = PathSet(self.texts(paths.all), self.variables).every
             out.append(lambda c, e: min((every(x) for x in _files(c, e)), default=NO))
-        if paths.none_within is not None:
-            outside = PathSet(self.texts(paths.none_within), self.variables).every
+        if paths.none is not None:
+            outside = PathSet(self.texts(paths.none), self.variables).every
             # Not "all of it inside": a path that is only partly outside is outside.
             out.append(lambda c, e: min((YES - outside(x) for x in _files(c, e)), default=NO))
         return out
 
-    def _hosts(self, hosts: Hosts) -> list[Clause]:
+    def _hosts(self, hosts: Group) -> list[Clause]:
         out: list[Clause] = []
-        if hosts.any_in is not None:
-            wanted = self.texts(hosts.any_in)
+        if hosts.any is not None:
+            wanted = self.texts(hosts.any)
             out.append(lambda c, e: max((_host(x, wanted) for x in _contacts(c, e)), default=NO))
-        if hosts.none_in is not None:
-            unwanted = self.texts(hosts.none_in)
+        if hosts.none is not None:
+            unwanted = self.texts(hosts.none)
             out.append(lambda c, e: min((YES - _host(x, unwanted) for x in _contacts(c, e)), default=NO))
         return out
 
@@ -158,7 +158,7 @@ def _unread(value: bool) -> Clause:
     return judge
 
 
-def _flags(flags: Flags) -> Clause:
+def _flags(flags: Group) -> Clause:
     some = frozenset(flags.any) if flags.any is not None else None
     every = frozenset(flags.all) if flags.all is not None else None
     none = frozenset(flags.none) if flags.none is not None else None
@@ -203,7 +203,7 @@ def _recursive(value: bool) -> Clause:
     return judge
 
 
-def _effects(effects: Effects) -> Clause:
+def _effects(effects: Group) -> Clause:
     some = frozenset(effects.any) if effects.any is not None else None
     every = frozenset(effects.all) if effects.all is not None else None
     only = frozenset(effects.only) if effects.only is not None else None

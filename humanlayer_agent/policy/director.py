@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from humanlayer_agent.actions import BASH, Action, canonical
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy.clauses import Clause, Compiler
 from humanlayer_agent.policy.decision import SEVERITIES, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.pathset import MAYBE, NO, YES, forget_links
-from humanlayer_agent.policy.schema import Match, Policy, Rule, load
+from humanlayer_agent.policy.model import Match, Policy, Rule
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
@@ -102,7 +102,7 @@ class Director:
         variables: Mapping[str, str] | None = None,
     ) -> "Director":
         """Read a policy (a file, or a shipped policy's name). Raises PolicyError with file:line:column."""
-        return cls(load(policy_file(policy)), project=project, environ=environ, variables=variables)
+        return cls(loading.load(loading.find(policy)), project=project, environ=environ, variables=variables)
 
     # ---- judging ------------------------------------------------------------------------------------
 
@@ -209,8 +209,8 @@ class Director:
         parts: Sequence[PartVerdict],
         microseconds: int,
     ) -> PolicyDecision:
-        # A rule that asks says more than "nothing allows this": it leads.
-        ordered = sorted(deciding, key=lambda h: (h.rule is None, not h.certain, -_severity(h)))
+        # A rule says more than "nothing allows this", and one that is certain more than one that can't be ruled out.
+        ordered = sorted(deciding, key=lambda h: (h.rule is None, not h.certain, _decides_more(h), -_severity(h)))
         first = ordered[0] if ordered else None
         reason, severity, suggestion, route = "", "medium", "", "default"
         remember: tuple[str, ...] = ("once",)
@@ -219,13 +219,13 @@ class Director:
             if first.rule is not None:
                 rule = first.rule
                 severity, suggestion, route = rule.severity, _render(rule.suggestion, first), rule.route
-                remember = tuple(rule.remember)
+                remember = rule.remember
         if program.status != "ok" and (first is None or first.rule is None) and worst is not Verdict.ALLOW:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
         return PolicyDecision(
             verdict=worst,
             reason=reason,
-            policy=self.policy.policy,
+            policy=self.policy.name,
             policy_digest=self.digest,
             rules=_rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)]),
             severity=severity,
@@ -243,23 +243,6 @@ class Director:
         )
 
 
-def policy_file(policy: str | Path) -> Path:
-    """The file of a policy: a path as it stands, or a shipped policy by its name."""
-    text = str(policy)
-    if "/" in text or text.endswith((".yaml", ".yml")):
-        return Path(text).expanduser()
-    package = Path(__file__).parent.parent
-    name = text.removeprefix("builtin:")
-    folders = (package / "_data" / "policies", package.parent / "policies")
-    for folder in folders:
-        if (found := folder / f"{name}.yaml").is_file():
-            return found
-    known = sorted({f.stem for folder in folders for f in folder.glob("*.yaml")})
-    raise PolicyError(
-        f"no policy is called {name!r}; shipped: {', '.join(known)}; or give a path such as ./{name}.yaml"
-    )
-
-
 def _compiled(rule: Rule, compiler: Compiler) -> CompiledRule:
     unless = compiler.match(rule.unless) if rule.unless is not None else None
     return CompiledRule(rule, _VERDICTS[rule.decision], compiler.match(rule.when), unless, _about_effects(rule.when))
@@ -272,8 +255,13 @@ def _about_effects(match: Match) -> bool:
 
 def _digest(policy: Policy, variables: Mapping[str, str]) -> str:
     """SHA-256 over the canonical form of everything that decides: the policy and the values of its variables."""
-    body = {"policy": policy.model_dump(mode="json", by_alias=True), "variables": dict(sorted(variables.items()))}
+    body = {"policy": policy.body, "variables": dict(sorted(variables.items()))}
     return hashlib.sha256(canonical(body)).hexdigest()
+
+
+def _decides_more(hit: Hit) -> bool:
+    """A deny rule that only asks, because it can't tell: it comes after the rules that were made to ask."""
+    return hit.rule is not None and _VERDICTS[hit.rule.decision] is not hit.verdict
 
 
 def _severity(hit: Hit) -> int:

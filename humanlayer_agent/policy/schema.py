@@ -1,6 +1,5 @@
 """The form of a policy file, checked strictly: an unknown key is an error with its file, line and column."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -116,17 +115,12 @@ class Policy(_Strict):
     rules: Annotated[list[Rule], Field(min_length=1)]
 
 
-def load(path: Path) -> Policy:
-    """Read and check the policy file `path`.
+def check(document: yamlfile.Document) -> dict[str, Any]:
+    """Check a document; returns the policy as plain data with every default filled in (for `model.policy_from`).
 
     Raises:
         PolicyError: `file:line:column`, what is wrong, what was expected, and the line itself.
     """
-    return check(yamlfile.read(path))
-
-
-def check(document: yamlfile.Document) -> Policy:
-    """Check a document that was read."""
     if not isinstance(document.data, dict):
         raise document.error((), "expected a mapping with the keys version, policy, rules")
     try:
@@ -134,7 +128,7 @@ def check(document: yamlfile.Document) -> Policy:
     except ValidationError as error:
         raise _explained(document, error) from None
     _check_rules(document, policy)
-    return policy
+    return policy.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _check_rules(document: yamlfile.Document, policy: Policy) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.errors import PolicyError
@@ -14,10 +13,11 @@ Key = str | int
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a value stands; line and column count from 1."""
+    """Where a value stands: line and column count from 1; `width` is its length in its first line."""
 
     line: int
     column: int
+    width: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +40,20 @@ def located(name: str, text: str, at: Position, message: str) -> str:
     """`file:line:column: message`, then the line itself with the place marked."""
     lines = text.split("\n")
     shown = lines[at.line - 1] if at.line <= len(lines) else ""
-    mark = " " * (at.column - 1) + "^"
+    width = max(1, min(at.width, len(shown) - at.column + 1))
+    mark = " " * (at.column - 1) + "^" * width
     return f"{name}:{at.line}:{at.column}: {message}\n    {shown[:160]}\n    {mark[:160]}"
 
 
-def read(path: Path) -> Document:
-    """Read the YAML file `path`. Raises PolicyError with file, line and column."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
+def decode(raw: bytes, name: str) -> Document:
+    """Parse the bytes of a YAML file; `name` stands in messages. Raises PolicyError with file, line and column."""
     if len(raw) > MAX_BYTES:
-        raise PolicyError(f"{path}: {len(raw)} bytes; at most {MAX_BYTES} are read")
+        raise PolicyError(f"{name}: {len(raw)} bytes; at most {MAX_BYTES} are read")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise PolicyError(f"{path}: byte {error.start} is not UTF-8") from error
-    return parse(text, str(path))
+        raise PolicyError(f"{name}: byte {error.start} is not UTF-8") from error
+    return parse(text, name)
 
 
 def parse(text: str, name: str) -> Document:
@@ -78,6 +75,13 @@ def parse(text: str, name: str) -> Document:
     return Document(name, text, builder.build(root, ()), positions)
 
 
+def _place(node: Any) -> Position:
+    """Where a composed node stands; what spans lines is marked to the end of its first."""
+    start, end = node.start_mark, node.end_mark
+    width = end.column - start.column if end.line == start.line else 10_000
+    return Position(start.line + 1, start.column + 1, width)
+
+
 class _Builder:
     """Turns composed nodes into data; every node is visited as often as aliases repeat it, and counted."""
 
@@ -87,8 +91,7 @@ class _Builder:
         self.open: set[int] = set()
 
     def fail(self, node: Any, message: str) -> PolicyError:
-        at = Position(node.start_mark.line + 1, node.start_mark.column + 1)
-        return PolicyError(located(self.name, self.text, at, message))
+        return PolicyError(located(self.name, self.text, _place(node), message))
 
     def build(self, node: Any, path: tuple[Key, ...]) -> Any:
         import yaml
@@ -96,7 +99,7 @@ class _Builder:
         self.count += 1
         if self.count > MAX_NODES or len(path) > 32:
             raise self.fail(node, "too large or too deep (aliases count each time)")
-        self.positions[path] = Position(node.start_mark.line + 1, node.start_mark.column + 1)
+        self.positions[path] = _place(node)
         if id(node) in self.open:
             raise self.fail(node, "an alias that contains itself")
         self.open.add(id(node))
@@ -121,8 +124,7 @@ class _Builder:
                 raise self.fail(key_node, f"the key {key!r} stands here twice")
             seen.add(key)
             value = self.build(value_node, (*path, key))
-            at = key_node.start_mark
-            self.positions[(*path, key, "\0key")] = Position(at.line + 1, at.column + 1)
+            self.positions[(*path, key, "\0key")] = _place(key_node)
             yield key, value
 
     def scalar(self, node: Any) -> Any:

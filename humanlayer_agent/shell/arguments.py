@@ -107,10 +107,10 @@ def _bundle(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int,
 
 
 def _long(spec: Spec, name: str) -> Option | None:
-    """The long option `name`, which GNU getopt lets users abbreviate where that is unambiguous."""
+    """The long option `name`. GNU getopt lets users abbreviate it where that is unambiguous."""
     if name in spec.long:
         return spec.long[name]
-    if not name.startswith("--"):
+    if not spec.abbreviate or not name.startswith("--"):
         return None
     found = {id(o): o for spelled, o in spec.long.items() if spelled.startswith(name)}
     return next(iter(found.values())) if len(found) == 1 else None

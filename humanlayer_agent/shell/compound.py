@@ -180,6 +180,8 @@ class ScriptReader(CommandReader):
     def arithmetic_word(self) -> Word:
         """Read `(( ... ))` as one word."""
         start, out = self.lexer.index, WordBuilder()
+        if self.lexer.looking_at("(())"):
+            raise self.lexer.fail("empty ((")
         self.lexer.arithmetic(out, 2, ")", Mode.BODY)
         return out.finish(self.lexer.source, start, self.lexer.index, Role.BODY)
 

@@ -42,8 +42,8 @@ def read_body(lexer: WordLexer, redirect: Redirect) -> Word:
         if line == delimiter:
             lexer.index = min(lexer.index, lexer.length)
             break
-        # in a substitution `EOF)` ends a body in some versions of bash and not in others
-        if lexer.substitutions and line.startswith(delimiter) and line[len(delimiter) :].lstrip().startswith(")"):
+        # in a substitution, bash 5.2 ends a body at a line that begins with the delimiter and has a `)` further on
+        if lexer.substitutions and line.startswith(delimiter) and ")" in line[len(delimiter) :]:
             raise lexer.fail("here-document may end at its delimiter and )")
         if delimiter == "" and lexer.index >= lexer.length:
             raise lexer.fail("unterminated here-document")

@@ -336,6 +336,10 @@ def note(
             )
     elif kind == "command":
         _command(walk, command, [word], state, context)
+    elif kind != "text":
+        from humanlayer_agent.shell.grammars import slots
+
+        slots.note(walk, command, kind, word, state, context, origin)
 
 
 def script(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:

@@ -21,6 +21,8 @@ _ARRAY_ARGUMENT = re.compile(rf"{NAME}\+?=(?=\()")
 _AFTER_SUBSCRIPT = re.compile(r"(\+?)=")
 _PLAIN_SUBSCRIPT = re.compile(rf"{NAME}\[[^\s\[\]<>|&;()$`'\"\\]*\]")
 CALL = re.compile(r"[ \t]*\([ \t]*\)")
+_DIGITS = re.compile("[0-9]+")
+_DECLARING = frozenset(["declare", "typeset", "local", "export", "readonly"])
 _DUPLICATE = ("<&", ">&")
 
 
@@ -203,6 +205,8 @@ class CommandReader:
             target = Word("-", "-", self.at(end - 1), self.at(end))
         else:
             target = lexer.operand("a redirect")
+            if op not in _DUPLICATE and _DIGITS.fullmatch(target.raw) and lexer.peek() in ("<", ">"):
+                raise lexer.fail("number as a redirect's target")
         redirect = Redirect(op, fd, target, self.at(start), self.at(lexer.index))
         if op in ("<<", "<<-"):
             check_delimiter(lexer, target)
@@ -264,7 +268,7 @@ class CommandReader:
         """Read `name=( ... )` after a command name (`declare a=(1 2)`), if it stands here."""
         lexer, start = self.lexer, self.lexer.index
         found = not self.assigns and lexer.match(_ARRAY_ARGUMENT)
-        if not found:
+        if not found or not (self.seen and self.seen.words and self.seen.words[0].raw in _DECLARING):
             return False
         out = WordBuilder()
         out.literal(found[0], False)

@@ -74,6 +74,8 @@ def tree_sitter_argv(text: str) -> list[Argv] | None:
             if node.type == "declaration_command":
                 words = list(node.children)
             argv = tuple((child.text or b"").decode("utf-8", "replace") for child in words)
+            if node.type == "test_command":  # an expression, whose words are deeper
+                argv = tuple((node.text or b"").decode("utf-8", "replace").split())
             if argv[:1] == ("time",):  # a reserved word, which tree-sitter takes for a program
                 argv = argv[1:]
             if argv and argv[0] != "[[":

@@ -131,3 +131,14 @@ def test_a_simple_director_fails_closed(answer: Any, verdict: Verdict) -> None:
     decision = director.evaluate(Action("ls"))
     assert decision.verdict is verdict
     assert director.should_allow(Action("ls"))[0] is (verdict is Verdict.ALLOW)
+
+
+def test_the_real_director_answers_the_seed_in_its_simplest_form(project: Path) -> None:
+    from humanlayer_agent.config import build_director
+
+    director = build_director("default", project=project)
+    assert director.should_allow(Action(content="ls", type="bash", cwd=str(project)))[0] is True
+    allowed, reason = director.should_allow(Action(content="rm -rf /srv/data", type="bash", cwd=str(project)))
+    assert allowed is False
+    assert reason
+    assert director.should_allow(Action(content="rm -rf x", type="bash"))[0] in (True, False)

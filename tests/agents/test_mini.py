@@ -179,6 +179,11 @@ class TestEndOfTheRun:
         records = agent.serialize()["info"]["supervision"]["records"]
         assert [(r["executed"], r["returncode"]) for r in records] == [(True, 0), (True, 0)]
 
+    def test_a_message_without_actions(self, make_agent: Any, make_model: Any, submit: str) -> None:
+        agent = make_agent(make_model([[], ["echo a"], [submit]]))
+        assert agent.run("t")["exit_status"] == "Submitted"
+        assert [m["extra"]["raw_output"] for m in observations(agent)] == ["a\n"]
+
     @pytest.mark.parametrize("command", ["echo x; {}", "{}; exit 1", "echo FORBIDDEN; {}"])
     def test_what_is_no_submission(self, make_agent: Any, tools: Any, submit: str, command: str) -> None:
         agent = make_agent(tools([[command.format(submit)], [f"{submit}; echo real"]]))
@@ -483,6 +488,45 @@ class TestSettings:
     def test_a_variable_that_changes_bash_is_refused_in_the_environment(self, make_agent: Any, tools: Any) -> None:
         with pytest.raises(ConfigError, match="BASH_ENV can't be passed"):
             make_agent(tools([]), environment={"env": {"BASH_ENV": "/tmp/x"}})
+
+    def test_they_reach_the_gate(
+        self, project: Path, judges: Any, tools: Any, templates: dict[str, Any], tmp_path: Path
+    ) -> None:
+        asker = judges("reject no").asker
+        settings = {
+            "policy": "strict",
+            "project": str(project / "part"),
+            "timeout": 7,
+            "store": str(tmp_path / "other" / "s.db"),
+            "agent": "mender",
+            "instance": "mender-1",
+        }
+        agent = SupervisedAgent(tools([]), LocalEnvironment(), user=asker, supervision=settings, **templates)
+        assert agent.env.project == project / "part"
+        assert agent.env.execute({"command": "touch /srv/hla-nowhere/file"})["returncode"] == 126
+        (request,) = asker.asked
+        assert request.expires - request.created == 7000
+        assert (request.action.agent, request.decision.policy) == ("mender", "strict")
+        (started,) = (e.event for e in agent.env.supervisor.gate.store.events(type="run.started"))
+        assert started["instance"] == "mender-1"
+        assert (tmp_path / "other" / "s.db").exists()
+
+    def test_the_project_is_where_the_supervisor_started(
+        self, project: Path, tools: Any, templates: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (project / ".git").mkdir()
+        (project / "deep" / "er").mkdir(parents=True)
+        monkeypatch.chdir(project / "deep" / "er")
+        agent = SupervisedAgent(tools([]), LocalEnvironment(cwd="/"), supervision={"store": "s.db"}, **templates)
+        assert agent.env.project == project
+        assert agent.env._propose("ls", {}, "").cwd == "/"
+
+    def test_a_project_that_is_too_wide(
+        self, tools: Any, templates: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir("/")
+        with pytest.raises(ConfigError, match="can't be the project"):
+            SupervisedAgent(tools([]), LocalEnvironment(), **templates)
 
     def test_a_gate_and_a_director(self, make_agent: Any, tools: Any, judges: Any) -> None:
         with pytest.raises(ConfigError, match="either gate"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import humanlayer_agent
@@ -127,6 +127,7 @@ def test_the_place_of_an_event_can_not_be_given(name: str) -> None:
         seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={name: 1})
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.text(st.characters(exclude_categories=[])) | st.integers(-(2**53) + 1, 2**53 - 1)))
 def test_any_text_can_be_logged_and_verified(fields: dict[str, object]) -> None:
     safe = {

@@ -206,7 +206,9 @@ def test_a_background_job_can_ask_nobody(open_screen):
 
 
 def test_a_character_set_that_cannot_show_everything(open_screen):
-    screen = open_screen(env={"LANG": "en_US.ISO-8859-1", "LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"})
+    screen = open_screen(
+        env={"LANG": "en_US.ISO-8859-1", "LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    )
     assert screen.result()[0] == "NoTerminal"
 
 
@@ -394,3 +396,42 @@ def test_sigterm_kills_but_restores_first(open_screen):
     (child,) = Path(f"/proc/{screen.child.pid}/task/{screen.child.pid}/children").read_text().split()
     os.kill(int(child), signal.SIGTERM)
     screen.shows("ended")
+
+
+# ---- a terminal that can only print lines ----------------------------------------------------------
+
+
+def test_dumb_terminal_wants_the_word(open_screen):
+    screen = open_screen(env={"TERM": "dumb"}, command=["echo \x1b[2J"])
+    screen.shows("Type yes to run it once")
+    assert "1 │ echo \\x1b[2J" in screen.text()
+    assert b"\x1b" not in screen.raw
+    for wrong in ("\r", "y\r", "YES please\r", "nope\r"):
+        asked = screen.raw.count(b"Type yes")
+        screen.send(wrong)
+        screen.until(lambda asked=asked: screen.raw.count(b"Type yes") > asked, "the question again")
+    screen.until_typed("yes\r")
+    assert screen.result()[0] == "approve"
+
+
+def test_dumb_terminal_takes_no_paste(open_screen):
+    screen = open_screen(env={"TERM": "dumb"})
+    screen.shows("Type yes to run it once")
+    screen.send("yes\rls\r")
+    screen.until(lambda: screen.raw.count(b"Type yes") == 2, "the question again")
+    screen.until_typed("no too risky\r")
+    assert screen.result()[:2] == ["reject", "too risky"]
+
+
+def test_dumb_terminal_stops_and_times_out(open_screen):
+    screen = open_screen(env={"TERM": ""})
+    screen.shows("Type yes to run it once")
+    screen.until_typed("stop\r")
+    assert screen.result()[0] == "terminate"
+    screen = open_screen(env={"TERM": "dumb"}, ttl=1500)
+    screen.shows("Type yes to run it once")
+    assert screen.result() is None
+    screen = open_screen(env={"TERM": "dumb"})
+    screen.shows("Type yes to run it once")
+    screen.send("\x03")
+    assert screen.result()[0] == "RunTerminated"

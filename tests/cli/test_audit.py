@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.verify import verify
+from humanlayer_agent.cli import main
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
@@ -111,6 +114,25 @@ def test_tail_shows_the_newest(gate: Gate, hla: Hla) -> None:
     newest = [entry.seq for entry in gate.store.events()][-2:]
     result = hla("audit", "tail", "-n", "2")
     assert [int(line.split()[0]) for line in result.output.splitlines()] == newest
+
+
+def test_following_goes_on_with_new_events(gate: Gate, path: Path) -> None:
+    program = "import sys; from humanlayer_agent.cli import main; main(sys.argv[1:])"
+    arguments = ["audit", "tail", "-n", "1", "--follow", "--store", str(path)]
+    with subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        first = follower.stdout.readline()
+        gate.close("done")
+        second = follower.stdout.readline()
+        follower.kill()
+    assert first.split()[0] == str(int(second.split()[0]) - 1)
+    assert second.split()[-2:] == ["run.finished", "done"]
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("store.sqlite3", 5), ("no-such-store", 2), ("mysql://x", 2)])
+def test_exit_codes(gate: Gate, tmp_path: Path, wanted: str, code: int) -> None:
+    location = wanted if ":" in wanted else str(tmp_path / wanted)
+    assert main(["audit", "verify", "--store", location]) == code
 
 
 def test_verify_says_that_nobody_witnessed_the_tail(gate: Gate, hla: Hla) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -23,7 +24,7 @@ WAIT = 60
 @pytest.fixture
 def home() -> Iterator[Path]:
     """An empty home, not below a folder for temporary files: there the policy would allow too much."""
-    with tempfile.TemporaryDirectory(prefix="hla-test-", dir=Path.home()) as directory:
+    with tempfile.TemporaryDirectory(prefix="hla-test-", dir=pwd.getpwuid(os.getuid()).pw_dir) as directory:
         yield Path(directory)
 
 

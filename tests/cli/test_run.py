@@ -2,9 +2,12 @@
 
 import json
 import os
+import pwd
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def home() -> Iterator[Path]:
     """Not below a folder for temporary files: there the policy would allow too much."""
-    with tempfile.TemporaryDirectory(prefix="hla-test-", dir=Path.home()) as directory:
+    with tempfile.TemporaryDirectory(prefix="hla-test-", dir=pwd.getpwuid(os.getuid()).pw_dir) as directory:
         yield Path(directory)
 
 
@@ -36,23 +39,26 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(home: Path, project: Path) -> Run:
+def environment(home: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "150",
+        "MSWEA_CONFIGURED": "true",
+        "MSWEA_SILENT_STARTUP": "1",
+        "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
+    }
+
+
+@pytest.fixture
+def run(environment: dict[str, str], project: Path) -> Run:
     """Runs a program in the project, with no terminal."""
 
     def program(*argv: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "PYTHONPATH": str(ROOT),
-            "COLUMNS": "150",
-            "MSWEA_CONFIGURED": "true",
-            "MSWEA_SILENT_STARTUP": "1",
-            "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
-            **variables,
-        }
         return subprocess.run(
-            argv, env=env, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-            start_new_session=True,
+            argv, env={**environment, **variables}, cwd=project, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=120, start_new_session=True,
         )  # fmt: skip
 
     return program
@@ -91,7 +97,7 @@ def records(path: Path) -> list[tuple[str, str, bool]]:
 
 class TestRun:
     def test_any_litellm_model(self, run: Run, project: Path, tmp_path: Path) -> None:
-        script = [["touch mine", "rm -rf /srv/data", "ls"], ["env"], [SUBMIT]]
+        script = [["touch mine", "rm -rf /srv/hla-nowhere", "ls"], ["env"], [SUBMIT]]
         trajectory = tmp_path / "out.traj.json"
         with OpenAIServer(script) as server:
             done = run(
@@ -122,10 +128,31 @@ class TestRun:
         assert (tmp_path / "t.json").exists()
 
     def test_nobody_to_ask_until_it_gives_up(self, run: Run, scripted: Any, tmp_path: Path) -> None:
-        config = scripted(*([f"rm -rf /srv/data{n}"] for n in range(9)), [SUBMIT])
+        config = scripted(*([f"rm -rf /srv/hla-nowhere{n}"] for n in range(9)), [SUBMIT])
         done = run(*HLA, "run", "-t", "x", "-c", config, "-o", str(tmp_path / "t.json"))
         assert done.returncode == 3, done.stdout + done.stderr
         assert "The run ended SupervisionDenials: 5 commands" in done.stdout
+
+    def test_ctrl_c_ends_the_command_and_the_run(
+        self, environment: dict[str, str], scripted: Any, project: Path, tmp_path: Path
+    ) -> None:
+        config = scripted(["echo $$ > pid; sleep 600"], [SUBMIT])
+        argv = [*HLA, "run", "-t", "x", "-c", config, "-c", "environment.timeout=600", "-o", str(tmp_path / "t.json")]
+        process = subprocess.Popen(
+            argv, env=environment, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        pid = project / "pid"
+        deadline = time.monotonic() + 60
+        while not (pid.exists() and pid.read_text().endswith("\n")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output = process.communicate(timeout=60)[0]
+        assert process.returncode == 130
+        assert "The run ended Interrupted: 1 commands" in output
+        assert "hla audit query --run" in output
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
 
     def test_limits_end_it_with_1(self, run: Run, scripted: Any, tmp_path: Path) -> None:
         config = scripted(["ls"], ["ls"], [SUBMIT])
@@ -175,7 +202,7 @@ class TestMini:
     """`mini`, mini-swe-agent's own program."""
 
     def test_agent_class(self, run: Run, scripted: Any, project: Path, tmp_path: Path) -> None:
-        config = scripted(["touch mine", "rm -rf /srv/data", "ls"], [SUBMIT])
+        config = scripted(["touch mine", "rm -rf /srv/hla-nowhere", "ls"], [SUBMIT])
         path = tmp_path / "t.json"
         done = run(
             *MINI, "--agent-class", "humanlayer_agent.agents.mini.SupervisedAgent", "-t", "x", "-o", str(path),
@@ -193,7 +220,7 @@ class TestMini:
         ]
 
     def test_interactive_agent_class(self, run: Run, scripted: Any, tmp_path: Path) -> None:
-        config = scripted(["rm -rf /srv/data"], [SUBMIT])
+        config = scripted(["rm -rf /srv/hla-nowhere"], [SUBMIT])
         path = tmp_path / "t.json"
         done = run(
             *MINI, "--agent-class", "humanlayer_agent.agents.mini.SupervisedInteractiveAgent", "-y",
@@ -204,7 +231,7 @@ class TestMini:
         assert records(path) == [("rm", "ask", False), ("echo", "allow", True)]
 
     def test_environment_class(self, run: Run, scripted: Any, tmp_path: Path) -> None:
-        config = scripted(["rm -rf /srv/data"], [SUBMIT])
+        config = scripted(["rm -rf /srv/hla-nowhere"], [SUBMIT])
         path = tmp_path / "t.json"
         done = run(
             *MINI, "--environment-class", "humanlayer_agent.agents.mini.SupervisedLocalEnvironment", "-y",

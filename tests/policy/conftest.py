@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.policy import schema, yamlfile
+from humanlayer_agent.policy import model, schema, yamlfile
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
 
@@ -20,7 +20,7 @@ def director_of() -> Callable[..., Director]:
 
     def build(rules: str, *, defaults: str = "{}", lists: str = "{}", **more: Any) -> Director:
         text = f"version: 1\npolicy: test\ndefaults: {defaults}\nlists: {lists}\nrules:\n{rules}"
-        policy = schema.check(yamlfile.parse(text, "test.yaml"))
+        policy = model.policy_from(schema.check(yamlfile.parse(text, "test.yaml")))
         return Director(policy, project=PROJECT, environ={"HOME": "/nowhere/home"}, **more)
 
     return build

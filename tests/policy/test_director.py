@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy import model, schema, yamlfile
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 
@@ -200,9 +201,8 @@ def test_an_unknown_policy_names_the_shipped_ones(tmp_path: Path) -> None:
 
 @given(st.text(max_size=60))
 def test_no_text_is_allowed_by_a_policy_that_allows_nothing(text: str) -> None:
-    from humanlayer_agent.policy import schema, yamlfile
-
-    policy = schema.check(yamlfile.parse("version: 1\npolicy: t\nrules:\n" + NEVER, "t.yaml"))
+    text = "version: 1\npolicy: t\nrules:\n" + NEVER
+    policy = model.policy_from(schema.check(yamlfile.parse(text, "t.yaml")))
     decision = Director(policy, project="/nowhere/project", environ={"HOME": "/h"}).evaluate(Action(text, cwd="/x"))
     # Only a text without any command may pass.
     assert decision.verdict is not Verdict.ALLOW or not decision.parts

@@ -3,19 +3,19 @@
 import pytest
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy import schema, yamlfile
+from humanlayer_agent.policy import model, schema, yamlfile
 
 HEAD = "version: 1\npolicy: p\nrules:\n"
 RULE = "  - {id: r, decision: ask, when: {program: rm}}\n"
 
 
-def load(text: str) -> schema.Policy:
-    return schema.check(yamlfile.parse(text, "p.yaml"))
+def load(text: str) -> model.Policy:
+    return model.policy_from(schema.check(yamlfile.parse(text, "p.yaml")))
 
 
 def test_a_small_policy() -> None:
     policy = load(HEAD + RULE)
-    assert policy.rules[0].when.program == ["rm"]
+    assert policy.rules[0].when.program == ("rm",)
     assert policy.defaults.unmatched == "ask"
 
 

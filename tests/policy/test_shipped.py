@@ -6,9 +6,9 @@ import pytest
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.config import own_places
-from humanlayer_agent.policy import schema
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy.director import Director, policy_file
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.load import find, load
 
 NAMES = ("default", "strict")
 PROJECT = "/nowhere/project"
@@ -22,7 +22,7 @@ def director(name: str) -> Director:
 def inline() -> list[tuple[str, str, str, str]]:
     cases = []
     for name in NAMES:
-        for rule in schema.load(policy_file(name)).rules:
+        for rule in load(find(name)).rules:
             for kind in ("match", "maybe", "not_match"):
                 cases += [(name, rule.id, kind, command) for command in getattr(rule.tests, kind)]
     return cases
@@ -31,7 +31,7 @@ def inline() -> list[tuple[str, str, str, str]]:
 @pytest.mark.parametrize(("name", "rule", "kind", "command"), inline())
 def test_inline(name: str, rule: str, kind: str, command: str) -> None:
     decision = director(name).evaluate(Action(command, cwd=PROJECT))
-    wanted = next(r.decision for r in schema.load(policy_file(name)).rules if r.id == rule)
+    wanted = next(r.decision for r in load(find(name)).rules if r.id == rule)
     shown = f"{decision.verdict} {decision.rules}: {decision.reason}"
     if kind == "not_match":
         assert rule not in decision.rules, shown
@@ -47,7 +47,7 @@ def test_inline(name: str, rule: str, kind: str, command: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_rule_has_a_reason_and_tests(name: str) -> None:
-    for rule in schema.load(policy_file(name)).rules:
+    for rule in load(find(name)).rules:
         assert rule.reason, rule.id
         assert rule.tests.match, rule.id
         assert rule.tests.not_match, rule.id

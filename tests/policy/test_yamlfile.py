@@ -1,7 +1,5 @@
 """YAML is read strictly, and every complaint says where."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +32,13 @@ def test_mistakes_are_located(text: str, expected: str) -> None:
     assert str(caught.value).startswith(expected)
 
 
+def test_the_offending_text_is_underlined() -> None:
+    document = yamlfile.parse("a:\n  - first\n  - second\n", "f.yaml")
+    assert str(document.error(("a", 1), "expected something else")) == (
+        "f.yaml:3:5: expected something else\n      - second\n        ^^^^^^"
+    )
+
+
 def test_aliases_count_each_time() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 8)
@@ -42,15 +47,11 @@ def test_aliases_count_each_time() -> None:
         yamlfile.parse(bomb, "f.yaml")
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="can't be read: No such file"):
-        yamlfile.read(tmp_path / "none.yaml")
-    (tmp_path / "big.yaml").write_bytes(b"a" * (yamlfile.MAX_BYTES + 1))
-    with pytest.raises(PolicyError, match="at most"):
-        yamlfile.read(tmp_path / "big.yaml")
-    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
-    with pytest.raises(PolicyError, match="byte 3 is not UTF-8"):
-        yamlfile.read(tmp_path / "latin.yaml")
+def test_bytes_that_are_refused() -> None:
+    with pytest.raises(PolicyError, match="f.yaml: .* at most"):
+        yamlfile.decode(b"a" * (yamlfile.MAX_BYTES + 1), "f.yaml")
+    with pytest.raises(PolicyError, match="f.yaml: byte 3 is not UTF-8"):
+        yamlfile.decode(b"a: \xe9\n", "f.yaml")
 
 
 @given(st.text(max_size=200))

@@ -85,10 +85,11 @@ OURS = [
     "(cat <<E)\nE\nrm x",
     "cat <<A <<B\nB\nA\nA\nB\nrm x",
     "echo $(cat <<E\nE\nrm x)",
+    "echo $(cat <<E\nEx; rm x)\nE\n)",
+    "echo $(cat <<E\nE;rm x)",
     "# a \\\nrm x",
     "ls #\\\nrm x",
     "echo a#\nrm x",
-    "é=1 rm x",
     "ls\u2028rm x; rm x",
     "x=1 >f y=2 rm x",
     "{ a; }; { { rm x; } }",
@@ -126,9 +127,13 @@ def test_the_command_is_listed(text: str) -> None:
         "echo 'rm x'",
         "ls # rm x",
         "cat <<'E'\n$(rm x)\nE",
-        "echo \\$(rm x\\)".replace("(", "\\("),
+        "cat <<E\n\\$(rm x)\nE",
+        "echo \\$\\(rm x\\)",
         "echo rm x",
         "[[ rm ]]",
+        "é=1 rm x",
+        "a=rm",
+        "for rm in x; do y; done",
     ],
 )
 def test_what_does_not_run_is_not_listed(text: str) -> None:
@@ -146,13 +151,9 @@ def bypasses() -> list[str]:
 
 
 def test_bypasses_are_listed_or_not_ok() -> None:
-    """What is written out (variables and braces are resolved later) must show as a simple command."""
-    unlisted = []
+    """What is written out must show in a simple command; variables, braces and code in strings are resolved later."""
     for text in bypasses():
         found = parse.parse(text)
         if found.status == "ok" and found.script is not None:
             words = [word for command in simples(found.script) for word in command.words]
-            plain = any(word.text and word.text.rpartition("/")[2] in ("rm", "dd", "shred") for word in words)
-            if not plain and not any(word.dynamic or word.pattern for word in words):
-                unlisted.append(text)
-    assert len(unlisted) < 10, unlisted
+            assert any(word.dynamic or word.pattern or "rm" in (word.text or "") for word in words), text

@@ -2,47 +2,118 @@
 
 One YAML file a tool or family stands beside this module; `lookup` finds a program's Spec. The form of
 the files is described in `spec`.
+
+Reading all of it takes a tenth of a second, and a command needs a few programs only. So the files are scanned for
+the line at which each program begins (names stand at an indent of two), and a program is parsed when it is first asked
+for, from the text that was scanned: there is no index on disk that could be out of date.
 """
 
+import re
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from humanlayer_agent.shell.catalog.spec import CatalogError, Example, Spec, read_catalog
+from humanlayer_agent.shell.catalog.spec import (
+    CatalogError,
+    Example,
+    Spec,
+    Truth,
+    read_examples,
+    read_programs,
+    split_names,
+)
 
-__all__ = ["CatalogError", "Example", "Spec", "examples", "lookup", "names"]
+__all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lookup", "names"]
 
 STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 
+_PROGRAM = re.compile(r"^  ([^\s#].*?):(?:\s.*)?$", re.MULTILINE)
 
-@cache
-def _catalog() -> tuple[dict[str, Spec], list[Example]]:
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a program stands: its file, the text above `programs:`, and its own lines."""
+
+    file: str
+    head: str
+    body: str
+
+
+@dataclass(slots=True)
+class _Catalog:
+    """The programs of a folder of catalog files; each is parsed when it is first asked for."""
+
+    folder: Path
+    places: dict[str, _Place] = field(default_factory=dict)
+    specs: dict[str, Spec] = field(default_factory=dict)
+
+    def scan(self) -> None:
+        """Find where each program begins. Raises CatalogError where one is described twice."""
+        for path in sorted(self.folder.glob("*.yaml")):
+            text = path.read_text(encoding="utf-8")
+            head, begins, rest = text.partition("programs:\n")
+            body = rest.partition("\nexamples:\n")[0]
+            if not begins or (head and not head.endswith("\n")):
+                raise CatalogError(f"{path.name}: no line `programs:`")
+            starts = list(_PROGRAM.finditer(body))
+            ends = [m.start() for m in starts[1:]] + [len(body)]
+            for match, end in zip(starts, ends, strict=True):
+                place = _Place(path.name, head, body[match.start() : end])
+                for name in split_names(match[1].strip("\"'")):
+                    if name in self.places:
+                        raise CatalogError(f"{path.name}: {name} is already described in {self.places[name].file}")
+                    self.places[name] = place
+
+    def get(self, program: str) -> Spec | None:
+        """The Spec of `program`, or None where no file describes it."""
+        place = self.places.get(program)
+        if place is None:
+            return None
+        if program not in self.specs:
+            content = _yaml(f"{place.head}programs:\n{place.body}", place.file)
+            self.specs |= read_programs(content, place.file)
+        return self.specs.get(program)
+
+
+def _yaml(text: str, file: str) -> Any:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    specs: dict[str, Spec] = {}
-    shown: list[Example] = []
-    folder = Path(str(files(__name__)))
-    for path in sorted(folder.glob("*.yaml")):
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-        more, some = read_catalog(content, path.name)
-        if twice := specs.keys() & more.keys():
-            raise CatalogError(f"{path.name}: {', '.join(sorted(twice))} is already described in another file")
-        specs |= more
-        shown += some
-    return specs, shown
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        raise CatalogError(f"{file}: {error}") from error
+
+
+@cache
+def _catalog() -> _Catalog:
+    found = _Catalog(Path(str(files(__name__))))
+    found.scan()
+    return found
 
 
 def lookup(program: str) -> Spec | None:
     """The Spec of `program` (a bare name), or None where the catalog does not know it."""
-    return _catalog()[0].get(program)
+    return _catalog().get(program)
 
 
 def names() -> list[str]:
     """Every program the catalog describes."""
-    return sorted(_catalog()[0])
+    return sorted(_catalog().places)
+
+
+def family(program: str) -> str | None:
+    """The name of the file that describes `program`, without its ending."""
+    place = _catalog().places.get(program)
+    return place.file.removesuffix(".yaml") if place is not None else None
 
 
 def examples() -> list[Example]:
     """The examples of every file; the tests run them."""
-    return _catalog()[1]
+    folder = _catalog().folder
+    found: list[Example] = []
+    for path in sorted(folder.glob("*.yaml")):
+        found += read_examples(_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
+    return found

@@ -13,12 +13,18 @@
         recursive: [recursive]                    # flags with which operands mean everything below them
         without_operands: {slot: list, value: ., when: [x]}    # what it works on when it is given none
         effects: [{kind: network, when: [x]}]     # beyond options and operands
+        about: copies files                                         # one line for people
     examples:
-      - {command: cp a b, effects: [read a, write b]}
+      - {command: cp a b, effects: [read a, write b], truth: {a: text}}    # see docs/catalog.md
+
+Above `programs` a file may hold `about`, `defaults` (keys and options that every program of the file has) and `shared`
+(YAML anchors). Each program stands at an indent of two and uses no anchor of another: programs are loaded one by one.
 
 A slot or an option's `value` is one of `SLOTS`. `permute: false` ends the options at the first operand (wrappers).
-`digits: true` admits -5. `grammar: NAME` names a reader in `shell.grammars` for arguments that options and
-slots can't describe. `subcommands` hold the same form one level down; `same_as` repeats another program's description.
+`digits: true` admits -5. `abbreviate: true`: long options may be shortened as GNU getopt allows; only where every long
+option is listed (else --out could be read as --output-dir). `inherit: true`: sub-commands take this level's options
+too. `grammar: NAME` names a reader in `shell.grammars` for arguments that options and
+slots can't describe. `subcommands` hold the same form one level down.
 """
 
 from collections.abc import Iterator
@@ -53,6 +59,16 @@ SLOTS = {
     "upload": "data it sends; @file sends a file's content (curl)",
     "git-setting": "key=value of git's configuration, some of which are commands",
     "git-dir": "a directory that git takes its configuration or hooks from",
+    "prefix": "the beginning of the names of files it creates",
+    "template": "the name of a file it creates, with XXX for random letters",
+    "remote-write": "host:path, a URL, or a local path it writes",
+    "remote-sync": "host:path, or a local directory in which it writes and deletes",
+    "printed": "an environment variable whose value it prints",
+    "jq": "a jq filter, which can print the environment",
+    "address": "an address it accepts connections on",
+    "system": "a setting of the system it changes",
+    "service": "a service it starts, stops or changes",
+    "container": "a container, image or cluster object it changes",
 }
 
 
@@ -115,6 +131,8 @@ class Spec:
     grammar: str = ""
     reads_stdin: bool = False
     prints: str = ""
+    abbreviate: bool = False
+    about: str = ""
 
     def dangerous_options(self) -> bool:
         """True where an option that a wildcard could turn up (`*` matching a file named -x) has an effect."""
@@ -129,49 +147,77 @@ class Example:
     command: str
     effects: tuple[str, ...]
     unresolved: bool
+    truth: "Truth | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a directory must hold for the example to be run there: `files` (path: text; a path that ends in / is a
+    directory, "-> x" a symbolic link), and a command to run `before`."""
+
+    files: tuple[tuple[str, str], ...]
+    before: str | None
 
 
 _PROGRAM_KEYS = frozenset(
-    """options operands variants recursive without_operands effects subcommands permute digits grammar same_as
-    reads_stdin prints""".split()
+    """options operands variants recursive without_operands effects subcommands permute digits grammar
+    reads_stdin prints abbreviate inherit about""".split()
 )
 _OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
 
 
-def read_catalog(content: Any, file: str) -> tuple[dict[str, Spec], list[Example]]:
-    """Specs and examples of one file's content. Raises CatalogError with the file, the program and the key."""
-    if not isinstance(content, dict) or content.keys() - {"programs", "examples"}:
-        raise CatalogError(f"{file}: expected the keys programs and examples")
+_FILE_KEYS = frozenset({"about", "defaults", "shared", "programs", "examples"})
+_EXAMPLE_KEYS = frozenset({"command", "effects", "unresolved", "truth", "before"})
+
+
+def read_programs(content: Any, file: str) -> dict[str, Spec]:
+    """The specs in `content` (the value of one YAML file, or of a part of it with one program).
+
+    Raises:
+        CatalogError: with the file, the program and the key.
+    """
+    if not isinstance(content, dict) or content.keys() - _FILE_KEYS:
+        raise CatalogError(f"{file}: expected the keys {', '.join(sorted(_FILE_KEYS))}")
     described: dict[str, Any] = content.get("programs") or {}
+    defaults: dict[str, Any] = content.get("defaults") or {}
     specs: dict[str, Spec] = {}
     for names, body in described.items():
-        seen: set[str] = set()
-        while isinstance(body, dict) and "same_as" in body:
-            if (other := body["same_as"]) in seen or other not in described:
-                raise CatalogError(f"{file}: {names}: same_as {other}: no such program in this file")
-            seen.add(other)
-            body = described[other]
-        for name in str(names).replace(",", " ").split():
-            specs[name] = _spec(name, body, f"{file}: {name}")
-    return specs, list(_examples(content.get("examples") or [], file))
+        for name in split_names(str(names)):
+            specs[name] = _spec(name, body, f"{file}: {name}", defaults)
+    return specs
 
 
-def _examples(entries: list[Any], file: str) -> Iterator[Example]:
-    for entry in entries:
-        if not isinstance(entry, dict) or entry.keys() - {"command", "effects", "unresolved"}:
-            raise CatalogError(f"{file}: examples: {entry!r}: expected command, effects, unresolved")
-        yield Example(file, entry["command"], tuple(entry.get("effects", ())), bool(entry.get("unresolved", False)))
+def split_names(key: str) -> list[str]:
+    """The names in a key: `gzip, gunzip`."""
+    return key.replace(",", " ").split()
 
 
-def _spec(name: str, body: Any, where: str) -> Spec:
+def read_examples(content: Any, file: str) -> Iterator[Example]:
+    """The examples of one file. Raises CatalogError where a key is unknown."""
+    for entry in content.get("examples") or ():
+        if not isinstance(entry, dict) or "command" not in entry or entry.keys() - _EXAMPLE_KEYS:
+            raise CatalogError(f"{file}: examples: {entry!r}: expected {', '.join(sorted(_EXAMPLE_KEYS))}")
+        truth = None
+        if "truth" in entry:
+            held = {str(path): str(text) for path, text in (entry["truth"] or {}).items()}
+            truth = Truth(tuple(held.items()), entry.get("before"))
+        effects = tuple(str(e) for e in entry.get("effects", ()))
+        yield Example(file, entry["command"], effects, bool(entry.get("unresolved", False)), truth)
+
+
+def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited: dict[str, Any] | None = None) -> Spec:
     body = {} if body is None else body
     if not isinstance(body, dict):
         raise CatalogError(f"{where}: expected a mapping, found {body!r}")
-    if unknown := body.keys() - _PROGRAM_KEYS:
+    if unknown := (body.keys() | defaults.keys()) - _PROGRAM_KEYS:
         raise CatalogError(f"{where}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(_PROGRAM_KEYS))}")
     spec = Spec(name)
-    for canonical, option in (body.get("options") or {}).items():
+    own: dict[str, Any] = body.get("options") or {}
+    for canonical, option in own.items():
         _add_option(spec, str(canonical), option, f"{where}: {canonical}")
+    for canonical, option in {**(defaults.get("options") or {}), **(inherited or {})}.items():
+        _add_option(spec, str(canonical), option, f"{where}: {canonical}", inherited=True)
+    body = {**defaults, **body}
     spec.operands = _slots(body.get("operands", ()), where)
     for variant in body.get("variants") or ():
         spec.variants.append(Variant(frozenset(variant["when"]), _slots(variant["operands"], where)))
@@ -180,18 +226,39 @@ def _spec(name: str, body: Any, where: str) -> Spec:
         when = frozenset(default.get("when") or ())
         spec.without_operands = (_kind(default["slot"], where), str(default["value"]), when)
     spec.effects = [_always(e, where) for e in body.get("effects") or ()]
+    passed_on = {**(inherited or {}), **own} if body.get("inherit") else {}
     for names, sub in (body.get("subcommands") or {}).items():
-        for each in str(names).replace(",", " ").split():
-            spec.subcommands[each] = _spec(each, sub, f"{where} {each}")
+        for each in split_names(str(names)):
+            spec.subcommands[each] = _spec(each, sub, f"{where} {each}", defaults, passed_on)
     spec.permute = bool(body.get("permute", True)) and not spec.subcommands
     spec.digits = bool(body.get("digits", False))
     spec.grammar = str(body.get("grammar", ""))
     spec.reads_stdin = bool(body.get("reads_stdin", False))
     spec.prints = str(body.get("prints", ""))
+    spec.abbreviate = bool(body.get("abbreviate", False))
+    spec.about = str(body.get("about", ""))
+    _check_conditions(spec, where)
     return spec
 
 
-def _add_option(spec: Spec, canonical: str, option: Any, where: str) -> None:
+def _check_conditions(spec: Spec, where: str) -> None:
+    """A `when` that names no option would never hold: a mistake that must not stay unseen."""
+    if spec.grammar or spec.subcommands:
+        return  # what a reader or a sub-command adds to the flags is not known here
+    known = {o.name for o in (*spec.short.values(), *spec.long.values())}
+    named = set(spec.recursive)
+    for variant in spec.variants:
+        named |= variant.when
+    for each in spec.effects:
+        named |= each.when | each.unless
+    if spec.without_operands is not None:
+        named |= spec.without_operands[2]
+    if wrong := named - known:
+        raise CatalogError(f"{where}: no option is called {', '.join(sorted(wrong))}")
+
+
+def _add_option(spec: Spec, canonical: str, option: Any, where: str, *, inherited: bool = False) -> None:
+    """Add one option. An inherited one gives way to spellings of the same name that are already there."""
     if isinstance(option, str):
         option = option.split()
     if isinstance(option, list):
@@ -207,6 +274,8 @@ def _add_option(spec: Spec, canonical: str, option: Any, where: str) -> None:
     for spelling in spellings.split() if isinstance(spellings, str) else spellings:
         whole = spelling.startswith(("--", "+")) or len(spelling) > 2
         table, key = (spec.long, spelling) if whole else (spec.short, spelling[1:])
+        if inherited and key in table:
+            continue
         if not spelling.startswith(("-", "+")) or key in table:
             raise CatalogError(f"{where}: spelling {spelling!r} must begin with - and stand once")
         table[key] = made

@@ -1,0 +1,113 @@
+"""Slots that need more than one line: what giving a word in such a place does. `invoke.note` comes here for them."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+Noter = Callable[["Walk", SimpleCommand, Field, State, str], None]
+
+_WILD = re.compile(r"([*?\[\]\\])")
+_JQ_ENVIRONMENT = re.compile(r"\$ENV\b|\$__prog_|(?<![.\w$\"])(?:env|strenv|envsubst|load\w*|import|include)\b", re.ASCII)
+"""What lets a filter of jq or yq print the environment or read other files."""
+
+
+def note(
+    walk: "Walk", command: SimpleCommand, kind: str, word: Field, state: State, context: "Context", origin: str
+) -> None:
+    """Note what giving `word` in a slot of this `kind` does; kinds without an effect are none of ours."""
+    noter = _NOTERS.get(kind)
+    if noter is not None:
+        noter(walk, command, word, state, origin)
+
+
+def is_remote(text: str) -> bool:
+    """True for `host:path` and URLs: what scp, rsync and git take as another machine."""
+    return "://" in text or ":" in text.partition("/")[0]
+
+
+def names_beginning(word: Field, text: str) -> Field:
+    """A field for every file whose name begins with `text` (a literal)."""
+    return Field(word.word, word.start, word.end, glob=_WILD.sub(r"\\\1", text) + "*", prefix=text)
+
+
+def _prefix(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    target = word if word.text is None else names_beginning(word, word.text)
+    if word.text is None and word.glob is None:
+        target = Field(word.word, word.start, word.end, prefix=word.prefix)
+    touch.path(walk, command, "write", target, state, origin=origin)
+
+
+def _template(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is not None and "XXX" in word.text:
+        word = names_beginning(word, word.text.partition("XXX")[0])
+    touch.path(walk, command, "write", word, state, origin=origin)
+
+
+def _remote_write(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    _to_remote(walk, command, word, state, origin, ("write",))
+
+
+def _remote_sync(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    _to_remote(walk, command, word, state, origin, ("write", "delete"))
+
+
+def _to_remote(
+    walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str, kinds: tuple[str, ...]
+) -> None:
+    if word.text is not None and is_remote(word.text):
+        touch.host(walk, command, word, origin=origin)
+        return
+    if word.text is None and not word.prefix.startswith(("/", "./", "../")):
+        touch.host(walk, command, word, origin=origin)  # it may be either
+    for kind in kinds:
+        touch.path(walk, command, kind, word, state, origin=origin, recursive=kind == "delete")
+
+
+def _printed(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    note_printed(walk, command, word.text, word, origin)
+
+
+def note_printed(walk: "Walk", command: SimpleCommand, name: str | None, at: Field | None, origin: str) -> None:
+    """Note that the value of a variable (or of all: "environment") is printed: secrets are kept there."""
+    span = walk.span(at.start, at.end) if at is not None else command.span
+    command.effects.append(Effect("environment", "printed", name, name is not None, span, origin))
+
+
+def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None:
+        command.doubt(word.word.raw)
+    elif _JQ_ENVIRONMENT.search(word.text):
+        note_printed(walk, command, "environment", word, origin)
+        command.doubt(word.word.raw)
+
+
+def _plain(kind: str, role: str = "operand") -> Noter:
+    def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+        span = walk.span(word.start, word.end)
+        for text in (word.text,) if word.text is not None else word.choices or (None,):
+            command.effects.append(Effect(kind, role, text, text is not None, span, origin))
+
+    return noter
+
+
+_NOTERS: dict[str, Noter] = {
+    "prefix": _prefix,
+    "template": _template,
+    "remote-write": _remote_write,
+    "remote-sync": _remote_sync,
+    "printed": _printed,
+    "jq": _jq,
+    "address": _plain("listen"),
+    "system": _plain("system", "setting"),
+    "service": _plain("system", "service"),
+    "container": _plain("container"),
+}

@@ -1,0 +1,55 @@
+"""Every example in a docstring, and every command in the README, does what it says."""
+
+import doctest
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import humanlayer_agent
+from humanlayer_agent.cli import main
+
+PACKAGE = Path(humanlayer_agent.__file__).parent
+ROOT = PACKAGE.parent
+
+
+def modules_with_examples() -> list[str]:
+    return [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if ">>>" in path.read_text()
+    ]
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for found in finder.find(module, name, extraglobs={**vars(humanlayer_agent), **_names()}):
+        runner.run(found)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def _names() -> dict[str, object]:
+    return {name: getattr(humanlayer_agent, name) for name in ("Action", "Director")}
+
+
+def readme_judgements() -> list[tuple[str, str]]:
+    """(command line, expected first line) of every `$ hla check ...` in the README."""
+    text = (ROOT / "README.md").read_text()
+    return re.findall(r"^\$ (hla check .*)\n((?:allow|ask|deny) .*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("line", "expected"), readme_judgements())
+def test_readme_judgements(line: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(shlex.split(line)[1:])
+    assert capsys.readouterr().out.splitlines()[0] == expected
+
+
+def test_the_readme_shows_judgements() -> None:
+    assert len(readme_judgements()) >= 5
