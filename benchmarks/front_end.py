@@ -2,8 +2,9 @@
 
     python benchmarks/front_end.py [--data FILE] [--limit N]
 
-FILE has one JSON object with a "command" a line (default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data). Distinct
-commands are timed one by one, best of three; a table goes to standard error, the same figures as JSON to standard output.
+FILE has one JSON object with a "command" a line (default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data).
+Distinct commands are timed one by one, best of three; a table goes to standard error, the same figures as JSON to
+standard output.
 """
 
 import argparse

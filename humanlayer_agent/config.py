@@ -8,24 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.places import default_store_path
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.model import Asker
     from humanlayer_agent.approvals.store import Store
     from humanlayer_agent.policy.director import Director
-
-STORE_VARIABLE = "HUMANLAYER_STORE"
-"""Environment variable that names another store file (a path)."""
-
-
-def default_store_path() -> Path:
-    """The store's file: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
-    if named := os.environ.get(STORE_VARIABLE):
-        return Path(named).expanduser().absolute()
-    from platformdirs import user_data_path
-
-    return user_data_path("humanlayer-agent", appauthor=False) / "store.sqlite3"
 
 
 def find_project(start: Path | str | None = None) -> Path:
@@ -98,12 +87,7 @@ def build_director(
     from humanlayer_agent.policy.director import Director
 
     base = checked_project(project) if project is not None else find_project()
-    return Director.load(policy, project=base, environ=environ, variables=own_places())
-
-
-def own_places() -> dict[str, str]:
-    """The variables of policies that name what is ours: the store's folder and this package's."""
-    return {"STORE": str(default_store_path().parent), "PACKAGE": str(Path(__file__).parent)}
+    return Director.load(policy, project=base, environ=environ)
 
 
 def build_asker(user: Any = None) -> "Asker":

@@ -32,7 +32,13 @@ def test_what_changes_the_digest(change: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"run_id": "r"}, {"step": 3}, {"call_id": "c"}, {"model_intent": "why"}, {"env": {"PATH": "/bin", "PWD": "/y", "SHLVL": "2"}}],
+    [
+        {"run_id": "r"},
+        {"step": 3},
+        {"call_id": "c"},
+        {"model_intent": "why"},
+        {"env": {"PATH": "/bin", "PWD": "/y", "SHLVL": "2"}},
+    ],
 )
 def test_what_does_not(change: dict[str, object]) -> None:
     assert replace(BASE, **change).digest(POLICY) == BASE.digest(POLICY)  # type: ignore[arg-type]

@@ -45,7 +45,9 @@ def readme_judgements() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("line", "expected"), readme_judgements())
-def test_readme_judgements(line: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_readme_judgements(
+    line: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     main(shlex.split(line)[1:])
     assert capsys.readouterr().out.splitlines()[0] == expected

@@ -36,10 +36,11 @@ class _Told:
 class Agreement:
     """Collects what a log tells of each row, then compares.
 
-    Example:
-        >>> told = Agreement()
-        >>> verification = verify(told.listen(entries))
-        >>> told.first_difference(connection)
+    Example::
+
+            told = Agreement()
+            verification = verify(told.listen(entries))
+            told.first_difference(connection)
     """
 
     def __init__(self) -> None:

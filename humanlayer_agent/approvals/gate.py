@@ -62,11 +62,12 @@ class Gate:
     Raises:
         ConfigError: a time that is not positive.
 
-    Example:
-        >>> with Gate(director, SQLiteStore("store.db"), asker) as gate:
-        ...     permit = gate.check(Action("make test", cwd="/srv/app", project="/srv/app"))
-        ...     if isinstance(permit, Permit) and gate.start(permit, permit.action) is None:
-        ...         gate.finish(permit, Outcome(execute(permit.action)))
+    Example::
+
+            with Gate(director, SQLiteStore("store.db"), asker) as gate:
+                permit = gate.check(Action("make test", cwd="/srv/app", project="/srv/app"))
+                if isinstance(permit, Permit) and gate.start(permit, permit.action) is None:
+                    gate.finish(permit, Outcome(execute(permit.action)))
     """
 
     def __init__(

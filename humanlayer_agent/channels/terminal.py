@@ -161,36 +161,39 @@ _WORDS: dict[str, Literal["approve", "reject", "terminate"]] = {"yes": "approve"
 
 def _plain_question(view: Presentation, fd: int, until: int, cancelled: Callable[[], bool]) -> Decision | None:
     """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
+
+    def over() -> bool:
+        return _now() >= until or cancelled()
+
     tty.write(fd, as_text(view, min(_columns(fd) - 1, 100)) + "\n\n")
     try:
-        while True:
+        while not over():
+            while select.select([fd], [], [], ARMING)[0] and not over():
+                _read(fd)  # what came before the question
+            tty.discard_input(fd)
             tty.write(fd, "Type yes to run it once, no REASON to reject it, stop to stop the run: ")
-            line = _typed_line(fd, until, cancelled)
-            if line is None:
-                tty.write(fd, "\n")
-                return None
-            word, _, comment = line.strip().partition(" ")
-            kind = _WORDS.get(word.lower())
+            word, _, comment = _typed_line(fd, over).strip().partition(" ")
+            kind = _WORDS.get(word)
             if kind is not None and (kind == "reject" or not comment):
                 return Decision(kind, comment.strip())
     except KeyboardInterrupt as error:
         tty.write(fd, "\n")
         raise RunTerminated("stopped by Ctrl-C at the question") from error
-
-
-def _typed_line(fd: int, until: int, cancelled: Callable[[], bool]) -> str | None:
-    """One line that was not there before the question and was not followed by another at once; None when time is up."""
-    tty.discard_input(fd)
-    shown = time.monotonic()
-    while not (_now() >= until or cancelled()):
-        if not select.select([fd], [], [], QUIET)[0]:
-            continue
-        data = os.read(fd, 4096)
-        if not data:
-            raise EOFError
-        pasted = bool(select.select([fd], [], [], QUIET)[0])
-        if pasted or time.monotonic() - shown < ARMING:
-            tty.discard_input(fd)
-            return ""
-        return data.decode("utf-8", "replace")
+    tty.write(fd, "\n")
     return None
+
+
+def _typed_line(fd: int, over: Callable[[], bool]) -> str:
+    """One line that was not followed by another at once; "" for a paste, and when time is up."""
+    while not over():
+        if select.select([fd], [], [], QUIET)[0]:
+            line = _read(fd)
+            return "" if select.select([fd], [], [], QUIET)[0] else line
+    return ""
+
+
+def _read(fd: int) -> str:
+    data = os.read(fd, 4096)
+    if not data:
+        raise EOFError
+    return data.decode("utf-8", "replace")

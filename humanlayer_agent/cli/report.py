@@ -15,7 +15,7 @@ from humanlayer_agent.agents.mini import SupervisedAgent
 from humanlayer_agent.agents.mini_environment import model_words
 from humanlayer_agent.agents.supervision import Record, Supervisor
 from humanlayer_agent.channels.text import one_line, visible
-from humanlayer_agent.config import default_store_path
+from humanlayer_agent.places import default_store_path
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell has it."""

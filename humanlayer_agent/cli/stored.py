@@ -31,7 +31,7 @@ def open_store(location: str | None) -> "SQLiteStore":
     """
     from humanlayer_agent.approvals.sqlite import SQLiteStore
     from humanlayer_agent.approvals.store import sqlite_path
-    from humanlayer_agent.config import default_store_path
+    from humanlayer_agent.places import default_store_path
     from humanlayer_agent.errors import ConfigError, StoreError
 
     try:

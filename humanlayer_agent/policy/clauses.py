@@ -7,8 +7,8 @@ be known is maybe, unless what is known already rules it out.
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 
-from humanlayer_agent.policy.pathset import MAYBE, NO, YES, PathSet
 from humanlayer_agent.policy.model import Group, Match
+from humanlayer_agent.policy.pathset import MAYBE, NO, YES, PathSet
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from humanlayer_agent.actions import BASH, Action, canonical
+from humanlayer_agent.places import own_places
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy.clauses import Clause, Compiler
 from humanlayer_agent.policy.decision import SEVERITIES, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.policy.pathset import MAYBE, NO, YES, forget_links
 from humanlayer_agent.policy.model import Match, Policy, Rule
+from humanlayer_agent.policy.pathset import MAYBE, NO, YES, forget_links
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
@@ -65,6 +66,7 @@ class Director:
     """Judges actions.
 
     Example:
+        >>> from humanlayer_agent import Action
         >>> director = Director.load("default", project="/srv/app")
         >>> director.should_allow(Action("ls -la", cwd="/srv/app"))[0]
         True
@@ -85,6 +87,7 @@ class Director:
             "PROJECT": self.project,
             "HOME": environ.get("HOME") or str(Path.home()),
             "TMPDIR": environ.get("TMPDIR") or tempfile.gettempdir(),
+            **own_places(),
             **(variables or {}),
         }
         self.environ = {name: self.variables[name] for name in ("HOME", "TMPDIR") if name == "HOME" or name in environ}

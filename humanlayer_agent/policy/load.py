@@ -1,7 +1,7 @@
 """Loads a policy: checked once, and from then on from its compiled form.
 
-The compiled form is JSON (never pickle) in the user's state directory, readable by the user alone, under the digest of its
-source and of this version. A compiled file that is not exactly that is ignored, and the source is checked again.
+The compiled form is JSON (never pickle) in the user's state directory, readable by the user alone, under the digest of
+its source and of this version. A compiled file that is not exactly that is ignored, and the source is checked again.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from typing import Any
 
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.places import state_folder
 from humanlayer_agent.policy.model import Policy, policy_from
 
 _FORMAT = 1
@@ -58,9 +59,8 @@ def find(policy: str | Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where compiled policies are kept: below `$XDG_STATE_HOME`, else `~/.local/state`."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return Path(base) / "humanlayer-agent" / "policies"
+    """Where compiled policies are kept."""
+    return state_folder() / "policies"
 
 
 def _read(path: Path, key: str) -> dict[str, Any] | None:

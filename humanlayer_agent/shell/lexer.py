@@ -7,7 +7,7 @@
 import re
 
 from humanlayer_agent.shell.builder import Role, WordBuilder
-from humanlayer_agent.shell.expansion import ExpansionLexer, Mode
+from humanlayer_agent.shell.expansion import NAME, ExpansionLexer, Mode
 from humanlayer_agent.shell.syntax import ArrayLit, Word
 
 META = " \t\n;&|()<>"
@@ -15,6 +15,7 @@ META = " \t\n;&|()<>"
 
 _BARE = re.compile(r"[^ \t\n;&|()<>'\"\\$`]+")
 _PROCESS = re.compile(r"[<>]\(")
+_ELEMENT_SUBSCRIPT = re.compile(rf"""\[(?:[^\s\[\]<>|&;()$`'"\\]+|\${NAME}|'[^']*'|"[^"$`\\]*")\]""")
 _EXTENDED_GLOB = re.compile(r"[?*+@!]\(")
 
 
@@ -90,8 +91,8 @@ class WordLexer(ExpansionLexer):
                 out.part(ArrayLit(words))
                 return
             start = self.index
-            if self.peek() == "[" and "]" not in self.text[self.index : self.index + 256].split(" ", 1)[0]:
-                raise self.fail("subscript with blanks in an array")
+            if self.peek() == "[" and not self.match(_ELEMENT_SUBSCRIPT):
+                raise self.fail("subscript in an array not understood")
             words.append(self.operand("an array"))
             if self.substitutions and "\\" in self.text[start : self.index]:
                 # bash 5.2 loses such a backslash: `$(v=(\;))` is a syntax error

@@ -209,6 +209,9 @@ class CommandReader:
                 raise lexer.fail("number as a redirect's target")
         redirect = Redirect(op, fd, target, self.at(start), self.at(lexer.index))
         if op in ("<<", "<<-"):
+            if self.open and lexer.substitutions:
+                # bash 5.2 runs a substitution from its own print of it, which misplaces such bodies
+                raise lexer.fail("here-document in a compound command in a substitution")
             check_delimiter(lexer, target)
             lexer.pending.append(redirect)
         self.out.token(">", redirect.start, redirect.start)

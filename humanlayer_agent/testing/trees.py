@@ -60,6 +60,7 @@ def outline(node: object) -> str:
     Simple commands are in brackets; `'quoted'` is quoted text, `*` marks a pattern and `~` a dynamic word.
 
     Example:
+        >>> from humanlayer_agent.shell.parse import parse
         >>> outline(parse("ls -l 'a b' | wc > f").script)
         "PIPE([ls -l 'a b'] | [wc >f])"
     """

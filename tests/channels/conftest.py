@@ -31,7 +31,7 @@ COMMAND = (
 
 def build_request(command: str = COMMAND, **action: Any) -> ApprovalRequest:
     def part(text: str, verdict: Verdict, rule: str = "", reason: str = "") -> PartVerdict:
-        start = COMMAND.index(text)
+        start = COMMAND.rindex(text)
         rules = (rule,) if rule else ()
         return PartVerdict(text, text.split()[0], verdict, rules, reason, (start, start + len(text)))
 
@@ -78,7 +78,7 @@ def build_request(command: str = COMMAND, **action: Any) -> ApprovalRequest:
     return ApprovalRequest("r1", "k1", "d" * 64, {}, made, decision, "os:0:root", 0, 600_000, 60_000)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_request() -> Callable[..., ApprovalRequest]:
     return build_request
 
@@ -188,14 +188,6 @@ class Screen:
 
     def send(self, text: str) -> None:
         self.child.send(text)
-
-    def until_typed(self, line: str) -> None:
-        """Types `line` until it is taken: what comes within the arming time is dropped."""
-        asked = self.raw.count(b"Type yes")
-        self.send(line)
-        self.until(lambda: self._result.exists() or self.raw.count(b"Type yes") > asked, "an answer")
-        if not self._result.exists():
-            self.until_typed(line)
 
     def resize(self, rows: int, columns: int) -> None:
         self._screen.resize(rows, columns)

@@ -1,7 +1,6 @@
 """What is shown of a request, as golden texts and as promises."""
 
 import dataclasses
-import textwrap
 
 import pytest
 from hypothesis import given
@@ -77,14 +76,14 @@ def test_narrow(make_request):
 def test_a_plain_request_says_little(make_request):
     request = make_request("npm install left-pad", model_intent="", run_id="", step=0, agent="")
     decision = PolicyDecision(Verdict.ASK, "nothing allows this command", "default", "", default_hit=True)
-    assert as_text(present(dataclasses.replace(request, decision=decision))) == textwrap.dedent("""\
-         an agent wants to run this
-         in /srv/app
-
-         Why        nothing allows this command  (medium severity, no rule allows it)
-
-          1 │ npm install left-pad
-        """).rstrip("\n").replace("\n ", "\n ").replace("an agent", "an agent")
+    assert as_text(present(dataclasses.replace(request, decision=decision))).split("\n") == [
+        " an agent wants to run this",
+        " in /srv/app",
+        "",
+        " Why        nothing allows this command  (medium severity, no rule allows it)",
+        "",
+        "  1 │ npm install left-pad",
+    ]
 
 
 def test_what_could_not_be_read_and_input_are_shown(make_request):
@@ -94,7 +93,7 @@ def test_what_could_not_be_read_and_input_are_shown(make_request):
     assert "Beware     only a part of this command could be read: coproc" in text
     assert "standard input: 1 character that is invisible" in text
     assert "Run by     bash -lc" in text
-    assert "and on its standard input, 31 bytes:\n  1 │ import os\n  2 │ os.remove('\\x1b[2Jx')" in text
+    assert "and on its standard input, 30 bytes:\n  1 │ import os\n  2 │ os.remove('\\x1b[2Jx')" in text
 
 
 def test_many_allowed_parts_are_counted(make_request):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.config import own_places
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.load import find, load
@@ -16,7 +15,7 @@ ENVIRON = {"HOME": "/nowhere/home"}
 
 
 def director(name: str) -> Director:
-    return Director.load(name, project=PROJECT, environ=ENVIRON, variables=own_places())
+    return Director.load(name, project=PROJECT, environ=ENVIRON)
 
 
 def inline() -> list[tuple[str, str, str, str]]:
@@ -60,7 +59,7 @@ def test_everything_of_ours_is_off_limits(name: str, own_user: Path) -> None:
     judged = director(name)
     for command in (
         f"cat {own_user}/store/store.sqlite3",
-        f"rm -rf {own_user}/store",
+        f"rm -f {own_user}/store/store.sqlite3-wal",
         f"sqlite3 x < {own_user}/store/store.sqlite3",
         "echo x > /nowhere/home/.config/humanlayer-agent/policy.yaml",
         "humanlayer-agent requests approve x",

@@ -48,9 +48,9 @@ def test_aliases_count_each_time() -> None:
 
 
 def test_bytes_that_are_refused() -> None:
-    with pytest.raises(PolicyError, match="f.yaml: .* at most"):
+    with pytest.raises(PolicyError, match=r"f\.yaml: .* at most"):
         yamlfile.decode(b"a" * (yamlfile.MAX_BYTES + 1), "f.yaml")
-    with pytest.raises(PolicyError, match="f.yaml: byte 3 is not UTF-8"):
+    with pytest.raises(PolicyError, match=r"f\.yaml: byte 3 is not UTF-8"):
         yamlfile.decode(b"a: \xe9\n", "f.yaml")
 
 

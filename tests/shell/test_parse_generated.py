@@ -59,9 +59,9 @@ def test_bash_prints_the_same_commands_back() -> None:
     """bash's own tree, seen through `declare -f`, has the same commands in it, word for word in number and name."""
     checked = 0
     for script, tree in accepted(150, 3000):
-        heredocs = any(redirect.body for command in simples(tree) for redirect in command.redirects)
-        if heredocs or "<<" in script.text or TIME_FIRST.search(script.text):
-            continue  # bash prints the bodies of here-documents in conditions in the wrong place
+        # bash prints here-documents of conditions in the wrong place, and no `;` after a word that ends with \&
+        if "<<" in script.text or "\\&" in script.text or TIME_FIRST.search(script.text):
+            continue
         printed = bash_prints(script.text)
         assert printed is not None, script.text
         assert shape(parse.read(printed, [])) == shape(tree), script.text
