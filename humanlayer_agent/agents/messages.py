@@ -9,7 +9,8 @@ import yaml
 
 from humanlayer_agent.approvals.model import Denial
 
-_COMMENT_LIMIT = 2_000
+_LIMIT = 2_000
+"""Characters of a reason or a comment that the model gets."""
 
 
 def denial_text(denial: Denial) -> str:
@@ -19,9 +20,9 @@ def denial_text(denial: Denial) -> str:
     """
     texts = _texts()
     why = denial.decision.reason if denial.decision else ""
-    lines = [texts["denied"][denial.by].format(reason=denial.reason, why=why or "nothing allows it")]
+    lines = [texts["denied"][denial.by].format(reason=denial.reason[:_LIMIT], why=why[:_LIMIT] or "nothing allows it")]
     if denial.comment:
-        comment = json.dumps(denial.comment[:_COMMENT_LIMIT], ensure_ascii=False)
+        comment = json.dumps(denial.comment[:_LIMIT], ensure_ascii=False)
         lines.append(texts["comment"].format(comment=comment))
     if denial.decision is not None and denial.decision.suggestion:
         lines.append(texts["suggestion"].format(suggestion=denial.decision.suggestion))

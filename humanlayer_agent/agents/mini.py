@@ -90,6 +90,11 @@ class Supervised:
                 raise ConfigError(
                     "the environment is supervised already: give director, user, gate and watch to one of the two"
                 )
+            if self._supervision not in (Supervision(), env.settings):
+                # Else a stricter policy that was asked for would silently not be in force.
+                raise ConfigError(
+                    "agent and environment have different supervision: settings; give them to one of the two"
+                )
             self._env = env
         else:
             self._env = SupervisedEnvironment(env, settings=self._supervision, **self._judges)

@@ -69,7 +69,7 @@ class SupervisedEnvironment:
         # A subclass that runs commands in its own way keeps its way.
         self.runs_here = getattr(type(inner), "execute", None) is LocalEnvironment.execute
         self._inner = inner
-        self._settings = settings
+        self.settings = settings
         self._watch = watch
         self._start = os.getcwd()
         if self.runs_here:
@@ -177,7 +177,7 @@ class SupervisedEnvironment:
         info = {
             "run_id": getattr(self.supervisor.gate, "run_id", ""),
             "project": str(self.project),
-            "settings": self._settings.model_dump(mode="json"),
+            "settings": self.settings.model_dump(mode="json"),
             "records": [{"command": record.command, **record.public()} for record in records],
         }
         merged: dict[str, Any] = recursive_merge(self._inner.serialize(), {"info": {"supervision": info}})
@@ -192,7 +192,7 @@ class SupervisedEnvironment:
             project=str(self.project),
             interpreter=BASH if self.runs_here else interpreter_of(self._inner),
             env=self._environment(),
-            agent=self._settings.agent,
+            agent=self.settings.agent,
             run_id=getattr(self.supervisor.gate, "run_id", "") or "",
             step=self._step,
             call_id=str(action.get("tool_call_id") or ""),
@@ -207,7 +207,7 @@ class SupervisedEnvironment:
 
     def _environment(self) -> dict[str, str]:
         own = dict(getattr(self._inner.config, "env", None) or {})
-        return command_environment(os.environ, own, self._settings.pass_env) if self.runs_here else own
+        return command_environment(os.environ, own, self.settings.pass_env) if self.runs_here else own
 
     def _run_here(self, action: Action, timeout: int | None) -> dict[str, Any]:
         seconds = timeout or self._inner.config.timeout
@@ -217,7 +217,7 @@ class SupervisedEnvironment:
                 cwd=action.cwd,
                 env=action.env,
                 timeout=seconds,
-                keep_background=self._settings.keep_background,
+                keep_background=self.settings.keep_background,
             )
         except (OSError, ValueError) as error:
             return _failed(error)

@@ -29,7 +29,6 @@ TICK = 0.1
 """Seconds between two looks at the clock, at `cancelled` and at the terminal's modes."""
 REPAINT = 1.0
 """Seconds after which everything is drawn anew, in case another program wrote on the screen."""
-REASON_LIMIT = 2000
 
 FORWARD = (" ", "v", "f", "j", "pagedown", "down")
 BACK = ("b", "k", "pageup", "up")
@@ -289,7 +288,7 @@ class Prompt:
             if self._guard.batch_size > 1:
                 self._reason.insert_text(" ")  # the newline of a paste
             else:
-                self._finish(Decision("reject", self._reason.text.strip()[:REASON_LIMIT]))
+                self._finish(Decision("reject", self._reason.text))
 
         @keys.add(Keys.BracketedPaste, filter=writing, eager=True)
         def _(event: KeyPressEvent) -> None:

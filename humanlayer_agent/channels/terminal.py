@@ -23,6 +23,10 @@ UNABLE = frozenset({"", "dumb", "unknown"})
 """Values of TERM for which no screen can be drawn: the question is then asked in plain lines."""
 
 
+COMMENT_LIMIT = 2000
+"""Characters of a human's reason that are kept."""
+
+
 class TerminalAsker:
     """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason, q stops the run.
 
@@ -102,7 +106,8 @@ def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
         approver=Approver(f"os:{os.getuid()}:{_user_name()}", "terminal", "terminal"),
         presented_digest=request.digest,
         decision_id=uuid.uuid4().hex,
-        comment=decision.comment,
+        # A paste may hold anything, and this is stored, and read by the model.
+        comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
         input_mode="typed",
     )
 
@@ -175,7 +180,7 @@ def _plain_question(view: Presentation, fd: int, until: int, cancelled: Callable
             word, _, comment = _typed_line(fd, over).strip().partition(" ")
             kind = _WORDS.get(word)
             if kind is not None and (kind == "reject" or not comment):
-                return Decision(kind, comment.strip())
+                return Decision(kind, comment)
     except KeyboardInterrupt as error:
         tty.write(fd, "\n")
         raise RunTerminated("stopped by Ctrl-C at the question") from error

@@ -29,8 +29,9 @@ _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 """Scripts with letters that are drawn like Latin ones."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
-_WIDE_GAP = re.compile(r"\S[ \t]{40,}\S")
-_BLANK_LINES = re.compile(r"(?:\n[ \t]*){10,}\n[ \t]*\S")
+# Possessive and anchored on a visible character: linear on any text.
+_WIDE_GAP = re.compile(r"\S[ \t]{40,}+\S")
+_BLANK_LINES = re.compile(r"\S[ \t]*+(?:\n[ \t]*+){11,}+\S")
 
 
 def visible(text: str, *, keep: str = "\n\t", ascii_only: bool = False) -> str:

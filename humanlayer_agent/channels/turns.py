@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from humanlayer_agent.errors import NoTerminal
+from humanlayer_agent.places import state_folder
 
 POLL = 0.1
 """Seconds between two looks at the queue."""
@@ -25,10 +26,8 @@ def runtime_directory() -> Path:
     Raises:
         NoTerminal: it can't be made, or is not ours alone.
     """
-    from platformdirs import user_state_path
-
     base = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base) / "humanlayer-agent" if base else user_state_path("humanlayer-agent", appauthor=False) / "run"
+    path = Path(base) / "humanlayer-agent" if base else state_folder() / "run"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()

@@ -93,13 +93,13 @@ def run_demo(policy: str = "default") -> int:
     quiet_libraries()
     from rich.console import Console
 
+    from humanlayer_agent.cli.report import run_and_report, signals_end_cleanly
+
     console = Console()
-    with workspace() as place:
+    with signals_end_cleanly(), workspace() as place:
         introduce(console, place, policy)
         with config_errors():
             agent = build_agent(place, policy, console)
-        from humanlayer_agent.cli.report import run_and_report
-
         return run_and_report(agent, TASK)
 
 

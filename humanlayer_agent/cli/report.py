@@ -1,6 +1,8 @@
 """What `run` and `demo` print: each step as it happens, and the table at the end."""
 
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,22 @@ def _verdict(record: Record) -> Text:
 def _why(record: Record) -> str:
     why = record.reason or record.text
     return f'{why} "{record.comment}"' if record.comment else why
+
+
+@contextmanager
+def signals_end_cleanly() -> Iterator[None]:
+    """SIGTERM and SIGHUP leave through the same doors as Ctrl-C: commands end, the run is closed, folders go."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    heeded = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is not signal.SIG_IGN]  # nohup
+    before = {number: signal.signal(number, leave) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run_and_report(agent: NarratedAgent, task: str, output: Path | None = None) -> int:

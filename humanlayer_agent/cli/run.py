@@ -54,7 +54,7 @@ def run_agent(
 
     from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
-    from humanlayer_agent.cli.report import NarratedAgent, narrator, run_and_report
+    from humanlayer_agent.cli.report import NarratedAgent, narrator, run_and_report, signals_end_cleanly
 
     with config_errors():
         settings = read_configs(config_specs)
@@ -69,7 +69,8 @@ def run_agent(
         environment = SupervisedEnvironment(inner, settings=supervision, watch=narrator(console))
         model = open_model(model_name, settings["model"])  # last: litellm takes seconds to import
         agent = NarratedAgent(model, environment, console=console, supervision=supervision, **agent_config)
-    return run_and_report(agent, task, output=output or agent.config.output_path)
+    with signals_end_cleanly():
+        return run_and_report(agent, task, output=output or agent.config.output_path)
 
 
 def quiet_libraries() -> None:

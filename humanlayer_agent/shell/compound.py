@@ -19,6 +19,10 @@ _TEST_OPERATOR = re.compile(rf"&&|\|\||[()<>]|!{_WORD_END}")
 class ScriptReader(CommandReader):
     """Reads a whole script."""
 
+    def is_reserved(self, text: str) -> bool:
+        """Whether `text` is a reserved word."""
+        return text in _RESERVED
+
     def reserved_word(self, text: str, start: int) -> bool:
         """Read the construct that the reserved word `text` begins, if it is one; the cursor stands behind it."""
         handler = _RESERVED.get(text)

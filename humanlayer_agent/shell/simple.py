@@ -21,7 +21,7 @@ _ARRAY_ARGUMENT = re.compile(rf"{NAME}\+?=(?=\()")
 _AFTER_SUBSCRIPT = re.compile(r"(\+?)=")
 _PLAIN_SUBSCRIPT = re.compile(rf"{NAME}\[[^\s\[\]<>|&;()$`'\"\\]*\]")
 CALL = re.compile(r"[ \t]*\([ \t]*\)")
-_DIGITS = re.compile("[0-9]+")
+_NUMBER = re.compile(rf"[0-9]+|\{{{NAME}\}}")
 _DECLARING = frozenset(["declare", "typeset", "local", "export", "readonly"])
 _DUPLICATE = ("<&", ">&")
 
@@ -43,6 +43,10 @@ class CommandReader:
 
     def reserved_word(self, text: str, start: int) -> bool:
         """Read the construct that the reserved word `text` begins, if it is one."""
+        raise NotImplementedError
+
+    def is_reserved(self, text: str) -> bool:
+        """Whether `text` is a reserved word."""
         raise NotImplementedError
 
     def arithmetic_command(self) -> None:
@@ -205,7 +209,8 @@ class CommandReader:
             target = Word("-", "-", self.at(end - 1), self.at(end))
         else:
             target = lexer.operand("a redirect")
-            if op not in _DUPLICATE and _DIGITS.fullmatch(target.raw) and lexer.peek() in ("<", ">"):
+            number = _NUMBER.fullmatch(target.raw) and not (op in _DUPLICATE and target.raw[0] != "{")
+            if number and lexer.peek() in ("<", ">"):
                 raise lexer.fail("number as a redirect's target")
         redirect = Redirect(op, fd, target, self.at(start), self.at(lexer.index))
         if op in ("<<", "<<-"):
@@ -297,6 +302,10 @@ class CommandReader:
         lexer, start = self.lexer, self.lexer.index
         word = lexer.operand("a command")
         reserved = self.reserved and not word.quoted and not word.dynamic
+        if self.assigns and not self.reserved and self.is_reserved(word.raw):
+            # `$(2>&1 ! rm)`: here `!` is a program, but in a substitution bash 5.2 prints the redirect to the end
+            # and reads that again
+            raise lexer.fail("reserved word as a program's name")
         if reserved and self.reserved_word(word.raw, start):
             return
         call = lexer.match(CALL) if self.reserved else None

@@ -4,14 +4,44 @@ States flow through the analysis and are joined where control flow meets. A stat
 place once another node may hold it: `copy` first.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from humanlayer_agent.shell.syntax import Function
 
 MAX_CHOICES = 8
+MAX_VALUE = 8_192
+"""Longest value that is tracked, in code points: `x=$x$x` doubles it each time."""
+MAX_EXPANDED = 2_000_000
+"""Most code points that one analysis may produce by expansion."""
+
+
+class Glob(str):
+    """A value that is not one text: every text that matches this pattern (literal wildcards escaped)."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Glob) and str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash(("glob", str(self)))
+
 
 Value = tuple[str, ...] | None
 """The values a variable may have: one or several known ones; None where it may be anything. () means unset."""
+
+
+class Work:
+    """What one analysis may still spend on expansion, in code points; shared by all its states."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_EXPANDED
+
+    def spend(self, chars: int) -> bool:
+        """Take `chars` off the budget; False once it is used up."""
+        self.left -= chars
+        return self.left > 0
 
 
 @dataclass(slots=True, eq=False)
@@ -26,12 +56,26 @@ class State:
     environ: dict[str, str]
     closed: bool = False
     variables: dict[str, Value] = field(default_factory=dict)
-    functions: dict[str, tuple[Function, ...]] = field(default_factory=dict)
+    arrays: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Indexed arrays whose elements are all known."""
+    functions: dict[str, tuple[Function | None, ...]] = field(default_factory=dict)
+    """What a name may be defined as; None among them: perhaps it is not defined."""
     positional: tuple[str, ...] | None = None
     default_ifs: bool = True
     exported: frozenset[str] = frozenset()
+    maybe_exported: frozenset[str] = frozenset()
+    """Names of which it is not certain that a child process gets them (`unset x; x=1`, an export on one way only)."""
+    odd: frozenset[str] = frozenset()
+    """Names with an attribute that may change or refuse what is assigned to them (-i, -l, -u, -n, readonly)."""
+    maps: frozenset[str] = frozenset()
+    """Names that are certainly associative arrays: their subscripts are not arithmetic."""
+    numbers: frozenset[str] = frozenset()
+    """Names whose value is not known but certainly an integer."""
     havoc: bool = False
     """True once anything may have been assigned: variables that are not in `variables` are unknown."""
+    nullglob: bool = False
+    """True where a wildcard without a match may vanish."""
+    work: Work = field(default_factory=Work)
 
     def copy(self) -> "State":
         return State(
@@ -39,20 +83,40 @@ class State:
             self.environ,
             self.closed,
             dict(self.variables),
+            dict(self.arrays),
             dict(self.functions),
             self.positional,
             self.default_ifs,
             self.exported,
+            self.maybe_exported,
+            self.odd,
+            self.maps,
+            self.numbers,
             self.havoc,
+            self.nullglob,
+            self.work,
         )
 
     def child(self, positional: tuple[str, ...] | None) -> "State":
         """The state of a shell that is started from here: it inherits what is exported, and no functions."""
         inherited = {n: v for n, v in self.variables.items() if n in self.exported or n in self.environ}
-        return State(self.cwd, self.environ, self.closed, inherited, {}, positional, True, self.exported, self.havoc)
+        inherited |= dict.fromkeys(self.maybe_exported)
+        return State(
+            self.cwd,
+            self.environ,
+            self.closed,
+            inherited,
+            positional=positional,
+            exported=self.exported,
+            numbers=self.numbers & inherited.keys() - self.maybe_exported,
+            havoc=self.havoc,
+            work=self.work,
+        )
 
     def lookup(self, name: str) -> Value:
         """The values `name` may have; None where unknown, () where it is certainly unset."""
+        if name in DYNAMIC:
+            return None
         if name in self.variables:
             return self.variables[name]
         if self.havoc:
@@ -61,31 +125,87 @@ class State:
             return (self.environ[name],)
         return () if self.closed and name not in BASH_VARIABLES else None
 
-    def assign(self, name: str, value: Value) -> None:
-        """Set `name`; a change of IFS makes word splitting unknown."""
+    def is_number(self, name: str) -> bool:
+        """True where the value of `name` is certainly an integer (or `name` is one of bash's own counters)."""
+        if name in self.numbers or (name in COUNTERS and name not in self.variables and not self.havoc):
+            return True
+        value = self.lookup(name)
+        return bool(value) and all(v.isascii() and v.removeprefix("-").isdigit() for v in value or ())
+
+    def untouched(self, name: str) -> bool:
+        """True where the script has not assigned `name`: its value comes from the environment, or it is unset."""
+        return name not in self.variables and not self.havoc
+
+    def assign(self, name: str, value: Value, *, number: bool = False) -> None:
+        """Set `name`; a change of IFS makes word splitting unknown. `number`: an integer, where `value` is None."""
+        if value is not None and (name in self.odd or sum(map(len, value)) > MAX_VALUE):
+            value = None
+        number = number and value is None and name not in self.odd
+        if number or name in self.numbers:
+            self.numbers = self.numbers | {name} if number else self.numbers - {name}
         self.variables[name] = value
+        self.arrays.pop(name, None)
         if name == "IFS":
-            self.default_ifs = False
+            self.default_ifs = value == (" \t\n",)
 
-    def forget(self, names: set[str] | None) -> None:
-        """Make `names` unknown; None means every variable."""
-        if names is None:
-            self.variables = {}
-            self.havoc = True
-            self.default_ifs = False
-            self.positional = None
+    def assign_array(self, name: str, elements: tuple[str, ...] | None) -> None:
+        """Set `name` to an indexed array; None where its elements are not known."""
+        self.assign(name, None if elements is None else elements[:1])
+        if elements is not None and name not in self.odd and sum(map(len, elements)) <= MAX_VALUE:
+            self.arrays[name] = elements
+
+    def export(self, names: Iterable[str]) -> None:
+        """Child processes get `names` from here on."""
+        self.exported |= frozenset(names)
+        self.maybe_exported -= frozenset(names)
+
+    def unexport(self, names: Iterable[str]) -> None:
+        """Child processes may not get `names` any more (`unset`, `export -n`)."""
+        gone = frozenset(names)
+        self.exported -= gone
+        self.maybe_exported |= gone
+
+    def define(self, name: str, function: Function | None, *, certain: bool) -> None:
+        """Define (or with None remove) a function; where that is not certain, what it was before stays possible."""
+        before = self.functions.get(name, (None,)) if not certain else ()
+        self.functions[name] = (*(f for f in before if f is not function), function)
+
+    def forget(self, names: Iterable[str] | None) -> None:
+        """Make `names` unknown; None means every variable, function and parameter."""
+        if names is not None:
+            for name in names:
+                self.assign(name, None)
             return
-        for name in names:
-            self.assign(name, None)
+        self.variables = {}
+        self.arrays = {}
+        self.numbers = self.maps = frozenset()
+        self.havoc = True
+        self.default_ifs = False
+        self.positional = None
+        self.functions = {n: f if None in f else (*f, None) for n, f in self.functions.items()}
+
+    def lost(self) -> "State":
+        """A state in which nothing is known, for code that is reached in no way that can be seen."""
+        out = self.copy()
+        out.forget(None)
+        out.cwd = None
+        return out
 
 
-BASH_VARIABLES = frozenset(
-    """BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING
-    BASH_LINENO BASH_LOADABLES_PATH BASH_REMATCH BASH_SOURCE BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COMP_CWORD
-    COMP_KEY COMP_LINE COMP_POINT COMP_TYPE COMP_WORDBREAKS COMP_WORDS COPROC DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID
-    FUNCNAME GROUPS HISTCMD HOSTNAME HOSTTYPE IFS LINENO MACHTYPE MAPFILE OLDPWD OPTARG OPTERR OPTIND OSTYPE PATH
-    PIPESTATUS PPID PS4 PWD RANDOM READLINE_ARGUMENT READLINE_LINE READLINE_MARK READLINE_POINT REPLY SECONDS SHELL
-    SHELLOPTS SHLVL SRANDOM TERM UID _""".split()
+COUNTERS = frozenset({"UID", "EUID", "PPID", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS"})
+"""Variables that bash keeps as integers, until a script unsets or assigns them."""
+
+DYNAMIC = COUNTERS | frozenset(
+    """BASHOPTS BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE BASH_SUBSHELL
+    BASH_VERSINFO COLUMNS COMP_CWORD COMP_LINE COMP_POINT COMP_TYPE COMP_WORDS DIRSTACK EPOCHREALTIME FUNCNAME GROUPS
+    HISTCMD LINES OLDPWD PIPESTATUS PWD SHELLOPTS _""".split()
+)
+"""Variables that change by themselves, or that refuse an assignment: what a script assigns to them proves nothing."""
+
+BASH_VARIABLES = DYNAMIC | frozenset(
+    """BASH BASH_ALIASES BASH_CMDS BASH_EXECUTION_STRING BASH_LOADABLES_PATH BASH_VERSION COMP_KEY COMP_WORDBREAKS
+    COPROC HOSTNAME HOSTTYPE IFS MACHTYPE MAPFILE OPTARG OPTERR OPTIND OSTYPE PATH PS4 READLINE_ARGUMENT READLINE_LINE
+    READLINE_MARK READLINE_POINT REPLY SHELL SHLVL TERM""".split()
 )
 """Variables that bash sets by itself (Bash Reference Manual 5.2, section 5.2): never certainly unset."""
 
@@ -100,13 +220,19 @@ def join(left: State | None, right: State | None) -> State | None:
     out.cwd = _union(left.cwd, right.cwd)
     for name in left.variables.keys() | right.variables.keys():
         out.variables[name] = _union(left.lookup(name), right.lookup(name))
+    out.arrays = {n: a for n, a in left.arrays.items() if right.arrays.get(n) == a}
     for name in left.functions.keys() | right.functions.keys():
-        known = left.functions.get(name, ())
-        out.functions[name] = known + tuple(f for f in right.functions.get(name, ()) if f not in known)
+        known = left.functions.get(name, (None,))
+        out.functions[name] = known + tuple(f for f in right.functions.get(name, (None,)) if f not in known)
     out.positional = left.positional if left.positional == right.positional else None
     out.default_ifs = left.default_ifs and right.default_ifs
-    out.exported = left.exported | right.exported
+    out.exported = left.exported & right.exported
+    out.maybe_exported = left.maybe_exported | right.maybe_exported | (left.exported ^ right.exported)
+    out.odd = left.odd | right.odd
+    out.maps = left.maps & right.maps
+    out.numbers = frozenset(n for n in left.numbers | right.numbers if left.is_number(n) and right.is_number(n))
     out.havoc = left.havoc or right.havoc
+    out.nullglob = left.nullglob or right.nullglob
     return out
 
 

@@ -5,396 +5,287 @@ The order is bash's: braces, tilde, parameters and substitutions, splitting, wil
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from humanlayer_agent.shell.state import MAX_CHOICES, State, Value
-from humanlayer_agent.shell.syntax import Lit, Param, Part, ProcSub, Word
+from humanlayer_agent.shell import output, parameters
+from humanlayer_agent.shell.braces import MAX_VARIANTS, Unknown, expand_braces
+from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
+from humanlayer_agent.shell.state import MAX_CHOICES, Glob, State, Value
+from humanlayer_agent.shell.syntax import Arith, Lit, Param, Part, ProcSub, Sub, Word
 
-MAX_FIELDS = 256
-_WILD = frozenset("*?[")
-_NUMERIC = frozenset("$?#!") | {"UID", "EUID", "PPID", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS"}
-PROCESS_SUBSTITUTION = "/dev/fd/63"
-"""What bash puts in the place of `<( )`: a path of this form."""
-
-
-@dataclass(slots=True, eq=False)
-class Field:
-    """One word after expansion (or, where `many`, any number of words).
-
-    Exactly one of these holds: `text` is the literal; `choices` are the literals it may be; `glob` is a pattern
-    (literal wildcards escaped with a backslash) that every value matches; none of them: the value is dynamic.
-    `prefix` is the literal text it certainly starts with. `below`: every value is a path below this directory.
-    """
-
-    word: Word
-    start: int
-    end: int
-    text: str | None = None
-    choices: tuple[str, ...] = ()
-    glob: str | None = None
-    prefix: str = ""
-    many: bool = False
-    below: str | None = None
-    pathname: bool = False
-    """`glob` comes from wildcards in the command (not from digits): it may become several words, or stay itself."""
-
-    @property
-    def shown(self) -> str:
-        """The word for argv: its value where it is known, else as it was written."""
-        return self.text if self.text is not None else self.word.raw
-
-    @property
-    def dynamic(self) -> bool:
-        return self.text is None and not self.choices and self.glob is None
-
-    def may_be_option(self) -> bool:
-        """True unless the value certainly does not begin with a dash."""
-        if self.text is not None:
-            return self.text.startswith("-")
-        if self.choices:
-            return any(c.startswith("-") for c in self.choices)
-        if self.below is not None:
-            return False
-        head = self.prefix[:1]
-        if head:
-            return head == "-"
-        return True
-
-    def tail(self, count: int) -> "Field":
-        """The value without its first `count` characters (an option's attached value)."""
-        assert self.text is not None
-        return Field(self.word, min(self.start + count, self.end), self.end, text=self.text[count:])
+_WILD = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_BLANKS = re.compile(r"[ \t\n]+")
+_EMPTY_QUOTES = re.compile(r"''|\"\"")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=", re.ASCII)
 
 
 @dataclass(slots=True)
-class _Char:
-    """A literal character, and whether quoting makes it inert."""
+class _Text:
+    """Known text. What is not `quoted` globs, and where it was also `expanded` it splits."""
 
-    char: str
+    text: str
     quoted: bool
+    expanded: bool = False
 
 
 @dataclass(slots=True)
-class _Hole:
-    """A piece of unknown text; `numeric` where it can only be digits; `many` where it may split into words."""
+class _Gap:
+    """Text that is not known, of which every value matches `pattern` (None: anything). `many`: it may split into words."""
 
-    numeric: bool = False
+    pattern: str | None = None
     many: bool = False
-    join: bool = False
 
 
-_Atom = _Char | _Hole | Param
-_Piece = _Char | _Hole
+class _Break:
+    """Where one element of `"$@"` ends and the next begins."""
+
+
+_Piece = _Text | _Gap | _Break
+_BREAK = _Break()
 
 
 @dataclass(slots=True)
 class _Partial:
-    """Fields under construction: the pieces of each so far."""
+    """A field under construction. One without pieces exists only where something quoted made it."""
 
-    pieces: list[_Piece] = field(default_factory=list)
+    pieces: list[_Text | _Gap] = field(default_factory=list)
     quoted: bool = False
 
 
 def expand(word: Word, state: State, *, split: bool = True) -> list[Field]:
-    """The fields that `word` becomes. `split` is False where bash neither splits nor globs (assignments, redirects)."""
+    """The fields that `word` becomes. `split` is False where bash neither splits nor globs (a `[[` operand, `<<<`)."""
     if not word.dynamic and not word.pattern:
         text = word.text or ""
         return [Field(word, word.start, word.end, text=text, prefix=text)]
-    atoms = _atoms(word)
-    variants = _braces(atoms) if split and word.pattern else [atoms]
-    if variants is None or len(variants) > MAX_FIELDS:
-        return [Field(word, word.start, word.end, many=True)]
     out: list[Field] = []
-    for variant in variants:
-        out += _expand_variant(word, variant, state, split)
-        if len(out) > MAX_FIELDS:
-            return [Field(word, word.start, word.end, many=True)]
+    try:
+        for parts in _variants(word, split):
+            out += _Expansion(word, state, split).fields(parts)
+            if len(out) > MAX_VARIANTS:
+                raise Unknown
+    except Unknown:
+        return [Field(word, word.start, word.end, many=split)]
     return out
 
 
-def literal_values(word: Word, state: State) -> Value:
+def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:
     """The values of `word` where nothing splits (an assignment): known texts, or None."""
-    if word.dynamic and any(not isinstance(p, Lit | Param) for p in word.parts):
+    if not word.dynamic and not word.pattern:
+        return (word.text or "",)
+    try:
+        found = _Expansion(word, state, False, assignment=assignment).fields(_parts(word))
+    except Unknown:
         return None
-    fields = expand(word, state, split=False)
-    if len(fields) != 1:
-        return None
-    only = fields[0]
-    if only.text is not None:
-        return (only.text,)
-    return only.choices or None
+    if not found:
+        return ("",)
+    return found[0].texts or None if len(found) == 1 else None
 
 
-# ---- atoms ----------------------------------------------------------------------------------------
+def _parts(word: Word) -> list[Part]:
+    return word.parts or [Lit(word.text or "", word.quoted)]
 
 
-def _atoms(word: Word) -> list[_Atom]:
-    parts: list[Part] = word.parts or [Lit(word.text or "", word.quoted)]
-    out: list[_Atom] = []
-    for part in parts:
-        if isinstance(part, Lit):
-            if part.quoted and not part.text:
-                out.append(_Char("", True))  # '' makes an empty word
-            out += (_Char(c, part.quoted) for c in part.text)
-        elif isinstance(part, Param):
-            out.append(part)
-        elif isinstance(part, ProcSub):
-            out += (_Char(c, True) for c in PROCESS_SUBSTITUTION)
-        else:
-            numeric = type(part).__name__ == "Arith"
-            quoted = getattr(part, "quoted", False)
-            out.append(_Hole(numeric=numeric, many=not quoted and not numeric))
-    return out
+def _variants(word: Word, split: bool) -> list[list[Part]]:
+    parts = _parts(word)
+    if not split or not any(isinstance(p, Lit) and not p.quoted and "{" in p.text for p in parts):
+        return [parts]
+    variants = expand_braces(parts)
+    if len(variants) > 1 and (_EMPTY_QUOTES.search(word.raw) or any(_later_tilde(v) for v in variants)):
+        raise Unknown  # which variant the empty quotes are in is not known; `{a,b}=~` differs between versions
+    return variants
 
 
-# ---- braces ---------------------------------------------------------------------------------------
+def _later_tilde(parts: list[Part]) -> bool:
+    return any(isinstance(p, Lit) and not p.quoted and ("=~" in p.text or ":~" in p.text) for p in parts)
 
 
-def _plain(atom: _Atom, char: str) -> bool:
-    return isinstance(atom, _Char) and not atom.quoted and atom.char == char
+class _Expansion:
+    """The expansion of one word (after braces) in one state."""
 
+    def __init__(self, word: Word, state: State, split: bool, *, assignment: bool = False) -> None:
+        self.word, self.state, self.split, self.assignment = word, state, split, assignment
 
-def _braces(atoms: list[_Atom], depth: int = 0) -> list[list[_Atom]] | None:
-    """Every variant after brace expansion; None where there are too many or they nest too deep."""
-    if depth > 16:
-        return None
-    for start, atom in enumerate(atoms):
-        if not _plain(atom, "{"):
-            continue
-        found = _brace_body(atoms, start)
-        if found is None:
-            continue
-        alternatives, end = found
-        out: list[list[_Atom]] = []
-        rest = _braces(atoms[end:], depth + 1)
-        if rest is None:
-            return None
-        for alternative in alternatives:
-            inner = _braces(alternative, depth + 1)
-            if inner is None or len(out) + len(inner) * len(rest) > MAX_FIELDS:
-                return None
-            out += [atoms[:start] + middle + tail for middle in inner for tail in rest]
-        return out
-    return [atoms]
+    def fields(self, parts: list[Part]) -> list[Field]:
+        """The fields that `parts` become.
 
+        Raises:
+            Unknown: not even a shape is known.
+        """
+        ways: list[list[_Partial]] = [[_Partial()]]
+        empty = bool(_EMPTY_QUOTES.search(self.word.raw))
+        for part in self._tilde(parts):
+            values = self._values(part)
+            if len(values) * len(ways) > MAX_CHOICES:
+                raise Unknown
+            if len(values) > 1:
+                ways = [self._copied(way) for way in ways for _ in values]
+            for n, way in enumerate(ways):
+                self._append(way, values[n % len(values)])
+        for way in ways:
+            if empty and (len(way) > 1 or any(not p.pieces for p in way)) and any(isinstance(p, Param) for p in parts):
+                if len(way) > 1 or self.split is False or len(parts) > 1:
+                    raise Unknown  # `''` makes a field, or not, depending on where it stands
+                way[0].quoted = True
+        found = [[self._field(p) for p in way if p.pieces or p.quoted] for way in ways]
+        if len(found) == 1:
+            return found[0]
+        # Several possible values: one field each way becomes one field with choices, anything else is dynamic.
+        if all(len(each) == 1 and each[0].text is not None for each in found):
+            texts = tuple(dict.fromkeys(each[0].text or "" for each in found))
+            return [Field(self.word, self.word.start, self.word.end, choices=texts)]
+        raise Unknown
 
-def _brace_body(atoms: list[_Atom], start: int) -> tuple[list[list[_Atom]], int] | None:
-    """The alternatives of the brace at `start` and the index after it, or None where bash leaves it as text."""
-    depth, alternatives, current = 0, [], []
-    for i in range(start, len(atoms)):
-        atom = atoms[i]
-        if _plain(atom, "{"):
-            depth += 1
-            if depth == 1:
-                continue
-        elif _plain(atom, "}"):
-            depth -= 1
-            if depth == 0:
-                alternatives.append(current)
-                if len(alternatives) > 1:
-                    return alternatives, i + 1
-                sequence = _sequence(current)
-                return (sequence, i + 1) if sequence is not None else None
-        elif _plain(atom, ",") and depth == 1:
-            alternatives.append(current)
-            current = []
-            continue
-        current.append(atom)
-    return None
+    @staticmethod
+    def _copied(way: list[_Partial]) -> list[_Partial]:
+        return [_Partial(list(p.pieces), p.quoted) for p in way]
 
+    # ---- the pieces of one part -----------------------------------------------------------------------
 
-_RANGE = re.compile(r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?")
+    def _values(self, part: Part) -> list[list[_Piece]]:
+        """The texts a part may stand for, each as pieces."""
+        match part:
+            case Lit():
+                return [[_Text(part.text, part.quoted)]]
+            case ProcSub():
+                return [[_Text(PROCESS_SUBSTITUTION, True)]]
+            case Param():
+                return self._parameter(part)
+            case Arith():
+                return [[_Gap("*", many=not part.quoted and not self.state.default_ifs)]]
+            case Sub():
+                text = output.substituted(part.script, self.state, expand)
+                return [[self._expanded(text, part.quoted)]] if text is not None else [[_Gap(many=not part.quoted)]]
+            case _:
+                return [[_Gap(many=True)]]
 
+    def _parameter(self, part: Param) -> list[list[_Piece]]:
+        listed = parameters.elements(part, self.state)
+        if listed is not None:
+            return [self._list(part, listed)]
+        known = parameters.values(part, self.state, _plain)
+        if known is not None:
+            return [[self._expanded(text, part.quoted)] for text in known]
+        if parameters.is_number(part, self.state):
+            sign = "" if part.op == "length" or part.name in "$?#" else None
+            pattern = "[0-9]*" if sign is not None or part.name not in self.state.numbers else "*"
+            return [[_Gap(pattern, many=not part.quoted and not self.state.default_ifs)]]
+        several = part.name == "@" or part.index == "@" or part.op == "!"
+        return [[_Gap(many=not part.quoted or several)]]
 
-def _sequence(atoms: list[_Atom]) -> list[list[_Atom]] | None:
-    """`{1..5}`, `{a..e}`, with a step; None where it is not a sequence. Too long ones come out as one hole."""
-    if not all(isinstance(a, _Char) and not a.quoted for a in atoms):
-        return None
-    text = "".join(a.char for a in atoms if isinstance(a, _Char))
-    match = _RANGE.fullmatch(text)
-    if not match:
-        return None
-    if match[1] is not None:
-        first, last, step = int(match[1]), int(match[2]), abs(int(match[3] or 1)) or 1
-        width = max((len(x) for x in (match[1], match[2]) if re.match(r"-?0[0-9]", x)), default=0)
-    else:
-        first, last, step, width = ord(match[4]), ord(match[5]), abs(int(match[6] or 1)) or 1, 0
-    if abs(last - first) // step >= MAX_FIELDS:
-        return [[_Hole(numeric=match[1] is not None, many=True)]]
-    values = range(first, last + (1 if first <= last else -1), step if first <= last else -step)
-    if match[1] is None and any(not chr(v).isalpha() for v in values):
-        return [[_Hole(many=True)]]  # {A..z} passes through quotes, backslash and backtick
-    texts = [str(v).zfill(width) if match[1] is not None else chr(v) for v in values]
-    return [[_Char(c, True) for c in t] for t in texts]
+    def _expanded(self, text: str, quoted: bool) -> _Text | _Gap:
+        if not self.state.work.spend(len(text)):
+            raise Unknown
+        if isinstance(text, Glob):
+            return _Gap(str(text)) if quoted or not self.split else _Gap(many=True)
+        if not quoted and self.split and text and (not self.state.default_ifs or "\\" in text):
+            return _Gap(many=True)  # how a backslash from a variable globs differs between versions
+        return _Text(text, quoted, expanded=True)
 
+    def _list(self, part: Param, listed: tuple[str, ...]) -> list[_Piece]:
+        """The pieces of `$@`, `$*` and their like."""
+        if not self.split or not self.state.default_ifs:
+            raise Unknown
+        if part.quoted and (part.name == "*" or part.index == "*"):
+            return [self._expanded(" ".join(listed), True)]
+        pieces: list[_Piece] = []
+        for text in listed:
+            pieces += [_BREAK, self._expanded(text, part.quoted)] if pieces else [self._expanded(text, part.quoted)]
+        return pieces
 
-# ---- parameters, tilde, splitting -------------------------------------------------------------------
-
-
-def _expand_variant(word: Word, atoms: list[_Atom], state: State, split: bool) -> list[Field]:
-    tilde = _tilde(atoms, state, assignment=not split)
-    alternatives: list[list[_Partial]] = [[_Partial()]]
-    for atom in tilde:
-        values = _values(atom, state)
-        if len(values) * len(alternatives) > MAX_CHOICES:
-            values = [[_Hole(many=split and isinstance(atom, Param) and not atom.quoted)]]
-            alternatives = alternatives[:1]
-            if len(alternatives) * len(values) > MAX_CHOICES:
-                return [Field(word, word.start, word.end, many=True)]
-        quoted = not isinstance(atom, Param) or atom.quoted
-        alternatives = [
-            grown for fields in alternatives for value in values for grown in [_append(fields, value, split and not quoted, state)]
-        ]
-    lists = [[_field(word, partial, split) for partial in fields if partial.pieces or partial.quoted] for fields in alternatives]
-    if len(lists) == 1:
-        return lists[0]
-    # Several possible values: one field each way becomes one field with choices, anything else is dynamic.
-    if all(len(fields) == 1 and fields[0].text is not None for fields in lists):
-        texts = tuple(dict.fromkeys(fields[0].text or "" for fields in lists))
-        return [Field(word, word.start, word.end, choices=texts)]
-    return [Field(word, word.start, word.end, many=split)]
-
-
-def _values(atom: _Atom, state: State) -> list[list[_Piece]]:
-    """The texts an atom may stand for, each as pieces."""
-    if isinstance(atom, _Char | _Hole):
-        return [[atom]]
-    known = parameter(atom, state)
-    if known is None:
-        if atom.op == "length" or atom.name in _NUMERIC and not atom.op:
-            return [[_Hole(numeric=True)]]
-        return [[_Hole(many=not atom.quoted or atom.name == "@" or atom.index == "@")]]
-    out: list[list[_Piece]] = []
-    for text in known:
-        pieces: list[_Piece] = [_Char(c, atom.quoted) for c in text]
-        if not text and atom.quoted:
-            pieces = [_Char("", True)]
-        out.append(pieces)
-    return out
-
-
-def parameter(part: Param, state: State) -> Value:
-    """The values of a parameter expansion, or None where they can't be known. An unset variable is ("",)."""
-    if part.index is not None or part.op in ("!", "length", "@"):
-        return None
-    name = part.name
-    if name.isdigit():
-        if name == "0" or state.positional is None:
-            return None
-        position = int(name) - 1
-        value: Value = (state.positional[position],) if position < len(state.positional) else ()
-    elif not (name[:1].isalpha() or name[:1] == "_"):
-        return None
-    else:
-        value = (state.cwd if state.cwd else None) if name == "PWD" and name not in state.variables else state.lookup(name)
-    if not part.op:
-        return value if value is None else value or ("",)
-    return _operate(part, value, state)
-
-
-def _operate(part: Param, value: Value, state: State) -> Value:
-    """`${x:-y}` and its family, where both x and y are known."""
-    base = part.op.lstrip(":")
-    if base not in ("-", "=", "+", "?") or value is None:
-        return None
-    unset = value == () or (part.op.startswith(":") and value == ("",))
-    if not unset and part.op.startswith(":") and "" in value:
-        return None
-    if base == "+":
-        return ("",) if unset else _argument(part, state)
-    if base == "?" and unset:
-        return None
-    if unset:
-        # `=` also assigns: the caller forgets the name before the command runs.
-        return _argument(part, state)
-    return value
-
-
-def _argument(part: Param, state: State) -> Value:
-    return ("",) if part.arg is None else literal_values(part.arg, state)
-
-
-_IFS_BLANK = " \t\n"
-
-
-def _append(fields: list[_Partial], value: list[_Piece], split: bool, state: State) -> list[_Partial]:
-    """`fields` with `value` added; unquoted values split into further fields at blanks."""
-    out = [*fields[:-1], _Partial(list(fields[-1].pieces), fields[-1].quoted)]
-    for piece in value:
-        if isinstance(piece, _Char):
-            if split and not piece.quoted:
-                if not state.default_ifs:
-                    out[-1].pieces.append(_Hole(many=True))
-                    continue
-                if piece.char in _IFS_BLANK:
-                    if out[-1].pieces or out[-1].quoted:
-                        out.append(_Partial())
-                    continue
-            out[-1].quoted |= piece.quoted
-            if piece.char:
-                out[-1].pieces.append(piece)
-        else:
-            out[-1].pieces.append(piece)
-    return out
-
-
-def _tilde(atoms: list[_Atom], state: State, *, assignment: bool) -> list[_Atom]:
-    """`atoms` with a leading unquoted tilde replaced by the home directory (or by a hole for other users)."""
-    out: list[_Atom] = []
-    i, start = 0, True
-    while i < len(atoms):
-        atom = atoms[i]
-        if start and _plain(atom, "~"):
-            end = i + 1
-            while end < len(atoms) and not _plain(atoms[end], "/") and not (assignment and _plain(atoms[end], ":")):
-                end += 1
-            prefix = atoms[i + 1 : end]
-            if not prefix:
-                home = state.lookup("HOME")
-                if home is not None and len(home) == 1:
-                    out += [_Char(c, True) for c in home[0]]
-                else:
-                    out.append(_Hole())
-            elif all(isinstance(a, _Char) and not a.quoted for a in prefix):
-                out.append(_Hole())  # ~user, ~+, ~-
+    def _tilde(self, parts: list[Part]) -> list[Part]:
+        """`parts` with unquoted tildes that stand for a directory replaced by it (or by what is not known)."""
+        first = parts[0] if parts else None
+        if not any(isinstance(p, Lit) and not p.quoted and "~" in p.text for p in parts):
+            return parts
+        assigned = isinstance(first, Lit) and not first.quoted and _ASSIGNMENT.match(first.text)
+        out: list[Part] = []
+        for n, part in enumerate(parts):
+            if isinstance(part, Lit) and not part.quoted and "~" in part.text:
+                follows = n + 1 < len(parts)
+                out += self._tildes(part.text, follows, n == 0, assigned.end() if assigned and n == 0 else None, bool(assigned))
             else:
-                out += atoms[i:end]
-            i, start = end, False
-            continue
-        start = assignment and _plain(atom, ":")
-        out.append(atom)
-        i += 1
-    return out
+                out.append(part)
+        return out
+
+    def _tildes(self, text: str, follows: bool, first: bool, value: int | None, assigned: bool) -> Iterator[Part]:
+        """The parts of one unquoted text. `value` is where the value of `name=value` begins in it."""
+        colons = self.assignment or (assigned and self.split)
+        done = 0
+        for at in range(len(text)):
+            begins = (at == 0 and first) or (self.split and at == value) or (colons and at > 0 and text[at - 1] == ":")
+            if text[at] != "~" or not begins or at < done:
+                continue
+            end = at + 1
+            while end < len(text) and text[end] != "/" and not (colons and text[end] == ":"):
+                end += 1
+            if end == len(text) and follows:
+                continue  # `~$x` and `~"x"` are no tilde prefixes
+            yield Lit(text[done:at], False)
+            home = self.state.lookup("HOME") if end == at + 1 else None
+            if home is not None and len(home) == 1 and home[0]:
+                yield Lit(home[0], True)
+            else:
+                yield Arith("", [], True) if False else Param("~", "", None, None, True, "~")
+            done = end
+        yield Lit(text[done:], False)
+
+    # ---- splitting --------------------------------------------------------------------------------------
+
+    def _append(self, way: list[_Partial], pieces: Sequence[_Piece]) -> None:
+        """Add `pieces` to the last field of `way`; text from an unquoted expansion splits at blanks."""
+        for piece in pieces:
+            last = way[-1]
+            if isinstance(piece, _Break):
+                way.append(_Partial())
+            elif isinstance(piece, _Gap):
+                last.pieces.append(piece)
+            elif piece.quoted or not piece.expanded or not self.split:
+                last.quoted |= piece.quoted
+                if piece.text:
+                    last.pieces.append(piece)
+            else:
+                self._split(way, piece.text)
+
+    def _split(self, way: list[_Partial], text: str) -> None:
+        for n, run in enumerate(_BLANKS.split(text)):
+            if n and (way[-1].pieces or way[-1].quoted):
+                way.append(_Partial())
+            if run:
+                way[-1].pieces.append(_Text(run, False))
+
+    # ---- fields -----------------------------------------------------------------------------------------
+
+    def _field(self, partial: _Partial) -> Field:
+        word, pieces = self.word, partial.pieces
+        loose = "".join(p.text if isinstance(p, _Text) and not p.quoted else "\0" for p in pieces)
+        wild = self.split and _WILD.search(loose) is not None
+        prefix: list[str] = []
+        for piece in pieces:
+            stop = _WILD.search(piece.text) or re.search(r"\[", piece.text) if isinstance(piece, _Text) else None
+            if isinstance(piece, _Gap) or (wild and not piece.quoted and stop):
+                prefix.append(piece.text[: stop.start()] if isinstance(piece, _Text) and stop else "")
+                break
+            prefix.append(piece.text)
+        head = "".join(prefix)
+        gaps = [p for p in pieces if isinstance(p, _Gap)]
+        many = self.split and (any(g.many for g in gaps) or (wild and self.state.nullglob))
+        if any(g.pattern is None or g.many for g in gaps):
+            return Field(word, word.start, word.end, prefix=head, many=many)
+        if gaps or wild:
+            glob = "".join(p.pattern or "" if isinstance(p, _Gap) else _escaped(p, wild) for p in pieces)
+            return Field(word, word.start, word.end, glob=glob, prefix=head, many=many, pathname=wild)
+        return Field(word, word.start, word.end, text=head, prefix=head)
 
 
-# ---- fields ---------------------------------------------------------------------------------------
+def _plain(word: Word, state: State) -> Value:
+    return literal_values(word, state, assignment=False)
 
 
-def _field(word: Word, partial: _Partial, split: bool) -> Field:
-    pieces = partial.pieces
-    prefix = "".join(p.char for p in _leading(pieces))
-    holes = [p for p in pieces if isinstance(p, _Hole)]
-    wild = split and any(isinstance(p, _Char) and not p.quoted and p.char in _WILD for p in pieces)
-    if wild:
-        first = next(i for i, p in enumerate(pieces) if not isinstance(p, _Char) or (not p.quoted and p.char in _WILD))
-        prefix = "".join(p.char for p in _leading(pieces[:first]))
-    if any(not h.numeric for h in holes):
-        return Field(word, word.start, word.end, prefix=prefix, many=split and any(h.many for h in holes))
-    if holes or wild:
-        text = "".join("[0-9]*" if isinstance(p, _Hole) else _escaped(p, wild) for p in pieces)
-        return Field(word, word.start, word.end, glob=text, prefix=prefix, pathname=wild)
-    return Field(word, word.start, word.end, text=prefix, prefix=prefix)
+def _escaped(piece: _Text, wild: bool) -> str:
+    if piece.quoted or not wild:
+        return re.sub(r"([*?\[\]\\])", r"\\\1", piece.text)
+    return piece.text
 
 
-def _leading(pieces: list[_Piece]) -> Iterator[_Char]:
-    for piece in pieces:
-        if not isinstance(piece, _Char):
-            return
-        yield piece
-
-
-def _escaped(piece: _Char, wild: bool) -> str:
-    if piece.char in "*?[]\\" and (piece.quoted or not wild):
-        return "\\" + piece.char
-    return piece.char
+__all__ = ["PROCESS_SUBSTITUTION", "Field", "expand", "literal_values"]

@@ -29,7 +29,7 @@ from humanlayer_agent.approvals.sqlite import SQLiteStore
 
 gate = Gate(helpers.WordDirector(), SQLiteStore(Path("../store.sqlite3")), helpers.ScriptedAsker(options["answers"]))
 agent = SupervisedInteractiveAgent(
-    helpers.tool_model(options["script"]), LocalEnvironment(), gate=gate,
+    getattr(helpers, options["model"])(options["script"]), LocalEnvironment(), gate=gate,
     output_path=Path("../run.traj.json"), **helpers.TEMPLATES, **options["config"]
 )
 print("RESULT", json.dumps(agent.run("the task")))
@@ -41,7 +41,8 @@ class Session:
 
     def __init__(self, project: Path, script: list[list[str]], answers: list[str], config: dict[str, Any]) -> None:
         self.project = project
-        options = json.dumps({"script": script, "answers": answers, "config": config})
+        model = config.pop("model", "tool_model")
+        options = json.dumps({"script": script, "answers": answers, "config": config, "model": model})
         helpers = str(Path(__file__).parent / "conftest.py")
         env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
         self.child = pexpect.spawn(
@@ -88,6 +89,16 @@ def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
     assert run.result()["exit_status"] == "Submitted"
     assert sorted(p.name for p in project.iterdir()) == ["one", "three"]
     assert [o["returncode"] for o in run.observations()[:3]] == [0, 126, 0]
+
+
+@pytest.mark.parametrize("model", ["text_model", "tool_model", "responses_model"])
+def test_every_message_format(session: Any, project: Path, model: str) -> None:
+    script = [["touch one"], ["touch FORBIDDEN"], ["touch QUESTION"], ["touch two"], [SUBMIT]]
+    run = session(script, "reject not now", model=model, confirm_exit=False)
+    assert run.result()["exit_status"] == "Submitted"
+    assert sorted(p.name for p in project.iterdir()) == ["one", "two"]
+    assert [o["returncode"] for o in run.observations()[:4]] == [0, 126, 126, 0]
+    assert '"not now"' in run.observations()[2]["exception_info"]
 
 
 def test_confirm_mode_asks_as_well(session: Any, project: Path) -> None:

@@ -450,6 +450,11 @@ class TestLocalEnvironmentAlone:
         with pytest.raises(ConfigError, match="supervised already"):
             SupervisedEnvironment(environment)
 
+    def test_a_policy_that_would_not_be_in_force(self, project: Path, judges: Any, tools: Any, templates: Any) -> None:
+        environment = SupervisedLocalEnvironment(gate=judges().gate, supervision={"policy": "default"})
+        with pytest.raises(ConfigError, match="different supervision"):
+            SupervisedAgent(tools([]), environment, supervision={"policy": "strict"}, **templates)
+
     def test_an_environment_put_in_later_is_supervised(self, make_agent: Any, tools: Any, submit: str) -> None:
         agent = make_agent(tools([["touch FORBIDDEN"], [submit]]))
         agent.env = LocalEnvironment()

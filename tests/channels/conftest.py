@@ -85,7 +85,7 @@ def make_request() -> Callable[..., ApprovalRequest]:
 
 PROGRAM = '''
 """Asks at the terminal and writes what came of it to a file."""
-import importlib.util, json, os, sys, time
+import asyncio, concurrent.futures, importlib.util, json, os, sys, time
 
 spec = importlib.util.spec_from_file_location("helpers", sys.argv[1])
 helpers = importlib.util.module_from_spec(spec)
@@ -96,12 +96,28 @@ from humanlayer_agent.errors import HumanlayerError
 
 request = helpers.build_request(*options.get("command", []))
 cancel = options.get("cancel", "")
-try:
-    answer = TerminalAsker().ask(
+
+
+def ask():
+    return TerminalAsker().ask(
         request,
         until=time.time_ns() // 1_000_000 + options.get("ttl", 600_000),
         cancelled=lambda: bool(cancel) and os.path.exists(cancel),
     )
+
+
+async def ask_in_loop():
+    return ask()
+
+
+try:
+    if options.get("inside") == "thread":
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answer = pool.submit(ask).result()
+    elif options.get("inside") == "event loop":
+        answer = asyncio.run(ask_in_loop())
+    else:
+        answer = ask()
     result = None if answer is None else [answer.kind, answer.comment, answer.approver.principal,
                                           answer.presented_digest, answer.input_mode]
 except HumanlayerError as error:

@@ -93,7 +93,7 @@ def test_what_could_not_be_read_and_input_are_shown(make_request):
     assert "Beware     only a part of this command could be read: coproc" in text
     assert "standard input: 1 character that is invisible" in text
     assert "Run by     bash -lc" in text
-    assert "and on its standard input, 30 bytes:\n  1 │ import os\n  2 │ os.remove('\\x1b[2Jx')" in text
+    assert "and on its standard input, 29 bytes:\n  1 │ import os\n  2 │ os.remove('\\x1b[2Jx')" in text
 
 
 def test_many_allowed_parts_are_counted(make_request):

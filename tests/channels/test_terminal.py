@@ -194,6 +194,28 @@ def test_stdin_and_stdout_may_be_pipes(open_screen):
     assert screen.result()[0] == "approve"
 
 
+@pytest.mark.parametrize("inside", ["thread", "event loop"])
+@pytest.mark.parametrize(("key", "kind"), [("y", "approve"), ("\x03", "RunTerminated")])
+def test_inside_a_thread_or_an_event_loop(open_screen, inside, key, kind):
+    screen = open_screen(inside=inside)
+    screen.armed()
+    screen.resize(30, 90)
+    screen.armed()
+    screen.send(key)
+    assert screen.result()[0] == kind
+
+
+def test_a_reason_is_kept_as_one_safe_line(open_screen):
+    screen = open_screen()
+    screen.armed()
+    screen.send("n")
+    screen.shows("Why not?")
+    screen.child.send(b"\x1b[200~a\x1b[2Jb\xe2\x80\xae \xff c\x1b[201~")
+    screen.shows(" c")
+    screen.send("\r")
+    assert screen.result()[:2] == ["reject", r"a\x1b[2Jb\u{202e} \u{dcff} c"]
+
+
 def test_no_controlling_terminal(ask_argv, ask_env):
     argv, result = ask_argv()
     subprocess.run(argv, env=ask_env, input=b"y\n", start_new_session=True, check=True, timeout=60)
@@ -395,7 +417,9 @@ def test_sigterm_kills_but_restores_first(open_screen):
     screen.armed()
     (child,) = Path(f"/proc/{screen.child.pid}/task/{screen.child.pid}/children").read_text().split()
     os.kill(int(child), signal.SIGTERM)
-    screen.shows("ended")
+    screen.shows("ended 143")
+    assert "y run once" not in screen.text()  # the alternate screen was left
+    assert termios.tcgetattr(screen.child.child_fd) == screen.modes
 
 
 # ---- a terminal that can only print lines ----------------------------------------------------------

@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -200,6 +201,16 @@ def test_ctrl_c_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None
     assert code == 130, output
     assert "The run ended" in output
     assert "Audit events: hla audit query --run" in output
+    assert leftovers(tmp_path, home) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_other_signals_leave_nothing_behind(
+    screen: Screen, tmp_path: Path, home: Path, number: signal.Signals, code: int
+) -> None:
+    screen.armed("y run once", "install.sh")
+    screen.child.kill(number)
+    assert screen.end()[0] == code
     assert leftovers(tmp_path, home) == []
 
 

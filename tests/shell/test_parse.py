@@ -109,7 +109,6 @@ CONSTRUCTS = [
     ("echo a#b #c", "[echo a#b]"),
     ("coprocess x", "[coprocess x]"),
     ("echo if then { } ! time [[ in", "[echo if then { } ! time [[ in]"),
-    ("x=1 if", "[x=1 if]"),
     ("2>(a) b", "[2>([a])~ b]"),
 ]
 

@@ -1,0 +1,76 @@
+"""A Field: what one word of a command becomes, as far as that is certain."""
+
+from dataclasses import dataclass
+
+from humanlayer_agent.shell.paths import unescape
+from humanlayer_agent.shell.syntax import Word
+
+PROCESS_SUBSTITUTION = "/dev/fd/63"
+"""What bash puts in the place of `<( )`: a path of this form."""
+
+
+@dataclass(slots=True, eq=False)
+class Field:
+    """One word after expansion (or, where `many`, any number of words).
+
+    Exactly one of these holds: `text` is the literal; `choices` are the literals it may be; `glob` is a pattern
+    (literal wildcards escaped with a backslash) that every value matches; none of them: the value is dynamic.
+    `prefix` is the literal text it certainly starts with. `below`: every value is a path below this directory.
+    """
+
+    word: Word
+    start: int
+    end: int
+    text: str | None = None
+    choices: tuple[str, ...] = ()
+    glob: str | None = None
+    prefix: str = ""
+    many: bool = False
+    below: str | None = None
+    pathname: bool = False
+    """`glob` comes from wildcards in the command (not from a variable): it may become several words, or stay itself."""
+
+    @property
+    def shown(self) -> str:
+        """The word for argv: its value where it is known, else as it was written."""
+        return self.text if self.text is not None else self.word.raw
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every literal it may be; empty where that is not known."""
+        return (self.text,) if self.text is not None else self.choices
+
+    @property
+    def dynamic(self) -> bool:
+        return self.text is None and not self.choices and self.glob is None
+
+    def may_be_option(self) -> bool:
+        """True unless the value (or, where it is many, each of them) certainly does not begin with a dash."""
+        if self.texts:
+            return any(t.startswith("-") for t in self.texts)
+        if self.below is not None:
+            return False
+        if self.many or not self.prefix:
+            # Of several words only the first begins with the prefix.
+            return self.glob is None or self.glob[:1] in ("*", "?", "[", "-") and not self.glob.startswith("[0-9]")
+        return self.prefix.startswith("-")
+
+    def tail(self, count: int) -> "Field":
+        """The value without its first `count` characters (an option's attached value), which must be known."""
+        start = min(self.start + count, self.end)
+        if self.text is not None:
+            return Field(self.word, start, self.end, text=self.text[count:])
+        assert self.glob is not None and len(self.prefix) >= count
+        rest = self.glob
+        for _ in range(count):
+            rest = rest[2:] if rest[0] == "\\" else rest[1:]
+        return Field(self.word, start, self.end, glob=rest, prefix=self.prefix[count:], many=self.many, pathname=self.pathname)
+
+
+def positional(fields: list[Field]) -> tuple[str, ...] | None:
+    """`fields` as positional parameters, or None where a value, or even their number, is not known."""
+    texts = tuple(f.text for f in fields if f.text is not None)
+    return texts if len(texts) == len(fields) else None
+
+
+__all__ = ["PROCESS_SUBSTITUTION", "Field", "positional", "unescape"]

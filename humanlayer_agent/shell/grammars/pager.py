@@ -1,0 +1,39 @@
+"""less and the like: a word that begins with + is a command of the pager, which may run others (+!cmd)."""
+
+import re
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+_HARMLESS = re.compile(r"\+\+?([0-9]*[gGFp%]?|[/?][^!|]*)")
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note the files that are read, and initial commands that are not known to be harmless."""
+    from humanlayer_agent.shell import invoke
+
+    words: list[Field] = []
+    for each in fields:
+        if each.text is not None and each.text.startswith("+"):
+            if not _HARMLESS.fullmatch(each.text):
+                touch.code(walk, command, each, what=each.text, role="code", origin=f"{command.program} +")
+                command.doubt(each.word.raw)
+        elif each.text is None and each.prefix.startswith("+"):
+            command.doubt(each.word.raw)
+        else:
+            words.append(each)
+    arguments = read_arguments(spec, words)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in arguments.operands]
+    for n, each in enumerate(arguments.operands, 1):
+        touch.path(walk, command, "read", each, state, origin=f"{command.program} operand {n}")

@@ -1,0 +1,186 @@
+"""Parameter expansion: the values of `$x`, `${x:-y}`, `${x%.py}`, `"$@"`, where they are known."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from humanlayer_agent.shell.state import MAX_CHOICES, Glob, State, Value
+from humanlayer_agent.shell.syntax import Param, Word
+
+Reader = Callable[[Word, State], Value]
+"""Gives the values of a word in which nothing splits."""
+
+_ALWAYS_NUMBERS = frozenset("$?#")
+_OFFSETS = re.compile(r" ?(-?[0-9]{1,6})(?::([0-9]{1,6}))?", re.ASCII)
+_CASES: dict[str, Callable[[str], str]] = {
+    "^^": str.upper,
+    ",,": str.lower,
+    "^": lambda text: text[:1].upper() + text[1:],
+    ",": lambda text: text[:1].lower() + text[1:],
+}
+
+
+def is_number(part: Param, state: State) -> bool:
+    """True where the expansion gives an integer without sign, whatever it is: `$?`, `$$`, `$#`, `${#x}`, `$RANDOM`."""
+    if part.op == "length":
+        return True
+    if part.op or part.index is not None:
+        return False
+    return part.name in _ALWAYS_NUMBERS or state.is_number(part.name)
+
+
+def elements(part: Param, state: State) -> tuple[str, ...] | None:
+    """The words of `$@`, `$*`, `${a[@]}`, `${a[*]}` where they are known; None where it is not such a list."""
+    if part.op:
+        return None
+    if part.name in ("@", "*") and part.index is None:
+        return state.positional
+    return state.arrays.get(part.name) if part.index in ("@", "*") else None
+
+
+def values(part: Param, state: State, read: Reader) -> Value:
+    """The values of a parameter expansion that is one text, or None where they can't be known."""
+    if part.op == "length":
+        return _length(part, state)
+    if part.op in ("!", "@", "translate"):
+        return None
+    value = _variable(part, state)
+    if value is None or not part.op:
+        return value if value is None else value or ("",)
+    if part.op.lstrip(":") in ("-", "=", "+", "?") and part.op != ":":
+        return _fallback(part, value, state, read)
+    if any(isinstance(v, Glob) for v in value):
+        return None
+    change = _change(part, state, read)
+    if change is None:
+        return None
+    changed = [change(v) for v in value or ("",)]
+    return _distinct(v for v in changed if v is not None) if None not in changed else None
+
+
+def _variable(part: Param, state: State) -> Value:
+    """What the variable, parameter or array element holds; () where it is unset."""
+    name = part.name
+    if part.index is not None:
+        elements = state.arrays.get(name)
+        if elements is None or not part.index.isascii() or not part.index.isdigit():
+            return None
+        return elements[int(part.index) :][:1]
+    if name.isdigit():
+        if state.positional is None or int(name) == 0:
+            return None
+        return state.positional[int(name) - 1 :][:1]
+    if not (name[:1].isalpha() or name[:1] == "_"):
+        return None
+    if name == "PWD" and name not in state.variables and not state.havoc:
+        return state.cwd
+    return state.lookup(name)
+
+
+def _length(part: Param, state: State) -> Value:
+    if part.index in ("@", "*") or part.name in ("@", "*", "#"):
+        return None
+    value = _variable(part, state)
+    if value is None or any(isinstance(v, Glob) or not v.isascii() for v in value):
+        return None  # how many characters bash counts depends on the locale
+    return _distinct(str(len(v)) for v in value or ("",))
+
+
+def _fallback(part: Param, value: tuple[str, ...], state: State, read: Reader) -> Value:
+    """`${x:-y}` and its family: each value of x may select y."""
+    base, colon = part.op.lstrip(":"), part.op.startswith(":")
+    out: list[str] = []
+    for each in value or (None,):
+        chosen: Value
+        if (each is None or (colon and each == "")) is (base == "+"):
+            chosen = ("",) if base == "+" else (each or "",)
+        else:
+            chosen = None if base == "?" else _argument(part, state, read)
+        if chosen is None:
+            return None
+        out += chosen
+    return _distinct(out)
+
+
+def _argument(part: Param, state: State, read: Reader) -> Value:
+    if part.arg is None:
+        return ("",)
+    if ":~" in part.arg.raw or (part.arg.quoted and not part.quoted and re.search(r"[ \t\n*?\[\\]", part.arg.raw)):
+        return None  # some of it splits and globs, and some of it does not
+    return read(part.arg, state)
+
+
+def _change(part: Param, state: State, read: Reader) -> Callable[[str], str | None] | None:
+    """What the operator does to a text, where it is certain for ASCII texts; the function gives None elsewhere."""
+    if part.op in _CASES:
+        return _ascii(_CASES[part.op]) if part.arg is None or not part.arg.raw else None
+    if part.op == ":":
+        match = _OFFSETS.fullmatch(part.arg.text or "") if part.arg is not None and not part.arg.dynamic else None
+        if match is None or (match[1].startswith("-") and not match[0].startswith(" ")):
+            return None
+        offset, count = int(match[1]), None if match[2] is None else int(match[2])
+        return _ascii(lambda text: _slice(text, offset, count))
+    argument = read(part.arg, state) if part.arg is not None else ("",)
+    if argument is None or len(argument) != 1 or isinstance(argument[0], Glob):
+        return None
+    if part.op in ("#", "##", "%", "%%"):
+        return _trim(part, argument[0])
+    return _replace(part, argument[0])
+
+
+def _ascii(change: Callable[[str], str]) -> Callable[[str], str | None]:
+    return lambda text: change(text) if text.isascii() else None
+
+
+def _slice(text: str, offset: int, count: int | None) -> str:
+    start = offset if offset >= 0 else len(text) + offset
+    if not 0 <= start <= len(text):
+        return ""
+    return text[start:] if count is None else text[start : start + count]
+
+
+def _trim(part: Param, argument: str) -> Callable[[str], str | None] | None:
+    """`#` and `%` with a plain text, or `*` beside one plain text (`${x##*/}`, `${x%/*}`)."""
+    head = part.op[0] == "#"
+    assert part.arg is not None
+    if not _special(part.arg, argument):
+        return lambda text: text.removeprefix(argument) if head else text.removesuffix(argument)
+    star, plain = (argument[:1], argument[1:]) if head else (argument[-1:], argument[:-1])
+    if star != "*" or not plain or part.arg.quoted or any(c in "*?[\\" for c in plain):
+        return None
+    longest = len(part.op) == 2
+
+    def cut(text: str) -> str:
+        at = text.rfind(plain) if longest is head else text.find(plain)
+        if at < 0:
+            return text
+        return text[at + len(plain) :] if head else text[:at]
+
+    return cut
+
+
+def _replace(part: Param, argument: str) -> Callable[[str], str | None] | None:
+    """`${x/old/new}` with plain texts."""
+    assert part.arg is not None
+    if part.arg.quoted or part.arg.dynamic or "~" in argument or "\\" in part.arg.raw:
+        return None
+    old, _, new = argument.partition("/")
+    if not old or "&" in new or _special(part.arg, old):
+        return None
+    if part.op == "//":
+        return lambda text: text.replace(old, new)
+    if part.op == "/":
+        return lambda text: text.replace(old, new, 1)
+    if part.op == "/#":
+        return lambda text: new + text.removeprefix(old) if text.startswith(old) else text
+    return lambda text: text.removesuffix(old) + new if text.endswith(old) else text
+
+
+def _special(word: Word, text: str) -> bool:
+    """True where `text` may be a pattern: wildcards that are not certainly quoted, or a group of extglob."""
+    plain = all(c not in "*?[\\(" for c in text)
+    return not plain and not (word.quoted and not word.dynamic and len(word.parts) <= 1 and not word.pattern)
+
+
+def _distinct(texts: Iterable[str]) -> Value:
+    out = tuple(dict.fromkeys(texts))
+    return out if len(out) <= MAX_CHOICES else None
