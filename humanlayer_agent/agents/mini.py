@@ -92,9 +92,7 @@ class Supervised:
                 )
             if self._supervision not in (Supervision(), env.settings):
                 # Else a stricter policy that was asked for would silently not be in force.
-                raise ConfigError(
-                    "agent and environment have different supervision: settings; give them to one of the two"
-                )
+                raise ConfigError("agent and environment have different supervision: settings; give them to one")
             self._env = env
         else:
             self._env = SupervisedEnvironment(env, settings=self._supervision, **self._judges)

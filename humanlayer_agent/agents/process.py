@@ -226,47 +226,53 @@ class _Watch:
 
     def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket) -> None:
         self.process, self.control = process, control
-        self.shell = 0
         self.returncode: int | None = None
         self.left = 0
         self.error = 0
         self.timed_out = False
-        self.finished = False
+        self.reported = False
+        self.gone = False
         self._received = b""
 
+    @property
+    def finished(self) -> bool:
+        return self.reported or self.gone
+
     def receive(self) -> None:
-        """Take in what the reaper says; the end of the stream is its end too."""
+        """Take in what the reaper reports; the end of the stream is its own end."""
         try:
             data = self.control.recv(4096)
         except ConnectionError:
             data = b""
-        self.finished |= not data
+        self.gone |= not data
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             word, *numbers = line.split()
             values = [int(n) for n in numbers]
-            if word == b"pid":
-                self.shell = values[0]
-            elif word == b"error":
-                self.error, self.finished = values[0], True
-            else:
+            self.reported = True
+            if word == b"end":
                 self.returncode, self.left = values
-                self.finished = True
+            elif word == b"killed":
+                (self.left,) = values
+            else:
+                (self.error,) = values
 
     def end(self) -> None:
-        """Closing the control socket makes the reaper kill what still runs; then make sure that it did."""
-        self.control.close()
-        try:
-            self.process.wait(_REAPER_ENDS_S)
-        except subprocess.TimeoutExpired:  # stopped, or something can't be killed
-            _kill_until_gone(lambda: reaper.descendants(self.process.pid))
+        """Make the reaper kill what still runs, and make sure that it did."""
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_WR)
+        self.control.settimeout(_REAPER_ENDS_S)
+        with contextlib.suppress(TimeoutError):  # it was stopped
+            while not self.finished:
+                self.receive()
+        if not self.reported:
+            # The command killed or stopped its reaper. Until we wait for that, its number stands for its session.
+            reaper_pid = self.process.pid
+            _kill_until_gone(
+                lambda: reaper.descendants(reaper_pid) | (reaper.session_members(reaper_pid) - {reaper_pid})
+            )
             self.process.kill()
-            self.process.wait()
-        if self.returncode is None and self.shell:
-            # The command may have killed its reaper: what is in its session still stands under its number.
-            with contextlib.suppress(OSError):
-                os.killpg(self.shell, signal.SIGKILL)
-            _kill_until_gone(lambda: reaper.session_members(self.shell))
+        self.process.wait()
 
 
 def _kill_until_gone(find: Callable[[], set[int]]) -> None:

@@ -3,8 +3,8 @@
 This file is a program of its own: `process.run_command` starts it once for each command, and it imports next to
 nothing because that start is paid every time (about 12 ms). It makes itself the *subreaper* of what it starts, so
 a process that leaves the command's session (setsid, daemons) is still its descendant and is found when the command
-ends. It ends everything at once when its control socket (file descriptor 0) is closed: that is how a time-out and
-Ctrl-C reach it, and also the death of the supervisor, kill -9 included.
+ends. It ends everything at once when nothing more can come from its control socket (file descriptor 0): that is how a
+time-out and Ctrl-C reach it, and also the death of the supervisor, kill -9 included.
 
 What it can't end: a process of another user (sudo), and work handed to a daemon that was already there (cron,
 systemd-run, docker, ssh).
@@ -25,7 +25,7 @@ KILL_S = 5.0
 
 
 def main() -> None:
-    """Read the request from the control socket, run it, report `pid N` and then `end RETURNCODE LEFT`."""
+    """Run the request from the control socket; report `end RETURNCODE LEFT`, `killed LEFT` or `error ERRNO`."""
     request = _request()
     if request is None:
         return
@@ -36,7 +36,7 @@ def main() -> None:
             argv[0],
             argv[1:],
             env,
-            setsid=True,
+            setpgroup=0,  # of its own, so that `kill 0` in it does not reach us; the session is ours
             setsigmask=(),
             setsigdef=(SIGPIPE, SIGXFSZ),  # Python ignores them, and ignored signals survive exec
             file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)],
@@ -44,10 +44,9 @@ def main() -> None:
     except OSError as error:
         _report(b"error %d\n" % (error.errno or 0))
         return
-    _report(b"pid %d\n" % shell)
     returncode = _wait(shell)
     if returncode is None:
-        _kill_all(shell, stop_signal)
+        _report(b"killed %d\n" % _kill_all(shell, stop_signal))
         return
     left = 0 if keep_background else _end_leftovers(shell, stop_signal)
     _report(b"end %d %d\n" % (returncode, left))
@@ -128,7 +127,7 @@ def _become_subreaper() -> None:
 
 
 def _wait(shell: int) -> int | None:
-    """The shell's return code; None where the supervisor closed the control socket first."""
+    """The shell's return code; None where the supervisor wants it to end first."""
     poll = select.poll()
     poll.register(0, select.POLLIN | select.POLLHUP)
     interval = 20

@@ -1,5 +1,6 @@
 """A `Presentation` in rows of a given width: for the terminal, and as plain text for mail, logs and pictures."""
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -217,6 +218,8 @@ def _cut(styled: list[tuple[Style, str]], start: int, room: int) -> int:
         used += cells(styled[index][1])
         if used > room:
             nearest = max(index - room // 3, start + 1)
-            blank = next((i for i in range(index, nearest, -1) if styled[i - 1][1] == " "), None)
-            return blank or max(index, start + 1)
+            end = next((i for i in range(index, nearest, -1) if styled[i - 1][1] == " "), max(index, start + 1))
+            while end > start + 1 and unicodedata.category(styled[end][1])[0] == "M":
+                end -= 1  # a mark at the start of a row would stand on what is before it there
+            return end
     return len(styled)

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
@@ -21,6 +22,7 @@ from prompt_toolkit.styles import Style as Styles
 from humanlayer_agent.channels.guard import QUIET, GuardedInput, KeyGuard
 from humanlayer_agent.channels.pager import Pager
 from humanlayer_agent.channels.render import Presentation
+from humanlayer_agent.channels.text import one_line
 from humanlayer_agent.errors import RunTerminated
 
 BELOW = 1
@@ -107,7 +109,7 @@ class Prompt:
         self._queue = 0
         self._was_armed = False
         self._pager = Pager(view)
-        self._reason = Buffer(multiline=False)
+        self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
         self._reason_window = Window(BufferControl(self._reason), height=1)
         self._body: StyleAndTextTuples = []
         self._rule: StyleAndTextTuples = []
@@ -361,6 +363,13 @@ class Prompt:
         ready = armed and not self._not_yet()
         found = [_key("y", "run once", ready), _key("n", "reject", armed), _key("q", "stop the run", armed)]
         return [*found, _key("v", "next page"), _key("b", "back")] if paging else found
+
+
+def _keep_visible(buffer: Buffer) -> None:
+    """What is typed or pasted goes to the screen, the store and the model as it is seen: safe, on one line."""
+    safe = one_line(buffer.text)
+    if safe != buffer.text:
+        buffer.document = Document(safe)
 
 
 def _text(get: Callable[[], StyleAndTextTuples], height: int | None = None) -> Window:

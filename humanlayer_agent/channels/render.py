@@ -17,6 +17,8 @@ from humanlayer_agent.shell.effects import Effect
 
 INTENT_SHOWN = 400
 """Characters of the model's own words that are shown; they are untrusted and must not crowd out the command."""
+RUN_SHOWN = 12
+"""Characters of a run's id: enough to find it."""
 PARTS_SHOWN = 12
 """Beyond this many parts those that the policy allows are only counted."""
 OPERANDS_SHOWN = 12
@@ -126,7 +128,7 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
     if action.project and action.project != action.cwd:
         found.append(f"project {one_line(action.project)}")
     if action.run_id:
-        found.append(f"run {one_line(action.run_id)}")
+        found.append(f"run {one_line(action.run_id)[:RUN_SHOWN]}")
     if action.step:
         found.append(f"step {action.step}")
     return tuple(filter(None, found))

@@ -106,7 +106,6 @@ def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
         approver=Approver(f"os:{os.getuid()}:{_user_name()}", "terminal", "terminal"),
         presented_digest=request.digest,
         decision_id=uuid.uuid4().hex,
-        # A paste may hold anything, and this is stored, and read by the model.
         comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
         input_mode="typed",
     )

@@ -21,13 +21,12 @@ POLL = 0.1
 
 
 def runtime_directory() -> Path:
-    """A directory that only we can write: below `$XDG_RUNTIME_DIR`, else in the user's state directory.
+    """A directory that only we can write, in our state folder, which every shipped policy denies to agents.
 
     Raises:
         NoTerminal: it can't be made, or is not ours alone.
     """
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base) / "humanlayer-agent" if base else state_folder() / "run"
+    path = state_folder() / "run"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()

@@ -1,101 +1,192 @@
-"""Which variables a piece of script may assign, found by looking at its text only."""
+"""What a piece of script may change in its shell when it runs, found by looking at its text only.
+
+A loop's body starts from whatever an earlier round left behind: this says what that may be.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from humanlayer_agent.shell import arithmetic
 from humanlayer_agent.shell.syntax import (
     Arith,
     ArithCommand,
+    Assign,
     Function,
+    Group,
     Loop,
     Node,
     Param,
     Part,
+    Pipeline,
     Simple,
     Test,
+    Word,
     children,
     words_of,
 )
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SETTERS = frozenset(
-    "read printf declare typeset local export readonly mapfile readarray getopts let unset wait set shift".split()
-)
+_ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_DECLARERS = frozenset("declare typeset local export readonly".split())
+_SETTERS = _DECLARERS | frozenset("read printf mapfile readarray getopts let unset wait".split())
 _MOVERS = frozenset(("cd", "pushd", "popd"))
-_ANYTHING = frozenset(("eval", ".", "source", "trap", "command", "builtin"))
+_ANYTHING = frozenset(("eval", ".", "source", "trap", "command", "builtin", "exec"))
+_IMPLIED = {"read": "REPLY", "mapfile": "MAPFILE", "readarray": "MAPFILE", "getopts": "OPTARG"}
+
+Definitions = Mapping[str, Sequence[Function | None]]
 
 
-def assigned_names(node: Node) -> tuple[set[str] | None, bool]:
-    """The names that running `node` may assign (None: any), and whether it may change the directory."""
-    names: set[str] = set()
-    moves = False
-    for each in _nodes(node):
-        found, moved = _one(each)
-        moves |= moved
-        if found is None:
-            return None, True
-        names |= found
-    return names, moves
+@dataclass(slots=True)
+class Changes:
+    """`names` are assigned (`anything`: any name may be), those in `numbers` only integers. `moves`: the directory changes.
+
+    `declared` may be exported or given an attribute, `unset` removed; `functions` are defined on the way.
+    """
+
+    names: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    """Names that are assigned something that may not be an integer."""
+    declared: set[str] = field(default_factory=set)
+    unset: set[str] = field(default_factory=set)
+    functions: dict[str, list[Function]] = field(default_factory=dict)
+    anything: bool = False
+    moves: bool = False
+    positional: bool = False
+    options: bool = False
+
+    @property
+    def numbers(self) -> set[str]:
+        return self.names - self.texts - self.declared - self.unset
+
+    def text(self, name: str) -> None:
+        self.names.add(name)
+        self.texts.add(name)
+
+    def everything(self) -> None:
+        self.anything = self.moves = self.positional = self.options = True
 
 
-def arithmetic_names(text: str) -> set[str]:
-    """Names in an arithmetic text that assigns anything (`=`, `++`, `--`)."""
-    return set(_NAME.findall(text)) if "=" in text or "++" in text or "--" in text else set()
+def changes(node: Node, functions: Definitions) -> Changes:
+    """What running `node` may change, with the functions that it may call."""
+    out = Changes()
+    _Survey(out, functions).survey(node)
+    return out
 
 
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for child in children(node):
-        yield from _nodes(child)
+class _Survey:
+    """One survey; a function that is called several times is looked at once."""
+
+    def __init__(self, out: Changes, functions: Definitions) -> None:
+        self.out, self.functions = out, functions
+        self.called: set[int] = set()
+
+    def survey(self, root: Node) -> None:
+        pending: list[Node] = [root]
+        # A function may be called before the line that defines it, in an earlier round.
+        defined = [n for n in _all_nodes(root) if isinstance(n, Function)]
+        for function in defined:
+            self.out.functions.setdefault(function.name.text or "", []).append(function)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Function | Pipeline) or (isinstance(node, Group) and node.subshell):
+                continue  # runs later, or in a shell of its own
+            pending += self.node(node)
+            pending += children(node)
+
+    def node(self, node: Node) -> Iterator[Node]:
+        """Note what `node` itself changes; yields the bodies of functions that it calls."""
+        for word in words_of(node):
+            self.parts(word.parts)
+        for redirect in getattr(node, "redirects", ()):
+            if redirect.fd.startswith("{"):
+                self.out.text(redirect.fd[1:-1])
+        if isinstance(node, Loop):
+            if node.name is not None:
+                self.out.text(node.name.text or "")
+                self.out.text("REPLY")
+            if node.head is not None:
+                self.out.names |= arithmetic.assigned(node.head.raw)
+        elif isinstance(node, ArithCommand):
+            self.out.names |= arithmetic.assigned(node.word.raw)
+        elif isinstance(node, Test):
+            for word in node.words:
+                self.out.names |= arithmetic.assigned(word.raw)
+        elif isinstance(node, Simple):
+            for assign in node.assigns:
+                self.assign(assign)
+            if node.words:
+                yield from self.command(node.words)
+
+    def assign(self, assign: Assign) -> None:
+        self.out.names.add(assign.name)
+        if assign.index is not None:
+            self.out.names |= arithmetic.assigned(assign.index)
+        self.parts(assign.index_parts)
+        value = assign.value
+        number = isinstance(value.parts[0], Arith) if len(value.parts) == 1 else _INTEGER.fullmatch(value.static or "")
+        if not number or assign.append or assign.index is not None:
+            self.out.texts.add(assign.name)
+
+    def command(self, words: list[Word]) -> Iterator[Node]:
+        program = words[0].static
+        if program is None:
+            self.out.everything()
+            return
+        known = (*self.functions.get(program, ()), *self.out.functions.get(program, ()))
+        for function in known:
+            if function is not None and id(function) not in self.called:
+                self.called.add(id(function))
+                yield function.body
+        if program in _ANYTHING:
+            self.out.everything()
+        self.out.moves |= program in _MOVERS
+        self.out.positional |= program in ("set", "shift")
+        self.out.options |= program == "shopt"
+        if program in _SETTERS:
+            self.setter(program, words[1:])
+
+    def setter(self, program: str, words: list[Word]) -> None:
+        if program in _IMPLIED:
+            self.out.text(_IMPLIED[program])
+        for word in words:
+            named = _ARGUMENT.match(word.raw)
+            if word.static is None and named is None:
+                if program != "let" and program != "printf":
+                    self.out.anything = True
+                    return
+                names = set(_NAME.findall(word.raw))
+                self.out.anything |= program == "printf" and words[0].static in (None, "-v")
+            else:
+                names = {named[1]} if named is not None else set(_NAME.findall(word.static or ""))
+            for name in names:
+                self.out.text(name)
+            if program in _DECLARERS:
+                self.out.declared |= names
+            if program == "unset":
+                self.out.unset |= names
+
+    def parts(self, parts: list[Part]) -> None:
+        for part in parts:
+            if isinstance(part, Param):
+                if part.op in ("=", ":="):
+                    self.out.text(part.name)
+                if part.op == ":" and part.arg is not None:
+                    self.out.names |= arithmetic.assigned(part.arg.raw)
+                if part.index is not None:
+                    self.out.names |= arithmetic.assigned(part.index)
+                self.parts(part.index_parts)
+                if part.arg is not None:
+                    self.parts(part.arg.parts)
+            elif isinstance(part, Arith):
+                self.out.names |= arithmetic.assigned(part.raw)
+                self.parts(part.parts)
 
 
-def _one(node: Node) -> tuple[set[str] | None, bool]:
-    names: set[str] = set()
-    for word in words_of(node):
-        names |= _in_parts(word.parts)
-    if isinstance(node, Loop):
-        if node.name is not None:
-            names.add(node.name.text or "")
-        if node.head is not None:
-            names |= set(_NAME.findall(node.head.raw))
-    elif isinstance(node, ArithCommand):
-        names |= arithmetic_names(node.word.raw)
-    elif isinstance(node, Test):
-        names.add("BASH_REMATCH")
-    elif isinstance(node, Simple):
-        return _simple(node, names)
-    elif isinstance(node, Function):
-        return names, False
-    return names, False
-
-
-def _simple(node: Simple, names: set[str]) -> tuple[set[str] | None, bool]:
-    names |= {a.name for a in node.assigns}
-    for redirect in node.redirects:
-        if redirect.fd.startswith("{"):
-            names.add(redirect.fd[1:-1])
-    if not node.words:
-        return names, False
-    program = node.words[0].text
-    if program is None or program in _ANYTHING:
-        return None, True
-    if program in _SETTERS:
-        for word in node.words[1:]:
-            if word.text is None and not _NAME.match(word.raw):
-                return None, False
-            names |= set(_NAME.findall(word.raw))
-        names |= {"REPLY", "MAPFILE", "OPTARG", "OPTIND"}
-    return names, program in _MOVERS
-
-
-def _in_parts(parts: list[Part]) -> set[str]:
-    names: set[str] = set()
-    for part in parts:
-        if isinstance(part, Param):
-            if part.op in ("=", ":="):
-                names.add(part.name)
-            if part.arg is not None:
-                names |= _in_parts(part.arg.parts)
-        elif isinstance(part, Arith):
-            names |= arithmetic_names(part.raw) | _in_parts(part.parts)
-    return names
+def _all_nodes(root: Node) -> Iterator[Node]:
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += children(node)

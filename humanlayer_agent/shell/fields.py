@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from humanlayer_agent.shell.paths import unescape
 from humanlayer_agent.shell.syntax import Word
 
 PROCESS_SUBSTITUTION = "/dev/fd/63"
@@ -72,5 +71,3 @@ def positional(fields: list[Field]) -> tuple[str, ...] | None:
     texts = tuple(f.text for f in fields if f.text is not None)
     return texts if len(texts) == len(fields) else None
 
-
-__all__ = ["PROCESS_SUBSTITUTION", "Field", "positional", "unescape"]

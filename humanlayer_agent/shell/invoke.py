@@ -205,7 +205,7 @@ def _subcommand(
         note_effects(walk, spec.effects, command)
         return
     name = operands[0].text
-    sub = spec.subcommands.get(name or "")
+    sub = spec.subcommands.get(name or "") or lookup(f"{spec.name} {name}")
     command.subcommand = f"{command.subcommand} {name}" if command.subcommand and name else name
     note_effects(walk, spec.effects, command)
     if sub is None:

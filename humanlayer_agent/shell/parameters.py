@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from humanlayer_agent.shell.state import MAX_CHOICES, Glob, State, Value
+from humanlayer_agent.shell.state import COUNTERS, MAX_CHOICES, Glob, State, Value
 from humanlayer_agent.shell.syntax import Param, Word
 
 Reader = Callable[[Word, State], Value]
@@ -19,13 +19,15 @@ _CASES: dict[str, Callable[[str], str]] = {
 }
 
 
-def is_number(part: Param, state: State) -> bool:
-    """True where the expansion gives an integer without sign, whatever it is: `$?`, `$$`, `$#`, `${#x}`, `$RANDOM`."""
+def number_pattern(part: Param, state: State) -> str | None:
+    """A pattern of the integers that the expansion may give (`$?`, `$#`, `${#x}`, `$RANDOM`); None: perhaps no integer."""
     if part.op == "length":
-        return True
+        return "[0-9]*"
     if part.op or part.index is not None:
-        return False
-    return part.name in _ALWAYS_NUMBERS or state.is_number(part.name)
+        return None
+    if part.name in _ALWAYS_NUMBERS or (part.name in COUNTERS and state.is_number(part.name)):
+        return "[0-9]*"
+    return "*" if state.is_number(part.name) else None
 
 
 def elements(part: Param, state: State) -> tuple[str, ...] | None:

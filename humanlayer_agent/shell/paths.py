@@ -1,7 +1,11 @@
 """Path texts: absolute forms, and what a wildcard pattern may stand for."""
 
+import fnmatch
 import posixpath
+import re
 from collections.abc import Iterable
+
+_BRACKET = re.compile(r"\[[!^]?\]?[^\]]*\]")
 
 
 def absolute(text: str, cwd: str) -> str:
@@ -23,15 +27,18 @@ def split_pattern(pattern: str) -> tuple[str, bool]:
     components = pattern.split("/")
     for n, component in enumerate(components):
         if has_wildcard(component):
-            rest = components[n:]
-            safe = not any(c == ".." or (c.startswith((".", "\\.")) and has_wildcard(c) and _may_be_parent(c)) for c in rest)
+            safe = not any(c == ".." or _may_be_parent(c) for c in components[n:])
             return "/".join(components[:n]) or "/", safe
     return pattern, True
 
 
 def _may_be_parent(component: str) -> bool:
-    """Could this pattern match `..`? Only literal dots and wildcards can."""
-    return all(c in ".*?[]\\!^-" or c == "." for c in component)
+    """Could this pattern match `..`? Only one whose dot is written out can, in the shell."""
+    if not component.startswith((".", "\\.")) or not has_wildcard(component):
+        return False
+    # Any bracket may match the second dot, whatever is in it.
+    loose = _BRACKET.sub("?", component.replace("\\", ""))
+    return fnmatch.fnmatchcase("..", loose)
 
 
 def has_wildcard(text: str) -> bool:
@@ -49,13 +56,7 @@ def has_wildcard(text: str) -> bool:
 
 def unescape(text: str) -> str:
     """`text` without the backslashes that keep wildcards literal."""
-    out, i = [], 0
-    while i < len(text):
-        if text[i] == "\\" and i + 1 < len(text):
-            i += 1
-        out.append(text[i])
-        i += 1
-    return "".join(out)
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
 def dedupe(paths: Iterable[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ It is a veto and never a fallback. Alone tree-sitter hides commands (backticks i
 here-document ends), but its faults are not ours: every hole that our front end ever had would have shown here.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,15 +22,27 @@ _KEYWORD_COMMANDS = ("declaration_command", "unset_command")
 """Nodes of commands that tree-sitter takes for keywords (`export`, `unset`): the name is their first child."""
 
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def plain(text: str) -> str:
+    """`text` with `%`, an ordinary character for bash, for each character that is not ASCII.
+
+    tree-sitter-bash 0.25 looks characters up in C's table for bytes: one emoji can crash the process. It also takes
+    blanks of other alphabets for blanks, which bash does not. Offsets stay the same, and are now those of bytes too.
+    """
+    return _NOT_ASCII.sub("%", text)
+
+
 def tree(text: str) -> "Node":
-    """tree-sitter's tree of `text`. Its import costs 23 ms, so it waits for the first text that needs it."""
+    """tree-sitter's tree of `plain(text)`. Its import costs 23 ms, so it waits for the first text that needs it."""
     global _parser
     if _parser is None:
         import tree_sitter
         import tree_sitter_bash
 
         _parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-    return _parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+    return _parser.parse(plain(text).encode("ascii")).root_node
 
 
 def walk(root: "Node") -> Iterator["Node"]:
@@ -42,7 +55,7 @@ def walk(root: "Node") -> Iterator["Node"]:
 
 
 def _text(node: "Node | None") -> str:
-    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
+    return (node.text or b"").decode("ascii") if node is not None else ""
 
 
 def _command_names(root: "Node") -> Iterator[str]:
@@ -70,7 +83,7 @@ def _our_names(script: Script) -> Iterator[str]:
         if words and words[0].raw == "time":  # after `|` it is a program, for tree-sitter it always is
             words = [word for word in words[1:] if word.raw not in ("-p", "--")]
         if words:
-            yield words[0].raw
+            yield plain(words[0].raw)
 
 
 def objection(text: str, script: Script) -> str | None:
@@ -92,7 +105,8 @@ def witnesses(text: str) -> list[Simple]:
     found = []
     for node in walk(tree(text[:MAX_CHARS])):
         if node.type == "command":
-            words = [_word(_text(child)) for child in node.children if child.type not in _NOT_NAMES]
+            parts = [child for child in node.children if child.type not in _NOT_NAMES]
+            words = [_word(text[part.start_byte : part.end_byte]) for part in parts]
             if words:
                 found.append(Simple(words, [], [], words[0].start, words[-1].end))
     return found

@@ -15,6 +15,7 @@ from humanlayer_agent.shell.state import MAX_CHOICES, Glob, State, Value
 from humanlayer_agent.shell.syntax import Arith, Lit, Param, Part, ProcSub, Sub, Word
 
 _WILD = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_WILD_CHARACTER = re.compile(r"[*?\[]")
 _BLANKS = re.compile(r"[ \t\n]+")
 _EMPTY_QUOTES = re.compile(r"''|\"\"")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=", re.ASCII)
@@ -40,6 +41,9 @@ class _Gap:
 class _Break:
     """Where one element of `"$@"` ends and the next begins."""
 
+
+_SOMEBODYS_HOME = Param("", "translate", None, None, True, "~")
+"""Stands for a directory that is not known."""
 
 _Piece = _Text | _Gap | _Break
 _BREAK = _Break()
@@ -105,6 +109,8 @@ class _Expansion:
 
     def __init__(self, word: Word, state: State, split: bool, *, assignment: bool = False) -> None:
         self.word, self.state, self.split, self.assignment = word, state, split, assignment
+        self.splits = False
+        """Whether an expansion has split the word, or could have."""
 
     def fields(self, parts: list[Part]) -> list[Field]:
         """The fields that `parts` become.
@@ -113,7 +119,6 @@ class _Expansion:
             Unknown: not even a shape is known.
         """
         ways: list[list[_Partial]] = [[_Partial()]]
-        empty = bool(_EMPTY_QUOTES.search(self.word.raw))
         for part in self._tilde(parts):
             values = self._values(part)
             if len(values) * len(ways) > MAX_CHOICES:
@@ -122,11 +127,8 @@ class _Expansion:
                 ways = [self._copied(way) for way in ways for _ in values]
             for n, way in enumerate(ways):
                 self._append(way, values[n % len(values)])
-        for way in ways:
-            if empty and (len(way) > 1 or any(not p.pieces for p in way)) and any(isinstance(p, Param) for p in parts):
-                if len(way) > 1 or self.split is False or len(parts) > 1:
-                    raise Unknown  # `''` makes a field, or not, depending on where it stands
-                way[0].quoted = True
+        if _EMPTY_QUOTES.search(self.word.raw):
+            self._empty_quotes(ways, parts)
         found = [[self._field(p) for p in way if p.pieces or p.quoted] for way in ways]
         if len(found) == 1:
             return found[0]
@@ -135,6 +137,15 @@ class _Expansion:
             texts = tuple(dict.fromkeys(each[0].text or "" for each in found))
             return [Field(self.word, self.word.start, self.word.end, choices=texts)]
         raise Unknown
+
+    def _empty_quotes(self, ways: list[list[_Partial]], parts: list[Part]) -> None:
+        """A pair of quotes with nothing in it makes a field, or not, depending on where it stands: that is not in `parts`."""
+        if self.splits:
+            raise Unknown
+        for way in ways:
+            if not way[0].pieces and any(isinstance(p, Param) and p.arg is not None and p.arg.quoted for p in parts):
+                raise Unknown
+            way[0].quoted = True
 
     @staticmethod
     def _copied(way: list[_Partial]) -> list[_Partial]:
@@ -166,9 +177,7 @@ class _Expansion:
         known = parameters.values(part, self.state, _plain)
         if known is not None:
             return [[self._expanded(text, part.quoted)] for text in known]
-        if parameters.is_number(part, self.state):
-            sign = "" if part.op == "length" or part.name in "$?#" else None
-            pattern = "[0-9]*" if sign is not None or part.name not in self.state.numbers else "*"
+        if (pattern := parameters.number_pattern(part, self.state)) is not None:
             return [[_Gap(pattern, many=not part.quoted and not self.state.default_ifs)]]
         several = part.name == "@" or part.index == "@" or part.op == "!"
         return [[_Gap(many=not part.quoted or several)]]
@@ -188,6 +197,7 @@ class _Expansion:
             raise Unknown
         if part.quoted and (part.name == "*" or part.index == "*"):
             return [self._expanded(" ".join(listed), True)]
+        self.splits = True
         pieces: list[_Piece] = []
         for text in listed:
             pieces += [_BREAK, self._expanded(text, part.quoted)] if pieces else [self._expanded(text, part.quoted)]
@@ -226,7 +236,7 @@ class _Expansion:
             if home is not None and len(home) == 1 and home[0]:
                 yield Lit(home[0], True)
             else:
-                yield Arith("", [], True) if False else Param("~", "", None, None, True, "~")
+                yield _SOMEBODYS_HOME
             done = end
         yield Lit(text[done:], False)
 
@@ -248,7 +258,9 @@ class _Expansion:
                 self._split(way, piece.text)
 
     def _split(self, way: list[_Partial], text: str) -> None:
-        for n, run in enumerate(_BLANKS.split(text)):
+        runs = _BLANKS.split(text)
+        self.splits |= len(runs) > 1
+        for n, run in enumerate(runs):
             if n and (way[-1].pieces or way[-1].quoted):
                 way.append(_Partial())
             if run:
@@ -260,14 +272,7 @@ class _Expansion:
         word, pieces = self.word, partial.pieces
         loose = "".join(p.text if isinstance(p, _Text) and not p.quoted else "\0" for p in pieces)
         wild = self.split and _WILD.search(loose) is not None
-        prefix: list[str] = []
-        for piece in pieces:
-            stop = _WILD.search(piece.text) or re.search(r"\[", piece.text) if isinstance(piece, _Text) else None
-            if isinstance(piece, _Gap) or (wild and not piece.quoted and stop):
-                prefix.append(piece.text[: stop.start()] if isinstance(piece, _Text) and stop else "")
-                break
-            prefix.append(piece.text)
-        head = "".join(prefix)
+        head = self._head(pieces, wild)
         gaps = [p for p in pieces if isinstance(p, _Gap)]
         many = self.split and (any(g.many for g in gaps) or (wild and self.state.nullglob))
         if any(g.pattern is None or g.many for g in gaps):
@@ -276,6 +281,19 @@ class _Expansion:
             glob = "".join(p.pattern or "" if isinstance(p, _Gap) else _escaped(p, wild) for p in pieces)
             return Field(word, word.start, word.end, glob=glob, prefix=head, many=many, pathname=wild)
         return Field(word, word.start, word.end, text=head, prefix=head)
+
+    @staticmethod
+    def _head(pieces: Sequence[_Text | _Gap], wild: bool) -> str:
+        """The literal text that the field certainly begins with."""
+        head = ""
+        for piece in pieces:
+            if isinstance(piece, _Gap):
+                break
+            stop = _WILD_CHARACTER.search(piece.text) if wild and not piece.quoted else None
+            if stop is not None:
+                return head + piece.text[: stop.start()]
+            head += piece.text
+        return head
 
 
 def _plain(word: Word, state: State) -> Value:

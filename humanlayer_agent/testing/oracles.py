@@ -73,9 +73,9 @@ def tree_sitter_argv(text: str) -> list[Argv] | None:
             words = [child for child in node.children if child.type not in _TREE_SITTER_OTHERS]
             if node.type == "declaration_command":
                 words = list(node.children)
-            argv = tuple((child.text or b"").decode("utf-8", "replace") for child in words)
+            argv = tuple(text[child.start_byte : child.end_byte] for child in words)
             if node.type == "test_command":  # an expression, whose words are deeper
-                argv = tuple((node.text or b"").decode("utf-8", "replace").split())
+                argv = tuple(text[node.start_byte : node.end_byte].split())
             if argv[:1] == ("time",):  # a reserved word, which tree-sitter takes for a program
                 argv = argv[1:]
             if argv and argv[0] != "[[":

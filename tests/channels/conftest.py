@@ -244,7 +244,7 @@ def ask_env(tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
-        "XDG_RUNTIME_DIR": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path),
         "PYTHONPATH": str(root),
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",

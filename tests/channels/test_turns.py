@@ -71,19 +71,21 @@ def test_tickets_of_the_dead_are_removed(tmp_path):
 
 
 def test_a_directory_that_others_can_write_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert runtime_directory() == tmp_path / "humanlayer-agent"
-    os.chmod(tmp_path / "humanlayer-agent", 0o777)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / "humanlayer-agent" / "run"
+    assert runtime_directory() == path
+    os.chmod(path, 0o777)
     with pytest.raises(NoTerminal, match="chmod 700"):
         runtime_directory()
 
 
 def test_a_link_or_a_missing_base_is_refused(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "humanlayer-agent").symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "humanlayer-agent").mkdir()
+    (tmp_path / "humanlayer-agent" / "run").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with pytest.raises(NoTerminal):
         runtime_directory()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "/dev/null")
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     with pytest.raises(NoTerminal, match="can't be queued"):
         runtime_directory()

@@ -40,6 +40,7 @@ COMMANDS = [
 
 _CLOSED_DESCRIPTOR = re.compile(r"[<>]&[ \t]*-[^ \t\n;&|()<>]")
 _COMMENT_WITH_BACKSLASH = re.compile(r"#[^\n]*\\\n")
+_TIME_AFTER_PIPE = re.compile(r"\|&?[\s\\]*time\b")
 _ESCAPE_IN_BACKTICKS = re.compile(r"`[^`]*\\[`$\\]")
 
 
@@ -61,6 +62,8 @@ def named_difference(text: str) -> str | None:
         return "shfmt and tree-sitter take `x` in `>&-x` for a part of the target; for bash it is a word"
     if _COMMENT_WITH_BACKSLASH.search(text):
         return "shfmt continues a comment over a backslash-newline; bash does not"
+    if _TIME_AFTER_PIPE.search(text):
+        return "after `|`, `time` is a program for bash, and a reserved word for shfmt"
     if _ESCAPE_IN_BACKTICKS.search(text):
         return "the words inside escaped backticks are written with escapes by one and without by the other"
     return None

@@ -25,7 +25,7 @@ from humanlayer_agent.shell.catalog.spec import (
     split_names,
 )
 
-__all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lookup", "names"]
+__all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lookup", "names", "subcommands"]
 
 STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 
@@ -101,7 +101,14 @@ def lookup(program: str) -> Spec | None:
 
 def names() -> list[str]:
     """Every program the catalog describes."""
-    return sorted(_catalog().places)
+    return sorted(n for n in _catalog().places if " " not in n)
+
+
+def subcommands(program: str) -> list[str]:
+    """The sub-commands of `program`."""
+    spec = lookup(program)
+    beside = [n.partition(" ")[2] for n in _catalog().places if n.startswith(program + " ")]
+    return sorted([*(spec.subcommands if spec is not None else ()), *beside])
 
 
 def family(program: str) -> str | None:

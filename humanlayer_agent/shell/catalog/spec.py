@@ -24,7 +24,8 @@ A slot or an option's `value` is one of `SLOTS`. `permute: false` ends the optio
 `digits: true` admits -5. `abbreviate: true`: long options may be shortened as GNU getopt allows; only where every long
 option is listed (else --out could be read as --output-dir). `inherit: true`: sub-commands take this level's options
 too. `grammar: NAME` names a reader in `shell.grammars` for arguments that options and
-slots can't describe. `subcommands` hold the same form one level down.
+slots can't describe. `subcommands` hold the same form one level down; those of a large program may stand beside it
+under its name and theirs (`git commit`), so that each is read when it is met.
 """
 
 from collections.abc import Iterator
@@ -59,6 +60,7 @@ SLOTS = {
     "upload": "data it sends; @file sends a file's content (curl)",
     "git-setting": "key=value of git's configuration, some of which are commands",
     "git-dir": "a directory that git takes its configuration or hooks from",
+    "git-remote": "a repository given by URL, path or name",
     "prefix": "the beginning of the names of files it creates",
     "template": "the name of a file it creates, with XXX for random letters",
     "remote-write": "host:path, a URL, or a local path it writes",
@@ -189,7 +191,7 @@ def read_programs(content: Any, file: str) -> dict[str, Spec]:
 
 def split_names(key: str) -> list[str]:
     """The names in a key: `gzip, gunzip`."""
-    return key.replace(",", " ").split()
+    return [name.strip() for name in key.split(",")]
 
 
 def read_examples(content: Any, file: str) -> Iterator[Example]:

@@ -33,6 +33,8 @@ _BEFORE_DIVISION = frozenset(") ] $".split())
 _KEYWORDS = frozenset(
     "print printf return in case else do exit if while for delete next nextfile function func switch default BEGIN END".split()
 )
+_CONTINUES = frozenset(", && || ? : do else".split())
+"""What a line may end with without ending the statement."""
 _REFUSED = frozenset("ARGV ARGC ARGIND SYMTAB FUNCTAB PROCINFO".split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "/": "/"}
@@ -110,7 +112,7 @@ def program_effects(text: str) -> list[Found]:
             depth += 1
         elif kind == "op" and token in ")]":
             depth -= 1
-        elif kind == "end" or token in ("{", "}"):
+        elif token in ("{", "}") or (kind == "end" and _at(tokens, i - 1).text not in _CONTINUES):
             printing.clear()
         elif token in ("print", "printf"):
             printing.append(depth)
@@ -205,8 +207,8 @@ def _regex(text: str, i: int, before: list[Token]) -> str:
     """The regular expression at `i`, or "" where the slash there divides. Raises NotUnderstood where neither is sure."""
     kind, last = before[-1] if before else Token("end", "")
     if kind in ("number", "string", "regex") or last in _BEFORE_DIVISION or (kind == "name" and last not in _KEYWORDS):
-        if last == ")":
-            raise NotUnderstood  # `if (x) /re/ ...` or `(a) / b`
+        if last == ")" and "/" in text[i + 1 :].partition("\n")[0]:
+            raise NotUnderstood  # `if (x) /re/ ...` or `(a) / b / c`
         return ""
     if kind != "end" and last not in _BEFORE_REGEX:
         raise NotUnderstood

@@ -4,11 +4,16 @@ import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.grammars.slots import is_remote
 from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analyse import Context, Walk
 
 _HARMLESS = re.compile(
     r"""(user\.(name|email)|author\.(name|email)|committer\.(name|email)|color\..*|advice\..*|column\..*|log\.(date|decorate|follow)
@@ -30,3 +35,71 @@ def note_setting(walk: "Walk", command: SimpleCommand, word: Field, kind: str, o
     else:
         touch.code(walk, command, word, what=word.text, role="setting", origin=origin, unread=False)
     command.doubt(word.shown)
+
+
+def config(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """git config: with one operand it prints a setting, with two it sets one."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    operands = arguments.operands
+    prints = "get" in arguments.flags() or (len(operands) < 2 and "change" not in arguments.flags())
+    for use in arguments.options:
+        if use.option.name == "file" and use.value is not None:
+            touch.path(walk, command, "read" if prints else "write", use.value, state, role="option", origin="git config")
+    arguments.options = [u for u in arguments.options if u.option.name != "file"]
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in operands]
+    if any(o.text is None for o in operands):
+        command.doubt("git config")
+    if not prints or any(o.many for o in operands):
+        key = operands[0].text if operands else None
+        at = walk.span(operands[0].start, operands[0].end) if operands else command.span
+        command.effects.append(Effect("persist", "setting", key, key is not None, at, "git config"))
+
+
+def clone(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """git clone URL [directory]: without a directory, the last component of the URL names it."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    if not operands:
+        return
+    note_remote(walk, command, operands[0], state, "git clone operand 1", local="read")
+    for extra in operands[2:]:
+        command.doubt(extra.word.raw)
+    if len(operands) > 1:
+        touch.path(walk, command, "write", operands[1], state, origin="git clone operand 2")
+        return
+    name = (operands[0].text or "").rstrip("/").removesuffix("/.git").rpartition("/")[2].rpartition(":")[2]
+    name = name.removesuffix(".git").removesuffix(".bundle")
+    target = implied_name(operands[0], name) if name else Field(operands[0].word, operands[0].start, operands[0].end)
+    touch.path(walk, command, "write", target, state, origin="git clone directory")
+
+
+def implied_name(word: Field, text: str) -> Field:
+    return Field(word.word, word.start, word.end, text=text, prefix=text)
+
+
+def note_remote(
+    walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str, *, local: str | None = None
+) -> None:
+    """A repository given by URL, path or name. `ext::cmd` and `fd::` are commands; a name stands in the configuration."""
+    text = word.text
+    if text is None:
+        touch.host(walk, command, word, origin=origin)
+        command.doubt(word.word.raw)
+    elif "::" in text or text.startswith("-"):
+        touch.code(walk, command, word, what=text, role="remote-helper", origin=origin, unread=False)
+        command.doubt(word.word.raw)
+    elif is_remote(text):
+        touch.host(walk, command, word, origin=origin)
+    elif local is not None or text.startswith(("/", ".", "~")):
+        touch.path(walk, command, local or "read", word, state, origin=origin)

@@ -82,6 +82,12 @@ def note_printed(walk: "Walk", command: SimpleCommand, name: str | None, at: Fie
     command.effects.append(Effect("environment", "printed", name, name is not None, span, origin))
 
 
+def _git_remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    from humanlayer_agent.shell.grammars import git
+
+    git.note_remote(walk, command, word, state, origin)
+
+
 def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     if word.text is None:
         command.doubt(word.word.raw)
@@ -105,6 +111,7 @@ _NOTERS: dict[str, Noter] = {
     "remote-write": _remote_write,
     "remote-sync": _remote_sync,
     "printed": _printed,
+    "git-remote": _git_remote,
     "jq": _jq,
     "address": _plain("listen"),
     "system": _plain("system", "setting"),

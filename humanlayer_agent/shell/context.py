@@ -1,0 +1,48 @@
+"""Where the analysis stands: constructs around a command, wrappers, nesting, standard input."""
+
+from dataclasses import dataclass, field, replace
+
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+
+Ends = tuple[State | None, State | None]
+"""The states after a command that succeeded and after one that failed; None where it can't end so."""
+
+MAX_DEPTH = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Stdin:
+    """Where a command's standard input comes from: nothing special, a pipe, or a text (None: not known)."""
+
+    kind: str = "inherit"
+    text: str | None = None
+    offset: int = 0
+    producer: tuple[SimpleCommand, ...] = ()
+
+    def shared(self) -> "Stdin":
+        """The same input for several commands: each reads what those before it left, so its text is not known."""
+        return self if self.text is None else replace(self, text=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`inside` are the constructs around, `via` the wrappers, `calls` the functions being called."""
+
+    inside: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
+    depth: int = 0
+    stdin: Stdin = field(default_factory=Stdin)
+    calls: tuple[str, ...] = ()
+
+    def within(self, construct: str) -> "Context":
+        """Inside `construct`, whose standard input is nothing special."""
+        return replace(self, inside=(*self.inside, construct), stdin=Stdin())
+
+    def around(self, construct: str) -> "Context":
+        """Inside `construct`, with the same standard input."""
+        return replace(self, inside=(*self.inside, construct))
+
+    def deeper(self, **changes: object) -> "Context":
+        """One level deeper; every recursion that is not the tree's own goes through here."""
+        return replace(self, depth=self.depth + 1, **changes)  # type: ignore[arg-type]

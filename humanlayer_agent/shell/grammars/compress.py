@@ -1,0 +1,81 @@
+"""gzip, bzip2, xz, zstd, lz4: each operand is replaced by another file, whose name follows from its own."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.grammars.names import named
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+_SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "lzma": ".lzma", "zstd": ".zst", "lz4": ".lz4", "pigz": ".gz"}
+_UNPACKERS = {
+    "gunzip": "gzip", "bunzip2": "bzip2", "unxz": "xz", "unlzma": "lzma", "unzstd": "zstd", "unlz4": "lz4", "unpigz": "pigz",
+}  # fmt: skip
+_SHORTENED = {".tgz": ".tar", ".taz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tlz": ".tar", ".tzst": ".tar"}
+_KEEPERS = frozenset({"zstd", "unzstd", "lz4", "unlz4"})
+"""These keep the file that they read, unless told otherwise (--rm)."""
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note what is read, and what is written and removed in its place."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = list(arguments.operands)
+    command.operands += [o.text for o in operands]
+    flags, program = command.flags, command.program or ""
+    if flags & {"files", "files0"}:
+        command.doubt("--files")
+    unpacks = program in _UNPACKERS or bool(flags & {"decompress", "uncompress"})
+    prints = bool(flags & {"stdout", "list", "test", "output", "train"})
+    keeps = "rm" not in flags if program in _KEEPERS else "keep" in flags
+    if program in ("lz4", "unlz4") and len(operands) == 2 and not prints and "multiple" not in flags:
+        touch.path(walk, command, "write", operands.pop(), state, origin="lz4 operand 2")
+        prints = True  # the name of the output is given
+    for n, each in enumerate(operands, 1):
+        origin = f"{program} operand {n}"
+        recursive = "recursive" in flags
+        touch.path(walk, command, "read", each, state, origin=origin, recursive=recursive)
+        if prints and "rm" not in flags:
+            continue
+        if not keeps:
+            touch.path(walk, command, "delete", each, state, role="replaced", origin=origin, recursive=recursive)
+        if not prints:
+            _result(walk, command, each, unpacks, state, origin)
+
+
+def _result(walk: "Walk", command: SimpleCommand, each: Field, unpacks: bool, state: State, origin: str) -> None:
+    """Note the file that is written in place of (or beside) `each`."""
+    if command.flags & {"recursive", "name", "suffix", "output-dir-flat", "output-dir-mirror", "format"} or each.text is None:
+        # Names in a directory, from a header, or of a kind not spelled out: somewhere beside what is read.
+        for effect in [e for e in command.effects if e.kind == "read" and e.origin == origin]:
+            below = effect.operand is not None and (effect.recursive or effect.below)
+            command.effects.append(
+                Effect("write", "result", effect.operand if below else None, False, effect.span, origin, below=below)
+            )
+        return
+    family = _UNPACKERS.get(command.program or "", command.program or "")
+    if not unpacks:
+        touch.path(walk, command, "write", named(each, each.text + _SUFFIX[family]), state, role="result", origin=origin)
+        return
+    for short, long in _SHORTENED.items():
+        if each.text.endswith(short):
+            return touch.path(
+                walk, command, "write", named(each, each.text.removesuffix(short) + long), state, role="result", origin=origin
+            )  # fmt: skip
+    head, dot, _ = each.text.rpartition(".")
+    if not dot or "/" in each.text[len(head) :]:
+        command.doubt(each.word.raw)  # gunzip looks for NAME.gz
+        return None
+    touch.path(walk, command, "write", named(each, head), state, role="result", origin=origin)
+    return None

@@ -1,0 +1,148 @@
+"""Wrappers whose words are joined by blanks and handed to a shell: watch, ssh's remote command, at's input."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+
+def watch(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """watch [options] words: `sh -c "words"`, with -x the words as they are."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    words = arguments.operands
+    if not words:
+        return
+    if "exec" in command.flags:
+        inner = context.deeper(via=(*context.via, command.program or "watch"))
+        if inner.depth > 24:
+            walk.program.doubt("nested too deep")
+            return
+        invoke.run(walk, words, state, inner, command.span, command.text, shell=False)
+        return
+    joined_shell(walk, command, words, state, context)
+
+
+def joined_shell(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
+    """Run `words`, joined by blanks, as a shell's text."""
+    from humanlayer_agent.shell import invoke
+
+    origin = f"{command.program} command"
+    texts = [w.text for w in words]
+    if any(t is None for t in texts):
+        touch.code(walk, command, words[0], what=None, role="code", origin=origin)
+        command.doubt(next(w.word.raw for w in words if w.text is None))
+        return
+    joined = " ".join(t or "" for t in texts)
+    invoke.shell_text(
+        walk, command, Field(words[0].word, words[0].start, words[-1].end, text=joined), state, context, origin
+    )
+
+
+def input_script(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """at, batch: the commands come on standard input, and run later. `at -f FILE` reads them from a file."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in arguments.operands]
+    if command.flags & {"file", "list", "remove", "show", "version"} or command.program in ("atq", "atrm"):
+        return
+    run_stdin(walk, command, state, context)
+
+
+def run_stdin(walk: "Walk", command: SimpleCommand, state: State, context: "Context") -> None:
+    """Note that a shell runs what comes on standard input."""
+    from humanlayer_agent.shell import invoke
+
+    text = context.stdin.text
+    if context.stdin.kind == "null":
+        return
+    if text is None:
+        touch.code(walk, command, None, what=None, role="stdin", origin=f"{command.program} standard input")
+        command.doubt(command.text)
+        return
+    word = invoke.implied(command, text)
+    invoke.shell_text(walk, command, word, state, context, f"{command.program} standard input")
+
+
+def user_shell(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """su, runuser, newgrp: a shell as another user, which runs -c's text (an option's slot) or its input."""
+    from humanlayer_agent.shell import invoke
+
+    words = [f for f in fields if f.text != "-"]
+    arguments = read_arguments(spec, words)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    if "user" in command.flags and operands:  # runuser -u USER command
+        inner = context.deeper(via=(*context.via, command.program or "runuser"))
+        invoke.run(walk, operands, state, inner, command.span, command.text, shell=False)
+        return
+    for extra in operands[1:]:
+        command.doubt(extra.word.raw)  # arguments of the user's shell: a script, -c
+    if "command" not in command.flags and not command.flags & {"version", "help"}:
+        run_stdin(walk, command, state, context)
+
+
+def flock(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """flock FILE command ..., flock FILE -c 'text', flock NUMBER."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    if not operands or "command" in command.flags:
+        # -c before the file, or nothing to lock
+        if operands:
+            touch.path(walk, command, "write", operands[0], state, origin="flock operand 1")
+        return
+    if len(operands) == 1 and (operands[0].text or "").isdigit():
+        return
+    touch.path(walk, command, "write", operands[0], state, origin="flock operand 1")
+    rest = operands[1:]
+    if len(rest) == 2 and rest[0].text in ("-c", "--command"):
+        invoke.shell_text(walk, command, rest[1], state, context, "flock -c")
+    elif rest:
+        inner = context.deeper(via=(*context.via, "flock"))
+        if inner.depth > 24:
+            walk.program.doubt("nested too deep")
+            return
+        invoke.run(walk, rest, state, inner, command.span, command.text, shell=False)
+
+
+def ssh(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """ssh [options] host [options] [words]: what the other machine runs is not judged by its paths here."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    if not operands:
+        return
+    touch.host(walk, command, operands[0], origin="ssh operand 1")
+    rest = read_arguments(spec, operands[1:])  # options may follow the host
+    invoke.note_options(walk, spec, command, rest, state, context)
+    words = " ".join(o.shown for o in rest.operands) or "a shell of the other machine"
+    touch.code(walk, command, operands[0], what=words, role="remote", origin="ssh command", resolved=True, unread=False)

@@ -1,0 +1,208 @@
+"""What commands print, where that can be told without running them: `$(echo lit)`, `echo ... | base64 -d`.
+
+Only programs whose output follows from their words and their input alone. Anything unusual gives None: not known.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.syntax import Node, Pipeline, Script, Simple, Word
+
+Expand = Callable[[Word, State], list[Field]]
+Printer = Callable[[list[str], str | None], str | None]
+"""Gives the output for arguments and the standard input (None: not known)."""
+
+MAX_OUTPUT = 65_536
+
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'", "a": "\a", "b": "\b", "f": "\f", "r": "\r", "v": "\v"}
+_PRINTF_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))", re.DOTALL)
+_DIRECTIVE = re.compile(r"%(.)")
+
+
+def substituted(script: Script, state: State, expand: Expand) -> str | None:
+    """The text of `$( script )`: what it prints without the newlines at its end; None where that is not known."""
+    text = printed(script.body, state, expand, None) if script.body is not None else ""
+    return None if text is None else text.rstrip("\n")
+
+
+def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str | None:
+    """What `node` prints, given the text on its standard input (None: not known); None where that is not known."""
+    if isinstance(node, Pipeline):
+        if any(op != "|" for op in node.ops):
+            return None
+        text = stdin
+        for part in node.parts:
+            if (text := printed(part, state, expand, text)) is None:
+                return None
+        return text
+    if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
+        return None
+    if len(node.words) > 64 or not state.untouched("PATH"):
+        return None
+    texts = [f.text for word in node.words for f in expand(word, state)]
+    known = [t for t in texts if t is not None]
+    if not known or len(known) != len(texts) or known[0] in state.functions:
+        return None
+    printer = _PRINTERS.get(known[0])
+    out = printer(known[1:], stdin) if printer is not None else None
+    return out if out is not None and len(out) <= MAX_OUTPUT and "\0" not in out else None
+
+
+# ---- builtins ---------------------------------------------------------------------------------------
+
+
+def _echo(words: list[str], stdin: str | None) -> str | None:
+    newline, escapes = True, False
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        newline &= "n" not in words[0]
+        for letter in words[0][1:]:
+            escapes = {"e": True, "E": False}.get(letter, escapes)
+        words = words[1:]
+    text = " ".join(words)
+    if escapes and "\\" in text:
+        # echo's octal escapes begin with \0, unlike printf's: those and \c are left to a human.
+        decoded = _unescape(text) if not re.search(r"\\[0-7ceEuU]", text) else None
+        if decoded is None:
+            return None
+        text = decoded
+    return text + "\n" if newline else text
+
+
+def _printf(words: list[str], stdin: str | None) -> str | None:
+    if words[:1] == ["--"]:
+        words = words[1:]
+    if not words or words[0].startswith("-"):
+        return None
+    shape, arguments = words[0], words[1:]
+    out: list[str] = []
+    for _ in range(64):
+        round_ = _printf_once(shape, arguments)
+        if round_ is None:
+            return None
+        text, used = round_
+        out.append(text)
+        arguments = arguments[used:]
+        if not arguments:
+            return "".join(out)
+        if not used:
+            return "".join(out)  # a format without directives: what is left over is ignored
+    return None
+
+
+def _printf_once(shape: str, arguments: Sequence[str]) -> tuple[str, int] | None:
+    """One round over the format: the text, and how many arguments it took."""
+    out, used = "", 0
+    for n, piece in enumerate(_DIRECTIVE.split(shape)):
+        if n % 2 == 0:
+            text = _unescape(piece)
+            if text is None or "%" in piece:
+                return None
+        elif piece == "%":
+            text = "%"
+        elif piece in ("s", "d"):
+            text = arguments[used] if used < len(arguments) else ("" if piece == "s" else "0")
+            used += 1
+            if piece == "d" and not re.fullmatch(r"0|-?[1-9][0-9]{0,8}", text, re.ASCII):
+                return None
+        else:
+            return None
+        out += text
+    return out, used
+
+
+def _unescape(text: str) -> str | None:
+    """`text` with printf's backslash escapes decoded; None where one is unusual or gives no ASCII character."""
+    good = True
+
+    def decode(match: re.Match[str]) -> str:
+        nonlocal good
+        if match[3] is not None:
+            good &= match[3] in _ESCAPES
+            return _ESCAPES.get(match[3], "")
+        code = int(match[1], 8) if match[1] is not None else int(match[2], 16)
+        good &= 0 < code < 128
+        return chr(code & 127)
+
+    decoded = _PRINTF_ESCAPE.sub(decode, text)
+    return decoded if good and not text.replace("\\\\", "").endswith("\\") else None
+
+
+# ---- decoders ---------------------------------------------------------------------------------------
+
+
+def _cat(words: list[str], stdin: str | None) -> str | None:
+    return stdin if not words or words == ["-"] else None
+
+
+def _base64(words: list[str], stdin: str | None) -> str | None:
+    if stdin is None or words not in (["-d"], ["-D"], ["--decode"], ["-di"], ["-d", "-"]):
+        return None
+    try:
+        return base64.b64decode(stdin.replace("\n", ""), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _xxd(words: list[str], stdin: str | None) -> str | None:
+    if stdin is None or words not in (["-r", "-p"], ["-p", "-r"], ["-rp"], ["-pr"], ["-r", "-ps"]):
+        return None
+    try:
+        return bytes.fromhex(stdin).decode("utf-8")
+    except ValueError:
+        return None
+
+
+def _rev(words: list[str], stdin: str | None) -> str | None:
+    if stdin is None or words:
+        return None
+    return "\n".join(line[::-1] for line in stdin.split("\n"))
+
+
+def _tr(words: list[str], stdin: str | None) -> str | None:
+    if stdin is None or not stdin.isascii():
+        return None
+    if len(words) == 2 and words[0] == "-d":
+        gone = _tr_set(words[1])
+        return None if gone is None else "".join(c for c in stdin if c not in gone)
+    if len(words) != 2 or words[0].startswith("-"):
+        return None
+    old, new = _tr_set(words[0]), _tr_set(words[1])
+    if not old or not new:
+        return None
+    new += new[-1] * (len(old) - len(new))
+    table: dict[int, str] = {}
+    for a, b in zip(old, new, strict=False):
+        table[ord(a)] = b
+    return stdin.translate(table)
+
+
+def _tr_set(text: str) -> str | None:
+    """The characters of one of tr's sets: plain ones and ranges."""
+    if not text.isascii() or any(c in text for c in "\\[]"):
+        return None
+    out, i = "", 0
+    while i < len(text):
+        if text[i + 1 : i + 2] == "-" and i + 2 < len(text):
+            if text[i + 2] < text[i]:
+                return None
+            out += "".join(map(chr, range(ord(text[i]), ord(text[i + 2]) + 1)))
+            i += 3
+        else:
+            out += text[i]
+            i += 1
+    return out
+
+
+_PRINTERS: dict[str, Printer] = {
+    "echo": _echo,
+    "printf": _printf,
+    "cat": _cat,
+    "base64": _base64,
+    "xxd": _xxd,
+    "rev": _rev,
+    "tr": _tr,
+}
