@@ -6,17 +6,21 @@ flows through a State; where two ways meet, the States are joined. Every limit e
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from humanlayer_agent.shell import builtins, invoke, redirects
-from humanlayer_agent.shell.assigned import assigned_names
+from humanlayer_agent.shell import arithmetic, builtins, dialect, invoke, output, redirects, variables
+from humanlayer_agent.shell.assigned import changes
+from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends, Stdin
+from humanlayer_agent.shell.environment import selects_code
+from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
 from humanlayer_agent.shell.program import Program, SimpleCommand
-from humanlayer_agent.shell.state import MAX_CHOICES, State, Value, join
+from humanlayer_agent.shell.state import MAX_CHOICES, Glob, State, Value, join
 from humanlayer_agent.shell.syntax import (
     Arith,
     ArithCommand,
+    ArrayLit,
     Case,
     Function,
     Group,
@@ -35,40 +39,11 @@ from humanlayer_agent.shell.syntax import (
     Test,
     Word,
 )
-from humanlayer_agent.shell.words import Field, expand, literal_values
+from humanlayer_agent.shell.words import expand, literal_values
 
-MAX_DEPTH = 24
 MAX_COMMANDS = 2_000
-
-Ends = tuple[State | None, State | None]
-"""The states after a command that succeeded and after one that failed; None where it can't end so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stdin:
-    """Where a command's standard input comes from: nothing special, a pipe, or a text (None: not known)."""
-
-    kind: str = "inherit"
-    text: str | None = None
-    offset: int = 0
-    producer: "tuple[SimpleCommand, ...]" = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Where the walk stands: constructs around it, wrappers, nesting, standard input."""
-
-    inside: tuple[str, ...] = ()
-    via: tuple[str, ...] = ()
-    depth: int = 0
-    stdin: Stdin = Stdin()
-    calls: tuple[str, ...] = ()
-
-    def within(self, construct: str) -> "Context":
-        return replace(self, inside=(*self.inside, construct), stdin=Stdin())
-
-    def deeper(self, **changes: object) -> "Context":
-        return replace(self, depth=self.depth + 1, **changes)  # type: ignore[arg-type]
+_FED = frozenset({"heredoc", "here-string", "pipe", "file", "script"})
+_NEVER_DEFINED = frozenset({"command_not_found_handle"})
 
 
 def analyse(
@@ -78,11 +53,11 @@ def analyse(
     environ: Mapping[str, str] | None = None,
     closed: bool = False,
 ) -> Program:
-    """What running `text` with bash in `cwd` would do.
+    """What running `text` with bash in `cwd` would do. Never raises; its work is bounded.
 
     Args:
         text: the command line.
-        cwd: the absolute directory it starts in.
+        cwd: the absolute directory it starts in, without symbolic links (`cd ..` goes by name).
         environ: variables the command is started with.
         closed: `environ` is complete, so every other variable is unset.
 
@@ -99,6 +74,7 @@ def analyse(
 
 
 def logical_start(cwd: str) -> str:
+    """`cwd` in its shortest form; "/" where it is not absolute."""
     return posixpath.normpath(cwd) if cwd.startswith("/") else "/"
 
 
@@ -108,55 +84,86 @@ class Walk:
     def __init__(self, text: str) -> None:
         self.text = text
         self.program = Program([])
+        self.frames: list[builtins.Frame] = []
         self.functions_called: set[int] = set()
         self.functions_defined: dict[int, Function] = {}
         self.frozen_span: tuple[int, int] | None = None
+        self.fails_on_globs = False
+        self.unit: Node | None = None
+        """The list of the text being read, whose lines bash reads one by one."""
+        self.aborted: State | None = None
+        """Where an error may have ended the current line: bash goes on with the next one."""
 
     # ---- entry points -------------------------------------------------------------------------------
 
     def root(self, parsed: Parse, state: State) -> None:
+        """Analyse a whole action."""
         self.program.status = parsed.status
         self.program.reasons = list(parsed.reasons)
         try:
             if parsed.script is not None:
-                self.script(parsed.script, state, Context())
+                self.script(parsed.script, state.copy(), Context())
                 self.uncalled(state)
             for simple in parsed.witnesses:
                 self.simple(simple, state.copy(), Context(inside=("witness",)))
         except RecursionError:
             self.program.doubt("nested too deep")
+        except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow
+            self.program.doubt(f"internal error: {type(error).__name__}")
+        if state.work.left <= 0:
+            self.program.doubt("too much expansion")
 
     def uncalled(self, state: State) -> None:
         """Functions that nothing here calls by name may still be called: by bash itself, a trap, a child shell."""
-        for key, function in list(self.functions_defined.items()):
-            if key not in self.functions_called:
-                unknown = state.copy()
-                unknown.forget(None)
-                self.functions_called.add(key)
-                self.node(function.body, unknown, Context(inside=("function",)))
+        while waiting := [f for key, f in self.functions_defined.items() if key not in self.functions_called]:
+            unknown = state.lost()
+            for function in self.functions_defined.values():
+                unknown.define(function.name.text or "", function, certain=False)
+            for function in waiting:
+                self.functions_called.add(id(function))
+                inner = self.redirected(function.redirects, unknown, Context(inside=("function",)))
+                self.frames.append(builtins.Frame())
+                self.node(function.body, unknown.copy(), inner)
+                self.frames.pop()
 
     def script(self, script: Script, state: State, context: Context) -> Ends:
+        """Follow a whole script."""
         if context.depth > MAX_DEPTH:
             self.program.doubt("nested too deep")
             return state, state
-        return (state, state) if script.body is None else self.node(script.body, state, context)
+        if script.body is None:
+            return state, state
+        unit, aborted = self.unit, self.aborted
+        self.unit, self.aborted = script.body, None
+        ends = self.node(script.body, state, context)
+        # What ended the last line ends the script, but not what runs after it.
+        won, lost = ends[0], join(ends[1], self.aborted)
+        self.unit, self.aborted = unit, aborted
+        return won, lost
 
     def source(self, text: str, word: Field, state: State, context: Context, construct: str) -> Ends:
         """Analyse `text` (the value of `word`) as a script of its own: `bash -c`, eval, trap, a fed shell."""
-        if context.depth > MAX_DEPTH or len(self.program.commands) > MAX_COMMANDS:
+        too_much = context.depth > MAX_DEPTH or len(self.program.commands) > MAX_COMMANDS
+        if too_much or not state.work.spend(len(text)):
             self.program.doubt("nested too deep")
-            return state, state
+            return state.lost(), state.lost()
         parsed = parse(text)
         if parsed.status != "ok":
             self.program.doubt(f"{construct}: {'; '.join(parsed.reasons)}")
+        if parsed.script is not None and not dialect.read_by_bash(context.via):
+            why = dialect.unportable(parsed.script)
+            if why is not None:
+                self.program.doubt(f"{context.via[-1]} may not read this as bash does: {why}")
         outer, span = self.text, self.frozen_span
         self.text = text
         self.frozen_span = span or (word.start, word.end)
-        inner = replace(context, depth=context.depth + 1, inside=(*context.inside, construct))
+        fed = construct in _FED and (not context.via or context.via[-1] not in ("trap", "eval"))
+        stdin = Stdin("script") if fed else context.stdin.shared()
+        inner = replace(context, depth=context.depth + 1, inside=(*context.inside, construct), stdin=stdin)
         try:
-            ends: Ends = (state, state)
+            ends: Ends = (state.lost(), state.lost())
             if parsed.script is not None:
-                ends = self.script(parsed.script, state, inner)
+                ends = self.script(parsed.script, state.copy(), inner)
             for simple in parsed.witnesses:
                 self.simple(simple, state.copy(), inner)
         finally:
@@ -168,24 +175,58 @@ class Walk:
         return self.frozen_span or (start, end)
 
     def quote(self, start: int, end: int) -> str:
+        """The source text between two offsets."""
         return self.text[start:end]
+
+    def plain(self, start: int, end: int, state: State, context: Context, program: str = "") -> SimpleCommand:
+        """A command for something that is not a program: assignments, redirects of a loop, `[[ ]]`."""
+        text = self.quote(start, end)
+        argv = [text] if program else []
+        return SimpleCommand(program, argv, self.span(start, end), text, context.via, context.inside, state.cwd)
+
+    # ---- what happens on the way ----------------------------------------------------------------------
+
+    def may_abort(self, state: State) -> None:
+        """Something here may end in an error, with which bash drops the rest of the line."""
+        self.aborted = join(self.aborted, state.copy())
+
+    def local(self, program: str, letters: str, name: str) -> None:
+        """`program` declares `name`: inside a function it has that value only until the function returns."""
+        if self.frames and (program == "local" or (program in ("declare", "typeset") and "g" not in letters)):
+            self.frames[-1].locals.add(name)
+
+    def implicit(self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False) -> None:
+        """`name` is set by something that is no command: a loop, an expansion, arithmetic."""
+        state.assign(name, value, number=number)
+        if name in state.odd:
+            self.may_abort(state)
+        if selects_code(name, None):
+            command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
+            command.span = self.span(*(self.frozen_span or (0, len(self.text))))
+            variables.note_effect(self, command, name, None, *command.span)
+            self.program.commands.append(command)
+
+    def subshell(self, node: Node, state: State, context: Context) -> None:
+        """Follow `node` in a shell of its own: nothing comes back from it, errors neither."""
+        aborted, frames = self.aborted, self.frames
+        self.frames = [*frames]
+        self.node(node, state.copy(), context)
+        self.aborted, self.frames = aborted, frames
 
     # ---- nodes --------------------------------------------------------------------------------------
 
     def node(self, node: Node, state: State, context: Context) -> Ends:
         """Follow one node from `state`; returns the states after its success and its failure."""
+        if isinstance(node, Simple):
+            return self.simple(node, state, context)
+        context = replace(context, stdin=context.stdin.shared())
         match node:
-            case Simple():
-                return self.simple(node, state, context)
             case Sequence():
                 return self.sequence(node, state, context)
             case Pipeline():
                 return self.pipeline(node, state, context)
             case Group():
-                inner = state.copy() if node.subshell else state
-                redirected = self.redirected(node.redirects, state, context)
-                ends = self.node(node.body, inner, redirected)
-                return (state, state) if node.subshell else ends
+                return self.group(node, state, context)
             case If():
                 return self.conditional(node, state, context)
             case Loop():
@@ -201,23 +242,32 @@ class Walk:
         """A list of and-or lists; one that ends in `&` runs beside, in a shell of its own."""
         ends: Ends = (state, None)
         current: State | None = state
+        end = node.start
         for chain, terminator in _and_or_lists(node):
-            entry = current or _lost(state)
+            if node is self.unit and "\n" in self.quote(end, chain[0][1].start):
+                current, self.aborted = join(current, self.aborted), None
+            # After `exit` nothing runs, but it is listed all the same.
+            entry = current if current is not None else state.lost()
             if terminator == "&":
+                aborted, frames = self.aborted, self.frames
+                self.frames = [*frames]
                 self.chain(chain, entry.copy(), context.within("background"))
+                self.aborted, self.frames = aborted, frames
                 ends = (entry, None)
             else:
                 ends = self.chain(chain, entry, context)
-            # After `exit` nothing runs, but it is listed all the same.
             current = join(*ends) if current is not None else None
-        return ends if current is not None else (None, None)
+            end = chain[-1][1].end
+        if current is None:
+            return None, None
+        return (ends[1], ends[0]) if node.negated else ends
 
     def chain(self, chain: list[tuple[str, Node]], state: State, context: Context) -> Ends:
         """`a && b || c`: each part starts from the success or the failure of what stands before it."""
         success, failure = self.node(chain[0][1], state, context)
         for op, part in chain[1:]:
             entry = success if op == "&&" else failure
-            won, lost = self.node(part, entry or _lost(state), context)
+            won, lost = self.node(part, entry.copy() if entry is not None else state.lost(), context)
             if entry is None:
                 continue
             if op == "&&":
@@ -229,50 +279,93 @@ class Walk:
     def pipeline(self, node: Pipeline, state: State, context: Context) -> Ends:
         """Each part runs in a subshell of its own; the output of one is the input of the next."""
         stdin = context.stdin
-        for part in node.parts:
+        text: str | None = None
+        for n, part in enumerate(node.parts):
             before = len(self.program.commands)
-            self.node(part, state.copy(), replace(context, stdin=stdin))
-            stdin = Stdin("pipe", producer=tuple(self.program.commands[before:]))
+            self.subshell(part, state, replace(context, stdin=stdin))
+            text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
+            clean = n < len(node.ops) and node.ops[n] == "|"
+            producer = tuple(self.program.commands[before:]) if clean else ()
+            stdin = Stdin("pipe", text if clean else None, part.start, producer)
         return state, state
 
+    def group(self, node: Group, state: State, context: Context) -> Ends:
+        redirected = self.redirected(node.redirects, state, context)
+        if node.subshell:
+            self.subshell(node.body, state, redirected)
+            return state, state
+        won, lost = self.node(node.body, state, redirected)
+        return won, join(lost, state) if node.redirects else lost
+
     def conditional(self, node: If, state: State, context: Context) -> Ends:
-        after: State | None = None
+        after: State | None = state if node.redirects else None
         entry: State | None = state
+        inner = self.redirected(node.redirects, state, context)
         for condition, body in node.branches:
-            inner = self.redirected(node.redirects, entry or state, context)
-            won, lost = self.node(condition, entry or _lost(state), replace(inner, inside=(*inner.inside, "condition")))
-            after = join(after, join(*self.node(body, won or _lost(state), inner)))
-            entry = lost
+            start = entry.copy() if entry is not None else state.lost()
+            won, lost = self.node(condition, start, inner.around("condition"))
+            done = join(*self.node(body, won.copy() if won is not None else state.lost(), inner))
+            after = join(after, done if won is not None else None)
+            entry = lost if entry is not None else None
         if node.orelse is not None:
-            inner = self.redirected(node.redirects, entry or state, context)
-            after = join(after, join(*self.node(node.orelse, entry or _lost(state), inner)))
+            done = join(*self.node(node.orelse, entry.copy() if entry is not None else state.lost(), inner))
+            after = join(after, done if entry is not None else None)
         else:
             after = join(after, entry)
         return after, after
 
     def loop(self, node: Loop, state: State, context: Context) -> Ends:
-        """The body may run any number of times: what it assigns is unknown at its start."""
+        """The body may run any number of times: what it changes is unknown at its start."""
         redirected = self.redirected(node.redirects, state, context)
-        inner = replace(redirected, inside=(*redirected.inside, "loop"))
+        inner = redirected.around("loop")
         values: Value = None
         if node.words is not None:
             fields = [f for w in node.words for f in self.expand(w, state, context)]
             values = _loop_values(fields)
+        elif node.kind == "for" and state.positional:
+            values = _distinct(list(state.positional))
         if node.head is not None:
             self.nested(node.head, state, context)
-        entry = state.copy()
-        names, moves = assigned_names(node)
-        entry.forget(names)
-        if moves:
-            entry.cwd = None
+        entry = self.loop_entry(node, state)
         if node.name is not None and node.name.text is not None:
-            entry.assign(node.name.text, values)
+            # What `select` sets is up to who answers.
+            self.implicit(node.name.text, values if node.kind == "for" else None, entry, context, node.name.raw)
         won: State | None = entry
         if node.condition is not None:
-            won, _ = self.node(node.condition, entry, replace(inner, inside=(*inner.inside, "condition")))
-        after = join(*self.node(node.body, (won or _lost(state)).copy(), inner))
+            won, lost = self.node(node.condition, entry.copy(), inner.around("condition"))
+            won = lost if node.kind == "until" else won
+        start = won.copy() if won is not None else state.lost()
+        after = join(*self.node(node.body, start, inner))
         out = join(join(state, entry), after)
         return out, out
+
+    def loop_entry(self, node: Loop, state: State) -> State:
+        """`state`, or what any number of rounds of the loop may have made of it."""
+        entry = state.copy()
+        known: dict[str, list[Function | None]] = {}
+        for function in self.functions_defined.values():
+            known.setdefault(function.name.text or "", []).append(function)
+        found = changes(node, known)
+        if found.anything:
+            entry.forget(None)
+        else:
+            numbers = {n for n in found.numbers if state.is_number(n)}
+            for name in found.names:
+                entry.assign(name, None, number=name in numbers)
+        entry.odd |= found.declared
+        entry.unexport(found.declared | found.unset)
+        for name in found.unset:
+            if name in entry.functions:
+                entry.define(name, None, certain=False)
+        for name, functions in found.functions.items():
+            for function in functions:
+                entry.define(name, function, certain=False)
+        entry.nullglob |= found.options
+        if found.moves:
+            entry.cwd = None
+        if found.positional:
+            entry.positional = None
+        return entry
 
     def case(self, node: Case, state: State, context: Context) -> Ends:
         self.nested(node.subject, state, context)
@@ -288,47 +381,37 @@ class Walk:
 
     def define(self, node: Function, state: State, context: Context) -> Ends:
         name = node.name.text
-        if name is None:
-            self.program.doubt("function with a name that is not known")
-            return state, state
+        if name is None or name in _NEVER_DEFINED:
+            self.program.doubt(f"function {node.name.raw}")
         out = state.copy()
-        out.functions[name] = (node,)
+        out.define(name or "", node, certain=True)
         self.functions_defined[id(node)] = node
         return out, out
 
     def expression(self, node: Test | ArithCommand, state: State, context: Context) -> Ends:
         """`[[ ]]` and `(( ))`: their substitutions run, and arithmetic evaluates strings as code."""
-        words = node.words if isinstance(node, Test) else [node.word]
         out = state.copy()
-        for word in words:
-            self.nested(word, state, context)
-        names, _ = assigned_names(node)
-        out.forget(names)
-        command = SimpleCommand(
-            "[[" if isinstance(node, Test) else "((",
-            [self.quote(node.start, node.end)],
-            self.span(node.start, node.end),
-            self.quote(node.start, node.end),
-            context.via,
-            context.inside,
-            state.cwd,
-        )
-        builtins.arithmetic(self, command, words, isinstance(node, ArithCommand))
-        redirects.add(self, command, node.redirects, state, context)
+        words = node.words if isinstance(node, Test) else [node.word]
+        command = self.plain(node.start, node.end, state, context, "[[" if isinstance(node, Test) else "((")
         self.program.commands.append(command)
+        for word in words:
+            self.nested(word, out, context)
+        if isinstance(node, Test):
+            builtins.conditional(self, words, out)
+            for word in words:
+                out.forget(arithmetic.assigned(word.raw))
+        redirects.add(self, command, node.redirects, state, context)
         return out, out
 
     def redirected(self, redirections: list[Redirect], state: State, context: Context) -> Context:
         """The effects of a compound command's redirects, as a command of their own; and the input they give it."""
         if not redirections:
             return context
-        start, end = redirections[0].start, redirections[-1].end
-        command = SimpleCommand(
-            "", [], self.span(start, end), self.quote(start, end), context.via, context.inside, state.cwd
-        )
+        command = self.plain(redirections[0].start, redirections[-1].end, state, context)
         redirects.add(self, command, redirections, state, context)
         self.program.commands.append(command)
-        return replace(context, stdin=redirects.stdin_of(self, redirections, state, context))
+        redirects.forget_descriptors(redirections, state)
+        return replace(context, stdin=redirects.stdin_of(self, redirections, state, context).shared())
 
     # ---- simple commands ----------------------------------------------------------------------------
 
@@ -337,41 +420,61 @@ class Walk:
         if len(self.program.commands) > MAX_COMMANDS:
             self.program.doubt("too many commands")
             return state, state
+        before = state
+        state = state.copy()
+        fields = self.fields(node.words, state, context)
         for assign in node.assigns:
             self.nested(assign.value, state, context)
             self.nested_parts(assign.index_parts, state, context)
-        fields = [f for word in node.words for f in self.expand(word, state, context)]
-        stdin = redirects.stdin_of(self, node.redirects, state, context)
-        inner = replace(context, stdin=stdin)
-        if not node.words:
-            return self.assignments_only(node, state, inner)
+        inner = replace(context, stdin=redirects.stdin_of(self, node.redirects, state, context))
         if not fields:
-            # `$X` that is empty: the assignments are persistent then, and nothing runs.
-            return self.assignments_only(node, state, inner)
+            # No words, or only ones that vanish: the assignments stay then, and nothing runs.
+            ends = self.assignments_only(node, state, inner)
+        else:
+            ends = self.command(node, fields, state, inner)
+        if node.redirects:
+            ends = ends[0], join(ends[1], before)  # a redirect that fails stops everything else
+        for end in ends:
+            if end is not None:
+                redirects.forget_descriptors(node.redirects, end)
+        return ends
+
+    def fields(self, words: list[Word], state: State, context: Context) -> list[Field]:
+        """The fields of a command's words; values of a declaration's assignments don't split."""
+        out: list[Field] = []
+        declares = bool(words) and words[0].static in variables.DECLARERS and not words[0].quoted
+        for word in words:
+            if declares and word.dynamic and variables.is_assignment(word):
+                self.nested(word, state, context)
+                braces = word.pattern and "{" in word.raw  # `export x={$a,b}` is two assignments
+                out += [Field(word, word.start, word.end, many=True)] if braces else expand(word, state, declaration=True)
+            else:
+                out += self.expand(word, state, context)
+        return out
+
+    def command(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
+        """Run `fields` with the assignments and redirects of `node`."""
         scoped = state
         if node.assigns:
             scoped = state.copy()
-            builtins.assign(self, node.assigns, scoped, exported=True)
+            variables.assign(self, node.assigns, scoped, exported=True)
         span, text = self.span(node.start, node.end), self.quote(node.start, node.end)
         first = len(self.program.commands)
-        ends = invoke.run(self, fields, scoped, inner, span, text)
-        command = self.program.commands[first] if first < len(self.program.commands) else None
-        if command is None:
-            command = SimpleCommand(fields[0].text, [f.shown for f in fields], span, text, context.via, context.inside, state.cwd)
-            self.program.commands.append(command)
-        builtins.assignment_effects(self, command, node.assigns, state)
+        ends = invoke.run(self, fields, scoped, context, span, text)
+        command = self.program.commands[first]
+        variables.assignment_effects(self, command, node.assigns, state)
         redirects.add(self, command, node.redirects, state, context)
-        if node.assigns:
-            ends = tuple(_without_prefix(e, state, node) for e in ends)  # type: ignore[assignment]
-        return ends
+        if not node.assigns:
+            return ends
+        keeps = fields[0].many or fields[0].text is None or fields[0].text in builtins.KEEPS_PREFIX
+        keeps |= any(f.text in builtins.KEEPS_PREFIX for f in fields[1:3]) or fields[0].text in state.functions
+        return _without_prefix(ends[0], state, node, keeps), _without_prefix(ends[1], state, node, keeps)
 
     def assignments_only(self, node: Simple, state: State, context: Context) -> Ends:
         out = state.copy()
-        builtins.assign(self, node.assigns, out, exported=False)
-        command = SimpleCommand(
-            "", [], self.span(node.start, node.end), self.quote(node.start, node.end), context.via, context.inside, state.cwd
-        )
-        builtins.assignment_effects(self, command, node.assigns, state)
+        variables.assign(self, node.assigns, out, exported=False)
+        command = self.plain(node.start, node.end, state, context)
+        variables.assignment_effects(self, command, node.assigns, state)
         redirects.add(self, command, node.redirects, state, context)
         self.program.commands.append(command)
         return out, out
@@ -382,41 +485,53 @@ class Walk:
         """The fields of `word`; what it runs on the way (substitutions) is analysed as well."""
         if word.dynamic:
             self.nested(word, state, context)
-        return expand(word, state)
+        fields = expand(word, state)
+        if self.fails_on_globs and any(f.glob is not None for f in fields):
+            self.may_abort(state)
+        return fields
 
     def nested(self, word: Word, state: State, context: Context) -> None:
+        """Analyse every script inside `word`, and note in `state` what its expansions assign."""
         self.nested_parts(word.parts, state, context)
 
     def nested_parts(self, parts: list[Part], state: State, context: Context) -> None:
-        """Analyse every script inside `parts`, and note assignments that an expansion makes."""
         for part in parts:
             match part:
                 case Sub():
-                    self.script(part.script, state.copy(), context.within("substitution").deeper())
+                    self.substitution(part.script, state, context.around("substitution"))
                 case ProcSub():
-                    self.script(part.script, state.copy(), context.within("process-substitution").deeper())
+                    self.substitution(part.script, state, context.around("process-substitution"))
                 case Param():
-                    builtins.expansion(self, part, state)
+                    self.nested_parts(part.index_parts, state, context)
+                    variables.expansion(self, part, state, context)
                     if part.arg is not None:
                         self.nested(part.arg, state, context)
                 case Arith():
                     self.nested_parts(part.parts, state, context)
-                    builtins.arithmetic_text(self, part, state)
-                case _:
-                    for word in getattr(part, "words", ()):
+                    self.arithmetic(part, state, context)
+                case ArrayLit():
+                    for word in part.words:
                         self.nested(word, state, context)
+
+    def substitution(self, script: Script, state: State, context: Context) -> None:
+        aborted, frames = self.aborted, self.frames
+        self.frames = [*frames]
+        self.script(script, state.copy(), replace(context.deeper(), stdin=context.stdin.shared()))
+        self.aborted, self.frames = aborted, frames
+
+    def arithmetic(self, part: Arith, state: State, context: Context) -> None:
+        """`$(( ))`: strings that it evaluates, and names that it assigns."""
+        if (why := arithmetic.risk(part.raw, part.parts, state)) is not None:
+            self.program.doubt(why)
+        if arithmetic.may_fail(part.raw, part.parts, state):
+            self.may_abort(state)
+        for name in sorted(arithmetic.assigned(part.raw)):
+            self.implicit(name, None, state, context, part.raw, number=True)
 
     def text_of(self, word: Word, state: State) -> str | None:
         """The one text `word` stands for where nothing splits, or None."""
-        values = literal_values(word, state)
+        values = literal_values(word, state, assignment=False)
         return values[0] if values is not None and len(values) == 1 else None
-
-
-def _lost(state: State) -> State:
-    """A state for code that nothing seems to reach: nothing is known there."""
-    out = state.copy()
-    out.cwd = None
-    return out
 
 
 def _and_or_lists(node: Sequence) -> list[tuple[list[tuple[str, Node]], str]]:
@@ -436,27 +551,44 @@ def _and_or_lists(node: Sequence) -> list[tuple[list[tuple[str, Node]], str]]:
 
 
 def _loop_values(fields: list[Field]) -> Value:
+    """What the variable of a `for` loop may hold: texts, and names that match a pattern."""
     values: list[str] = []
     for f in fields:
-        if f.text is not None:
-            values.append(f.text)
-        elif f.choices:
-            values += f.choices
+        if f.many:
+            return None
+        if f.texts:
+            values += f.texts
+        elif f.glob is not None and f.pathname:
+            values.append(Glob(f.glob))
         else:
             return None
+    return _distinct(values) if values else None
+
+
+def _distinct(values: list[str]) -> Value:
     unique = tuple(dict.fromkeys(values))
-    return unique if 0 < len(unique) <= MAX_CHOICES else None
+    return unique if len(unique) <= MAX_CHOICES else None
 
 
-def _without_prefix(end: State | None, before: State, node: Simple) -> State | None:
-    """`x=1 cmd` gives x to cmd only: afterwards it has the value it had."""
+def _without_prefix(end: State | None, before: State, node: Simple, keeps: bool) -> State | None:
+    """`x=1 cmd` gives x to cmd only: afterwards it has the value it had, unless cmd `keeps` what it finds."""
     if end is None:
         return None
     out = end.copy()
-    for assign in node.assigns:
-        if assign.name in before.variables:
-            out.variables[assign.name] = before.variables[assign.name]
+    for name in {a.name for a in node.assigns}:
+        if keeps:
+            out.assign(name, None)
+            out.unexport([name])
+            continue
+        if name in before.variables:
+            out.assign(name, before.variables[name], number=name in before.numbers)
         else:
-            out.variables.pop(assign.name, None)
-    out.default_ifs = before.default_ifs
+            out.assign(name, None)
+            del out.variables[name]
+        if name in before.arrays:
+            out.arrays[name] = before.arrays[name]
+        out.exported = (out.exported - {name}) | (before.exported & {name})
+        out.maybe_exported = (out.maybe_exported - {name}) | (before.maybe_exported & {name})
+        if name == "IFS":
+            out.default_ifs = before.default_ifs
     return out

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
-from humanlayer_agent.shell.words import Field
+from humanlayer_agent.shell.fields import Field
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +37,10 @@ def read_arguments(spec: Spec, fields: Sequence[Field]) -> Arguments:
         word = fields[i]
         i += 1
         if word.text is None:
+            if word.glob is not None and not word.many and (name := _named_option(spec, word.prefix)) is not None:
+                # `--include=*.py`: whatever the pattern matches is this option again.
+                out.options.append(OptionUse(name, word, word.tail(word.prefix.index("=") + 1)))
+                continue
             if word.may_be_option():
                 out.loose.append(word)
             out.operands.append(word)
@@ -58,6 +62,13 @@ def read_arguments(spec: Spec, fields: Sequence[Field]) -> Arguments:
     return out
 
 
+def _named_option(spec: Spec, prefix: str) -> Option | None:
+    """The long option that `--name=` at the start of a word gives a value to."""
+    name, equals, _ = prefix.partition("=")
+    option = _long(spec, name) if equals and name.startswith("--") else None
+    return option if option is not None and option.arity else None
+
+
 def _option(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int, out: Arguments) -> int:
     """Read the option word `text`; returns the index after what it used."""
     if text.startswith("--") or text.partition("=")[0] in spec.long:
@@ -72,7 +83,7 @@ def _option(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int,
                 out.unknown.append(word)
                 return i
             value, i = fields[i], i + 1
-            if value.many:
+            if value.many or value.pathname:
                 out.loose.append(value)  # none or several words: what follows shifts
         elif equals and option.arity == 0:
             out.unknown.append(word)
@@ -99,7 +110,7 @@ def _bundle(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int,
                 out.unknown.append(word)
                 return i
             rest, i = fields[i], i + 1
-            if rest.many:
+            if rest.many or rest.pathname:
                 out.loose.append(rest)
         out.options.append(OptionUse(option, word, rest))
         return i

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable
 
 from humanlayer_agent.shell.parameters import number_pattern
-from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.state import Glob, State
 from humanlayer_agent.shell.syntax import Arith, ArrayLit, Lit, Param, Part, Pipeline, ProcSub, Script, Simple, Sub, Word
 
 _NAME = re.compile(r"(?<![0-9A-Za-z_#])([A-Za-z_][A-Za-z0-9_]*)(\[)?", re.ASCII)
 _CODE = re.compile(r"[\[$`]")
+_PLAIN_SUBSCRIPT = re.compile(r"[-+* ()A-Za-z0-9_#${}?]+", re.ASCII)
 _ASSIGNS = re.compile(r"=|\+\+|--")
 _INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.ASCII)
 _DEPTH = 6
@@ -48,6 +49,25 @@ def value_risk(text: str, state: State, depth: int = _DEPTH) -> str | None:
     return None
 
 
+def subscript_risk(index: str, state: State) -> str | None:
+    """The same for a subscript, of which only the text is known."""
+    if not _PLAIN_SUBSCRIPT.fullmatch(index):
+        return "evaluated as arithmetic"
+    if index.lstrip("$").rstrip("}").lstrip("{#") in ("", "?", "#"):
+        return None
+    for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*|(?<=\$)[0-9]|(?<=\$\{)[0-9]+", index):
+        if not index.startswith("${#") and (why := _name_risk(name, state, _DEPTH)) is not None:
+            return why
+    return None
+
+
+def gives_number(part: Part, state: State) -> bool:
+    """True where the expansion `part` gives an integer, whatever it is."""
+    if isinstance(part, Param):
+        return number_pattern(part, state) is not None
+    return isinstance(part, Arith) or (isinstance(part, Sub) and _prints_number(part.script, state))
+
+
 def word_risk(word: Word, state: State) -> str | None:
     """The same for a word that is evaluated after expansion (an operand of -eq, a value for an integer variable)."""
     if not word.dynamic:
@@ -68,7 +88,7 @@ def _name_risk(name: str, state: State, depth: int) -> str | None:
         values = state.arrays[name]
     else:
         values = state.lookup(name)
-    if values is None:
+    if values is None or any(isinstance(v, Glob) for v in values):
         return f"the value of {name} is evaluated as arithmetic"
     for value in values:
         if (why := value_risk(value, state, depth)) is not None:

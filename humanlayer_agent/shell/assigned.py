@@ -148,18 +148,16 @@ class _Survey:
             self.setter(program, words[1:])
 
     def setter(self, program: str, words: list[Word]) -> None:
+        if program == "printf" and words and (words[0].static or "-v")[:2] != "-v":
+            return
         if program in _IMPLIED:
             self.out.text(_IMPLIED[program])
         for word in words:
             named = _ARGUMENT.match(word.raw)
-            if word.static is None and named is None:
-                if program != "let" and program != "printf":
-                    self.out.anything = True
-                    return
-                names = set(_NAME.findall(word.raw))
-                self.out.anything |= program == "printf" and words[0].static in (None, "-v")
-            else:
-                names = {named[1]} if named is not None else set(_NAME.findall(word.static or ""))
+            if word.static is None and named is None and program != "let":
+                self.out.anything = True
+                return
+            names = {named[1]} if named is not None else set(_NAME.findall(word.static or word.raw))
             for name in names:
                 self.out.text(name)
             if program in _DECLARERS:

@@ -1,368 +1,191 @@
-"""bash's own commands: those that change the shell's state, run code, or evaluate strings."""
+"""bash's own commands: those that change the shell's state, run code, or evaluate strings; and calls of functions."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
-from humanlayer_agent.shell.assigned import arithmetic_names, assigned_names
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.environment import selects_code
-from humanlayer_agent.shell.paths import dedupe, logical
+from humanlayer_agent.shell import arithmetic, touch, variables
+from humanlayer_agent.shell.assigned import changes
+from humanlayer_agent.shell.context import Context, Ends
+from humanlayer_agent.shell.directory import cd, destination, pushd
+from humanlayer_agent.shell.fields import Field, positional
+from humanlayer_agent.shell.parse import parse
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State, join
-from humanlayer_agent.shell.syntax import Arith, ArrayLit, Assign, Param, ProcSub, Word
-from humanlayer_agent.shell.words import Field, literal_values
+from humanlayer_agent.shell.syntax import ProcSub, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Ends, Walk
+    from humanlayer_agent.shell.analyse import Walk
 
-Handler = Callable[["Walk", SimpleCommand, list[Field], State, "Context"], "Ends"]
+Handler = Callable[["Walk", SimpleCommand, list[Field], State, Context], Ends]
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
-# ---- assignments ----------------------------------------------------------------------------------
+_COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_STDIN = frozenset(("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 
 
-def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
-    """Apply `assigns` to `state` (a copy of the caller's)."""
-    for each in assigns:
-        value = literal_values(each.value, state)
-        if each.index is not None or any(isinstance(p, ArrayLit) for p in each.value.parts):
-            value = None
-            if each.index is not None:
-                _subscript(walk, each.index)
-        elif each.append:
-            before = state.lookup(each.name)
-            single = before is not None and len(before) < 2 and value is not None and len(value) == 1
-            value = ("".join((*(before or ()), *(value or ()))),) if single else None
-        state.assign(each.name, value)
-        if exported:
-            state.exported |= {each.name}
+# ---- test -----------------------------------------------------------------------------------------
 
 
-def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[Assign], state: State) -> None:
-    """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
-    for each in assigns:
-        values = literal_values(each.value, state) if each.index is None else None
-        named = values[0] if values and len(values) == 1 else None
-        if selects_code(each.name, named):
-            command.effects.append(
-                Effect(
-                    "environment",
-                    "assignment",
-                    each.name,
-                    named is not None,
-                    walk.span(each.start, each.end),
-                    f"{each.name}=",
-                    "assignment",
-                )
-            )
-
-
-def expansion(walk: "Walk", part: Param, state: State) -> None:
-    """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
-    if part.op in ("=", ":="):
-        state.assign(part.name, None)
-    if part.op == "@":
-        operator = part.arg.text if part.arg is not None else None
-        if operator not in ("Q", "U", "u", "L", "a", "A", "E", "K", "k"):
-            walk.program.doubt(f"{part.raw}: the value is evaluated as a prompt string")
-    if part.op == "!":
-        walk.program.doubt(f"{part.raw}: indirect expansion")
-    if part.index is not None:
-        _subscript(walk, part.index)
-
-
-def _subscript(walk: "Walk", index: str) -> None:
-    """An array subscript is arithmetic: a variable's value in it is evaluated, `a[$(cmd)]` included."""
-    if index not in ("@", "*") and not re.fullmatch(r"-?[0-9]+|\$?#?\{?[A-Za-z_][A-Za-z0-9_]*\}?|\$[0-9#]", index, re.ASCII):
-        walk.program.doubt(f"subscript [{index}]")
-
-
-def arithmetic_text(walk: "Walk", part: Arith, state: State) -> None:
-    """`$(( ))`: the names it assigns are unknown from here on."""
-    for name in arithmetic_names(part.raw):
-        state.assign(name, None)
-    for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", part.raw):
-        _evaluated(walk, name, state)
-
-
-_UNSAFE_ARITHMETIC = re.compile(r"[\[$`]")
-
-
-def _evaluated(walk: "Walk", name: str, state: State) -> None:
-    """Arithmetic evaluates the value of a variable again: `x='a[$(cmd)]'; ((x))` runs cmd."""
-    for value in state.variables.get(name) or ():
-        if _UNSAFE_ARITHMETIC.search(value):
-            walk.program.doubt(f"arithmetic evaluates the text of {name}")
-
-
-def arithmetic(walk: "Walk", command: SimpleCommand, words: Sequence[Word], whole: bool) -> None:
-    """`(( ))`, and the operands of `-eq` and its like in `[[ ]]`: strings that are evaluated as code."""
-    if whole:
-        return
-    texts = [w.text for w in words]
+def conditional(walk: "Walk", words: Sequence[Word], state: State) -> None:
+    """`[[ ]]`: the operands of -eq and its like, of -v and of -R are evaluated as arithmetic."""
+    texts = [w.static if not w.quoted else None for w in words]
     for n, text in enumerate(texts):
-        if text in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
+        if text in _COMPARISONS:
             for word in words[max(n - 1, 0) : n + 2 : 2]:
-                _arithmetic_operand(walk, command, word)
+                if (why := arithmetic.word_risk(word, state)) is not None:
+                    walk.program.doubt(why)
         elif text in ("-v", "-R") and n + 1 < len(texts):
-            _arithmetic_operand(walk, command, words[n + 1])
+            _named(walk, words[n + 1], state)
 
 
-def _arithmetic_operand(walk: "Walk", command: SimpleCommand, word: Word) -> None:
-    if word.text is not None and _UNSAFE_ARITHMETIC.search(word.text):
-        command.doubt(word.raw)
-        walk.program.doubt(f"{word.raw}: evaluated as arithmetic")
+def _named(walk: "Walk", word: Word, state: State) -> None:
+    """The name after -v: a subscript in it is evaluated."""
+    if not re.fullmatch(r"[A-Za-z_0-9@*]+(\[([0-9]+|[@*])\])?", word.static or "", re.ASCII):
+        walk.program.doubt(f"-v {word.raw}: a subscript in it is evaluated")
 
 
-# ---- directory ------------------------------------------------------------------------------------
-
-
-def cd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    """`cd`: on success the shell is there, on failure where it was."""
-    operands = [f for f in fields if f.text not in ("-L", "-P", "-e", "-@", "--")]
-    physical = any(f.text == "-P" for f in fields)
-    moved = state.copy()
-    moved.assign("OLDPWD", None)
-    if not operands:
-        home = state.lookup("HOME")
-        moved.cwd = home or None
-    elif len(operands) > 1 or operands[0].text == "-" or "CDPATH" in state.variables or "CDPATH" in state.environ:
-        moved.cwd = None
-    else:
-        moved.cwd = destination(operands[0], state)
-    if physical and moved.cwd is not None and any(".." in (o.text or "") for o in operands):
-        moved.cwd = None
-    if moved.cwd is None and operands:
-        command.doubt(operands[0].word.raw)
-    return moved, state
-
-
-def destination(target: Field, state: State) -> tuple[str, ...] | None:
-    texts = (target.text,) if target.text is not None else target.choices
-    if not texts:
-        return None
-    if all(t.startswith("/") for t in texts):
-        return dedupe(logical(t, "/") for t in texts)
-    if state.cwd is None:
-        return None
-    found = dedupe(logical(t, c) for t in texts for c in state.cwd)
-    return found if len(found) <= 8 else None
-
-
-def pushd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    moved = state.copy()
-    operands = [f for f in fields if f.text != "-n"]
-    usable = len(operands) == 1 and command.program == "pushd" and not (operands[0].text or "+")[:1] in "+-"
-    moved.cwd = destination(operands[0], state) if usable else None
-    if moved.cwd is None and command.program == "pushd":
-        command.doubt(command.text)
-    return moved, state
-
-
-# ---- variables ------------------------------------------------------------------------------------
-
-
-def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    """export, declare, typeset, local, readonly: assignments as arguments."""
-    out = state.copy()
-    exporting, integer, functions = command.program == "export", False, False
-    for each in fields:
-        if each.text is None:
-            command.doubt(each.word.raw)
-            if not _assign_word(walk, command, each, out, exporting):
-                out.forget(None)
-            continue
-        if each.text[:1] in "-+" and len(each.text) > 1:
-            exporting |= each.text[0] == "-" and "x" in each.text and command.program != "export"
-            integer |= "i" in each.text
-            functions |= "f" in each.text
-            if "n" in each.text and command.program != "export":
-                walk.program.doubt("declare -n: a name that stands for another")
-            continue
-        _assign_word(walk, command, each, out, exporting)
-        if integer and _UNSAFE_ARITHMETIC.search(each.text):
-            walk.program.doubt(f"{each.word.raw}: evaluated as arithmetic")
-    if functions and exporting:
-        walk.program.doubt("an exported function")
-    return out, out
-
-
-def _assign_word(walk: "Walk", command: SimpleCommand, each: Field, state: State, exporting: bool) -> bool:
-    """`name=value` or `name` as a word; returns False where even the name is not known."""
-    match = _IDENTIFIER.match(each.text if each.text is not None else each.word.raw)
-    if match is None:
-        if each.text is not None:
-            command.doubt(each.word.raw)
-        return False
-    name = match[0]
-    rest = each.text[match.end() :] if each.text is not None else None
-    if rest is not None and rest.startswith("["):
-        _subscript(walk, rest[1:].partition("]")[0])
-        state.assign(name, None)
-    elif rest is not None and rest.startswith("="):
-        state.assign(name, (rest[1:],))
-    elif rest != "" or command.program == "local":
-        state.assign(name, None)  # an array, `+=`, a new local: what it holds is not tracked
-    if exporting:
-        state.exported |= {name}
-    value = rest[1:] if rest is not None and rest.startswith("=") else None
-    if rest != "" and selects_code(name, value):
-        command.effects.append(
-            Effect("environment", "assignment", name, value is not None, walk.span(each.start, each.end), f"{name}=", "assignment")
-        )
-    return True
-
-
-def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    """read, mapfile, getopts, unset, wait -p: names given as words become unknown."""
-    out = state.copy()
-    names = {"REPLY", "MAPFILE", "OPTARG", "OPTIND"}
-    for each in fields:
-        if each.text is None:
-            command.doubt(each.word.raw)
-            out.forget(None)
-            return out, out
-        found = _IDENTIFIER.match(each.text)
-        if found is not None:
-            names.add(found[0])
-        if "[" in each.text:
-            _subscript(walk, each.text.partition("[")[2].rstrip("]"))
-        if each.text in ("-f",) and command.program == "unset":
-            out.functions = {}
-        if each.text.startswith(("-C", "-c")) and command.program in ("mapfile", "readarray"):
-            walk.program.doubt("mapfile -C runs a callback")
-    out.forget(names)
-    return out, out
-
-
-def printf(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    if fields and (fields[0].text is None and fields[0].may_be_option() or (fields[0].text or "").startswith("-v")):
-        out = state.copy()
-        target = fields[0].text[2:] if fields[0].text and len(fields[0].text) > 2 else fields[1].text if len(fields) > 1 else None
-        if target is None or _IDENTIFIER.fullmatch(target) is None:
-            command.doubt(command.text)
-            out.forget(None)
-        else:
-            out.forget({target})
-        return out, out
+def test(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`test -v 'a[$(cmd)]'` runs cmd."""
+    for n, each in enumerate(fields[:-1]):
+        after = fields[n + 1]
+        if each.text in ("-v", "-R") or (each.text is None and each.may_be_option() and not each.word.quoted):
+            if each.text is None and after.texts and not any("[" in t for t in after.texts):
+                continue
+            if not after.texts or any("[" in t for t in after.texts):
+                walk.program.doubt(f"{command.program} {each.shown} {after.shown}: a subscript in it is evaluated")
     return state, state
 
 
-def let(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    out = state.copy()
-    for each in fields:
-        if each.text is None or _UNSAFE_ARITHMETIC.search(each.text):
-            walk.program.doubt(f"{each.word.raw}: evaluated as arithmetic")
-        out.forget(set(_IDENTIFIER.findall(each.text or each.word.raw)))
-    return out, out
+# ---- options and parameters -----------------------------------------------------------------------
+
+_SAFE_LETTERS = frozenset("euxvCETmbhno")
+_SAFE_OPTIONS = frozenset(
+    """errexit nounset xtrace verbose noclobber errtrace functrace monitor notify hashall noexec pipefail
+    interactive-comments nolog ignoreeof onecmd""".split()
+)
+_SAFE_SHOPTS = frozenset({"nullglob", "failglob", "globstar", "nocasematch", "inherit_errexit", "checkwinsize"})
 
 
-def test(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    for n, each in enumerate(fields):
-        if each.text in ("-v", "-R") and n + 1 < len(fields):
-            _arithmetic_operand(walk, command, fields[n + 1].word)
-            if fields[n + 1].text is None:
-                command.doubt(fields[n + 1].word.raw)
-    return state, state
-
-
-def set_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def set_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`set`: options that change how later text reads, and new positional parameters."""
     out = state.copy()
-    texts = [f.text for f in fields]
-    for n, text in enumerate(texts):
+    i = 0
+    while i < len(fields):
+        text = fields[i].text
         if text is None:
-            command.doubt(fields[n].word.raw)
+            command.doubt(fields[i].word.raw)
             out.positional = None
-            break
-        if text in ("--", "-"):
-            rest = [t for t in texts[n + 1 :] if t is not None]
-            out.positional = tuple(rest) if len(rest) == len(texts) - n - 1 else None
-            break
-        if not text.startswith(("-", "+")):
-            if n == 0 or not (texts[n - 1] or "").startswith(("-", "+")) or not (texts[n - 1] or "").endswith("o"):
-                out.positional = None
-            elif text in ("posix", "physical", "history", "histexpand", "vi", "emacs", "allexport", "noglob"):
-                walk.program.doubt(f"set -o {text}")
-            continue
-        if any(c in text for c in "afkHPp"):
+            return out, out
+        if text == "--":
+            out.positional = positional(fields[i + 1 :])
+            return out, out
+        if text[:1] not in ("-", "+") or text == "-":
+            # `set a b`; `set -` also ends the options, and keeps the parameters where nothing follows.
+            rest = fields[i + (text == "-") :]
+            out.positional = positional(rest) if rest else out.positional
+            return out, out
+        if set(text[1:]) - _SAFE_LETTERS:
             walk.program.doubt(f"set {text}")
+        i += 1
+        if "o" in text[1:] and i < len(fields):
+            if fields[i].text not in _SAFE_OPTIONS:
+                walk.program.doubt(f"set -o {fields[i].shown}")
+            i += 1
     return out, out
 
 
-def shift(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def shift(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`shift`: it fails, and shifts nothing, where there are too few parameters."""
+    count = fields[0].text if fields else "1"
     out = state.copy()
-    out.positional = out.positional[1:] if out.positional is not None and not fields else None
+    if out.positional is None or count is None or not count.isascii() or not count.isdigit():
+        out.positional = None
+    elif int(count) <= len(out.positional):
+        out.positional = out.positional[int(count) :]
     return out, out
 
 
-def shopt(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def shopt(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """Options that change what words mean make everything after uncertain."""
-    safe = {"nullglob", "failglob", "globstar", "nocasematch", "inherit_errexit", "nocaseglob", "checkwinsize"}
+    out = state.copy()
     for each in fields:
-        if each.text is None or not (each.text in safe or each.text in ("-s", "-u", "-q", "-p")):
+        if each.text not in _SAFE_SHOPTS and each.text not in ("-s", "-u", "-q", "-p"):
             walk.program.doubt(f"shopt {each.word.raw}")
-    return state, state
+        out.nullglob |= each.text == "nullglob"
+        if each.text == "failglob":
+            walk.fails_on_globs = True
+    return out, out
 
 
 # ---- code -----------------------------------------------------------------------------------------
 
 
-def eval_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def eval_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`eval`: its words, joined by blanks, are read as a command again."""
-    if not fields or (fields[0].text == "--" and len(fields) == 1):
+    words = fields[1:] if fields and fields[0].text == "--" else fields
+    if not words:
         return state, state
-    words = fields[1:] if fields[0].text == "--" else fields
-    if any(f.text is None for f in words):
+    texts = positional(words)
+    if texts is None:
         touch.code(walk, command, words[0], what=None, role="code", origin="eval")
         command.doubt(next(f.word.raw for f in words if f.text is None))
-        unknown = state.copy()
-        unknown.forget(None)
-        unknown.cwd = None
+        unknown = state.lost()
         return unknown, unknown
-    joined = " ".join(f.text or "" for f in words)
-    return walk.source(joined, words[0], state, context.deeper(via=(*context.via, "eval")), "string")
+    inner = context.deeper(via=(*context.via, "eval"))
+    return walk.source(" ".join(texts), words[0], state, inner, "string")
 
 
-def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`. file`: a script that runs in this shell, so nothing is certain after one that nobody read."""
-    unknown = state.copy()
-    unknown.forget(None)
-    unknown.cwd = None
+    if fields and fields[0].text == "--":
+        fields = fields[1:]
     if not fields:
         return state, state
     target = fields[0]
-    fed = target.text in ("/dev/stdin", "/dev/fd/0") and context.stdin.text is not None
-    if fed and context.stdin.text is not None:
+    if target.text in _STDIN and context.stdin.text is not None:
         inner = context.deeper(via=(*context.via, command.program or "source"))
-        return walk.source(context.stdin.text, target, state, inner, "heredoc")
-    touch.code(walk, command, target, what=target.text, role="script", origin=f"{command.program} operand 1")
-    command.doubt(target.word.raw)
+        walk.frames.append(variables_frame := Frame())
+        won, lost = walk.source(context.stdin.text, target, state, inner, "heredoc")
+        walk.frames.pop()
+        return join(won, variables_frame.returned), join(lost, variables_frame.returned)
+    if "/" in target.prefix and target.text not in _STDIN and not may_reach_process_substitution(target):
+        touch.script(walk, command, target, state, f"{command.program} operand 1")
+    else:
+        touch.code(walk, command, target, what=target.text, role="script", origin=f"{command.program} operand 1")
+        command.doubt(target.word.raw)
+    unknown = state.lost()
     return unknown, unknown
 
 
-def trap(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def trap(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`trap 'code' SIGNAL`: the code runs later, anywhere."""
-    words = [f for f in fields if f.text not in ("-l", "-p", "--")]
-    if len(words) < 2 or any(f.text in ("-l", "-p") for f in fields):
+    if fields and fields[0].text in ("-l", "-p"):
+        return state, state
+    words = fields[1:] if fields and fields[0].text == "--" else fields
+    if len(words) < 2 and not any(w.many for w in words):
         return state, state
     action = words[0]
     if action.text is None:
         touch.code(walk, command, action, what=None, role="code", origin="trap")
         command.doubt(action.word.raw)
     elif action.text not in ("", "-") and not action.text.isdigit():
-        later = state.copy()
-        later.forget(None)
-        later.cwd = None
-        walk.source(action.text, action, later, context.deeper(via=(*context.via, "trap")), "trap")
+        if any(w.text not in ("EXIT", "0", "SIGEXIT") for w in words[1:]):
+            _trap_beside(walk, action.text, state)
+        walk.source(action.text, action, state.lost(), context.deeper(via=(*context.via, "trap")), "trap")
     return state, state
 
 
-def alias(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def _trap_beside(walk: "Walk", text: str, state: State) -> None:
+    """A trap that may run between any two commands must not change what they see."""
+    parsed = parse(text)
+    if parsed.script is None or parsed.script.body is None:
+        return
+    found = changes(parsed.script.body, state.functions)
+    if found.anything or found.names or found.moves or found.positional or found.functions or found.unset:
+        walk.program.doubt("a trap changes variables or the directory between other commands")
+
+
+def alias(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """Aliases work only after `shopt -s expand_aliases`; one that is defined is reason enough to ask."""
     for each in fields:
         if each.text is None or "=" in each.text:
@@ -370,36 +193,59 @@ def alias(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
     return state, state
 
 
-def exit_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def exit_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """Nothing runs after `exit`."""
     return None, None
 
 
-def doubtful(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
-    """Builtins that change what names mean (hash -p, enable -f, bind -x, complete -C): a human decides."""
+def return_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`return` goes on after the call; outside of a function it fails, and nothing happens."""
+    if not walk.frames:
+        return state, state
+    frame = walk.frames[-1]
+    frame.returned = join(frame.returned, state.copy())
+    return None, None
+
+
+def hash_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`hash -r` and looking names up change nothing; `hash -p file name` gives a name another meaning."""
+    if any(f.text is None or (f.text.startswith("-") and f.text not in ("-r", "-l", "-t", "-d")) for f in fields):
+        return doubtful(walk, command, fields, state, context)
+    return state, state
+
+
+def doubtful(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """Builtins that change what names mean (enable -f, bind -x, complete -C): a human decides."""
     if fields:
         walk.program.doubt(f"{command.program} {fields[0].word.raw}")
         command.doubt(fields[0].word.raw)
     return state, state
 
 
-def nothing(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def nothing(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """Builtins without an effect of their own."""
     return state, state
 
 
 HANDLERS: dict[str, Handler] = {
     "cd": cd, "pushd": pushd, "popd": pushd,
-    "export": declare, "declare": declare, "typeset": declare, "local": declare, "readonly": declare,
-    "read": setters, "mapfile": setters, "readarray": setters, "getopts": setters, "unset": setters,
-    "printf": printf, "let": let, "test": test, "[": test,
-    "set": set_, "shift": shift, "shopt": shopt,
+    "export": variables.declare, "declare": variables.declare, "typeset": variables.declare,
+    "local": variables.declare, "readonly": variables.declare,
+    "read": variables.setters, "mapfile": variables.setters, "readarray": variables.setters,
+    "getopts": variables.setters, "unset": variables.unset, "printf": variables.printf, "let": variables.let,
+    "test": test, "[": test, "set": set_, "shift": shift, "shopt": shopt,
     "eval": eval_, "source": source, ".": source, "trap": trap, "alias": alias,
-    "exit": exit_, "return": exit_, "break": nothing, "continue": nothing,
-    "hash": doubtful, "enable": doubtful, "bind": doubtful, "complete": doubtful, "compopt": doubtful, "fc": doubtful,
+    "exit": exit_, "logout": exit_, "return": return_, "break": nothing, "continue": nothing,
+    "hash": hash_, "enable": doubtful, "bind": doubtful, "complete": doubtful, "compopt": doubtful, "fc": doubtful,
+    "history": doubtful, "compgen": doubtful, "coproc": doubtful,
     ":": nothing, "true": nothing, "false": nothing, "echo": nothing, "pwd": nothing, "dirs": nothing,
-    "unalias": nothing, "type": nothing, "times": nothing, "umask": nothing, "ulimit": nothing, "wait": nothing,
-    "jobs": nothing, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing, "history": doubtful, "suspend": nothing,
-    "logout": exit_, "help": nothing, "compgen": doubtful, "coproc": doubtful,
+    "unalias": nothing, "type": nothing, "times": nothing, "umask": nothing, "ulimit": nothing,
+    "wait": variables.wait, "jobs": nothing, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing,
+    "suspend": nothing, "help": nothing,
 }  # fmt: skip
+
+KEEPS_PREFIX = frozenset({"eval", "source", ".", "unset", *variables.DECLARERS})
+"""Builtins after which a variable that was set for them alone may keep a value (`x=1 export x`)."""
 
 
 def may_reach_process_substitution(target: Field) -> bool:
@@ -407,27 +253,53 @@ def may_reach_process_substitution(target: Field) -> bool:
     return any(isinstance(p, ProcSub) for p in target.word.parts)
 
 
-def call(walk: "Walk", name: str, fields: list[Field], state: State, context: "Context") -> "Ends":
+# ---- functions ------------------------------------------------------------------------------------
+
+
+class Frame:
+    """One call of a function: the state at each `return` so far, and the names that are local to it."""
+
+    __slots__ = ("locals", "returned")
+
+    def __init__(self) -> None:
+        self.returned: State | None = None
+        self.locals: set[str] = set()
+
+
+def call(walk: "Walk", name: str, fields: list[Field], state: State, context: Context) -> Ends:
     """Call a function: its body runs here, with the words as positional parameters."""
     if name in context.calls or context.depth > 20:
         walk.program.doubt(f"{name} calls itself")
-        return state, state
-    texts = [f.text for f in fields]
-    known = tuple(t for t in texts if t is not None)
-    ends: tuple[State | None, State | None] = (None, None)
+        unknown = state.lost()
+        return unknown, unknown
+    won: State | None = None
+    lost: State | None = None
     for function in state.functions[name]:
+        if function is None:
+            continue
         walk.functions_called.add(id(function))
         entry = state.copy()
-        entry.positional = known if len(known) == len(texts) else None
-        inner = context.deeper(calls=(*context.calls, name), inside=(*context.inside, "function"))
+        entry.positional = positional(fields)
+        inner = context.deeper(
+            calls=(*context.calls, name), inside=(*context.inside, "function"), stdin=context.stdin.shared()
+        )
         inner = walk.redirected(function.redirects, entry, inner)
-        found = walk.node(function.body, entry, inner)
-        # `return` may have ended it anywhere, and `local` values end with it: what it assigns is unknown afterwards.
-        won, lost = ((e or entry).copy() for e in found)
-        names, moves = assigned_names(function.body)
-        for end in (won, lost):
-            end.forget(names)
-            end.cwd = None if moves else state.cwd
-            end.positional = state.positional
-        ends = (join(ends[0], won), join(ends[1], lost))
-    return ends
+        frame = Frame()
+        walk.frames.append(frame)
+        ends = walk.node(function.body, entry, inner)
+        walk.frames.pop()
+        won = join(won, _after_call(join(ends[0], frame.returned), frame, state))
+        lost = join(lost, _after_call(join(ends[1], frame.returned), frame, state))
+    return won, lost
+
+
+def _after_call(end: State | None, frame: Frame, before: State) -> State | None:
+    if end is None:
+        return None
+    out = end.copy()
+    out.forget(frame.locals)
+    out.positional = before.positional
+    return out
+
+
+__all__ = ["HANDLERS", "KEEPS_PREFIX", "Frame", "Handler", "call", "conditional", "destination", "may_reach_process_substitution"]

@@ -9,54 +9,72 @@ from humanlayer_agent.shell import builtins, touch
 from humanlayer_agent.shell.arguments import Arguments, OptionUse, assign_slots, read_arguments
 from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES, lookup
 from humanlayer_agent.shell.catalog.spec import Always, Slot, Spec
+from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
+from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State, join
-from humanlayer_agent.shell.words import Field
+from humanlayer_agent.shell.syntax import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Ends, Walk
+    from humanlayer_agent.shell.analyse import Walk
 
 _FILE_SLOTS = frozenset({"read", "list", "write", "append", "delete", "move", "metadata"})
 _PREFIXES = frozenset({"command", "builtin", "exec"})
+_RESETS: dict[str, frozenset[str]] = {
+    "env": frozenset({"ignore-environment", "unset"}),
+    **dict.fromkeys(("sudo", "doas", "su", "runuser", "ssh", "docker", "podman", "kubectl", "chroot"), frozenset()),
+}
+"""Wrappers that run their command with other variables than the shell exports: always, or with one of these options."""
+_STDIN_READERS = frozenset(
+    """cat head tail tee sed awk gawk grep sort uniq wc xargs ssh python python3 perl ruby node sh bash dash dd tr cut od xxd
+    base64 less more psql mysql sqlite3 docker kubectl ffmpeg bc gzip tar tac rev nl paste fold""".split()
+)
 
 
 def run(
     walk: "Walk",
     fields: list[Field],
     state: State,
-    context: "Context",
+    context: Context,
     span: tuple[int, int],
     text: str,
     *,
     shell: bool = True,
-) -> "Ends":
-    """Note what running `fields` does. `shell` is False below a wrapper program, which finds programs only."""
+    functions: bool = True,
+) -> Ends:
+    """Note what running `fields` does.
+
+    `shell` is False below a wrapper program, which finds programs only; `functions` is False after `command`.
+    """
     name = fields[0]
     if name.choices:
         return _each_choice(walk, fields, state, context, span, text, shell)
-    command = SimpleCommand(
-        name.text, [f.shown for f in fields], span, text, context.via, context.inside, state.cwd
-    )
+    command = SimpleCommand(name.text, [f.shown for f in fields], span, text, context.via, context.inside, state.cwd)
+    command.words = fields
     walk.program.commands.append(command)
     if name.text is None:
         command.known = False
         command.doubt(name.word.raw)
         touch.code(walk, command, name, what=None, role="program", origin="program", unread=False)
-        return state, state
-    if shell and name.text in state.functions:
-        return builtins.call(walk, name.text, fields[1:], state, context)
-    if shell and name.text in _PREFIXES:
+        # It may be a function or a builtin, so nothing is certain after it.
+        unknown = state.lost() if shell else state
+        return unknown, unknown
+    if not shell:
+        return _external(walk, command, fields, state, context)
+    if functions and name.text in state.functions:
+        return _function(walk, fields, state, context, span, text)
+    if name.text in _PREFIXES:
         return _prefix(walk, command, fields, state, context)
-    if shell and (handler := builtins.HANDLERS.get(name.text)) is not None:
+    if (handler := builtins.HANDLERS.get(name.text)) is not None:
         return handler(walk, command, fields[1:], state, context)
     return _external(walk, command, fields, state, context)
 
 
 def _each_choice(
-    walk: "Walk", fields: list[Field], state: State, context: "Context", span: tuple[int, int], text: str, shell: bool
-) -> "Ends":
+    walk: "Walk", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str, shell: bool
+) -> Ends:
     """A program name that may be one of several: each is noted as if it ran."""
     won: State | None = None
     lost: State | None = None
@@ -67,16 +85,29 @@ def _each_choice(
     return won, lost
 
 
-def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def _function(
+    walk: "Walk", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str
+) -> Ends:
+    """A name that is, or may be, a function."""
+    name = fields[0].text or ""
+    won, lost = builtins.call(walk, name, fields[1:], state, context)
+    if None not in state.functions[name]:
+        return won, lost
+    # Where it is not certainly defined, the name may also mean what it always means.
+    a, b = run(walk, fields, state, context, span, text, functions=False)
+    return join(won, a), join(lost, b)
+
+
+def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`command`, `builtin`, `exec`: they run what follows, without functions."""
     name = command.program or ""
     rest = fields[1:]
-    while rest and rest[0].text is not None and rest[0].text.startswith("-"):
+    while rest and rest[0].text is not None and len(rest[0].text) > 1 and rest[0].text.startswith("-"):
         option = rest[0].text
         rest = rest[1:]
         if option == "--":
             break
-        if name == "command" and set(option[1:]) <= set("vV"):
+        if name == "command" and set(option[1:]) <= set("pvV") and option != "-p":
             return state, state  # only tells what a name means
         if name == "exec" and option == "-a":
             rest = rest[1:]
@@ -87,47 +118,28 @@ def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     if rest[0].may_be_option() and rest[0].text is None:
         command.doubt(rest[0].word.raw)
     inner = replace(context, via=(*context.via, name))
-    handler = builtins.HANDLERS.get(rest[0].text or "") if name != "exec" else None
-    if handler is not None or rest[0].text in _PREFIXES:
-        bare = replace_functions(state)
-        ends = run(walk, rest, bare, inner, command.span, command.text)
-        return tuple(_with_functions(e, state) for e in ends)  # type: ignore[return-value]
-    run(walk, rest, state, inner, command.span, command.text, shell=False)
-    return (None, None) if name == "exec" else (state, state)
-
-
-def replace_functions(state: State) -> State:
-    out = state.copy()
-    out.functions = {}
-    return out
-
-
-def _with_functions(end: State | None, state: State) -> State | None:
-    if end is None:
-        return None
-    out = end.copy()
-    out.functions = dict(state.functions)
-    return out
+    if name == "exec":
+        run(walk, rest, state, inner, command.span, command.text, shell=False)
+        return None, None
+    return run(walk, rest, state, inner, command.span, command.text, functions=False)
 
 
 # ---- programs -------------------------------------------------------------------------------------
 
 
-def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> "Ends":
+def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     name = fields[0]
     text = name.text or ""
     if "/" in text:
         command.path = text
-        directory, base = posixpath.split(posixpath.normpath(text))
+        directory, base = posixpath.split(text)
+        # `/tmp/x/../../usr/bin/ls` may be anything: /tmp/x may be a link.
         if directory in STANDARD_DIRECTORIES:
             command.program = base
         else:
             # A file of this name: what it does stands in it, not in the catalog.
             command.known = False
-            touch.path(walk, command, "execute", name, state, role="script", origin="program")
-            for effect in command.effects:
-                effect.unread, effect.resolved = True, False
-            command.doubt(text)
+            touch.script(walk, command, name, state, "program")
             return state, state
     spec = lookup(command.program or "")
     if spec is None:
@@ -136,11 +148,17 @@ def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: 
         touch.code(walk, command, name, what=text, role="program", origin="program", unread=False)
         return state, state
     apply(walk, spec, command, fields[1:], state, context)
+    if context.stdin.kind == "script" and command.program in _STDIN_READERS and not _reads_a_file(command):
+        walk.program.doubt(f"{command.program} takes lines of the script that is being run")
     return state, state
 
 
+def _reads_a_file(command: SimpleCommand) -> bool:
+    return any(e.kind == "read" and e.source == "own" and e.role != "default" for e in command.effects)
+
+
 def apply(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: Sequence[Field], state: State, context: "Context"
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: Sequence[Field], state: State, context: Context
 ) -> None:
     """Read `fields` with `spec` and note every effect."""
     if spec.grammar:
@@ -158,10 +176,11 @@ def apply(
 
 
 def note_options(
-    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: "Context"
+    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: Context
 ) -> State:
     """Flags, doubts, and the effects of option values. Returns the state the operands are read in (`-C dir`)."""
     command.flags |= arguments.flags()
+    state = _child_environment(command, state)
     for word in arguments.unknown:
         command.doubt(word.shown)
     if arguments.loose:
@@ -186,6 +205,18 @@ def note_options(
     return state
 
 
+def _child_environment(command: SimpleCommand, state: State) -> State:
+    """The state that what a wrapper runs starts in: sudo and the like pass on few variables, some another directory."""
+    resets = _RESETS.get(command.program or "")
+    if resets is None or (resets and not resets & command.flags):
+        return state
+    out = state.copy()
+    out.forget(None)
+    if command.flags & {"login", "chroot"} and command.program != "env":
+        out.cwd = None
+    return out
+
+
 def _option_effect(walk: "Walk", command: SimpleCommand, use: OptionUse, state: State) -> None:
     """What an option does by itself. A file that it names only indirectly lies in the working directory."""
     kind, span = use.option.does or "", walk.span(use.at.start, use.at.end)
@@ -198,7 +229,7 @@ def _option_effect(walk: "Walk", command: SimpleCommand, use: OptionUse, state: 
 
 
 def _subcommand(
-    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: "Context"
+    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: Context
 ) -> None:
     operands = arguments.operands
     if not operands:
@@ -219,7 +250,7 @@ def _subcommand(
 
 
 def note_operands(
-    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: "Context"
+    walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: Context
 ) -> None:
     operands = arguments.operands
     command.operands += [o.text for o in operands]
@@ -249,8 +280,6 @@ def note_operands(
 
 def implied(command: SimpleCommand, value: str) -> Field:
     """A field for an operand that the program supplies itself."""
-    from humanlayer_agent.shell.syntax import Word
-
     start, end = command.span
     word = Word(value, value, start, end)
     return Field(word, start, end, text=value, prefix=value)
@@ -277,12 +306,12 @@ def note_effects(walk: "Walk", effects: Sequence[Always], command: SimpleCommand
             )  # fmt: skip
 
 
-def _command(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
+def _command(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: Context) -> None:
     """The rest of a wrapper's words is another command, run without a shell."""
     if not words:
         return
     inner = context.deeper(via=(*context.via, command.program or "?"))
-    if inner.depth > 24:
+    if inner.depth > MAX_DEPTH:
         walk.program.doubt("nested too deep")
         return
     run(walk, words, state, inner, command.span, command.text, shell=False)
@@ -294,7 +323,7 @@ def note(
     kind: str,
     word: Field,
     state: State,
-    context: "Context",
+    context: Context,
     *,
     role: str = "operand",
     origin: str = "",
@@ -343,16 +372,12 @@ def note(
 
 
 def script(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    """A file that is executed: what it does stands in it, and nobody has read it yet."""
-    before = len(command.effects)
-    touch.path(walk, command, "execute", word, state, role="script", origin=origin)
-    for effect in command.effects[before:]:
-        effect.unread, effect.resolved = True, False
-    command.doubt(word.word.raw)
+    """A file that is executed (see touch.script)."""
+    touch.script(walk, command, word, state, origin)
 
 
 def shell_text(
-    walk: "Walk", command: SimpleCommand, word: Field, state: State, context: "Context", origin: str,
+    walk: "Walk", command: SimpleCommand, word: Field, state: State, context: Context, origin: str,
     positional: tuple[str, ...] | None = None,
 ) -> None:  # fmt: skip
     """A text that a shell of its own runs."""

@@ -106,8 +106,10 @@ def _fallback(part: Param, value: tuple[str, ...], state: State, read: Reader) -
 def _argument(part: Param, state: State, read: Reader) -> Value:
     if part.arg is None:
         return ("",)
-    if ":~" in part.arg.raw or (part.arg.quoted and not part.quoted and re.search(r"[ \t\n*?\[\\]", part.arg.raw)):
-        return None  # some of it splits and globs, and some of it does not
+    if ":~" in part.arg.raw:
+        return None
+    if part.arg.quoted and not part.quoted and not re.fullmatch(r"[A-Za-z0-9_./,:=@%+-]+", part.arg.text or "", re.ASCII):
+        return None  # some of it splits, globs and vanishes, and some of it does not
     return read(part.arg, state)
 
 

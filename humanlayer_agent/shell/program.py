@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.words import Field
+from humanlayer_agent.shell.fields import Field
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +34,8 @@ class SimpleCommand:
     operands: list[str | None] = field(default_factory=list)
     options: dict[str, list[str | None]] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
+    words: list[Field] = field(default_factory=list)
+    """The words that `argv` shows, with what is known of each."""
     prints: "list[Field]" = field(default_factory=list)
     """Where its output is a list of file names, each ended by NUL: what they may be."""
 

@@ -1,17 +1,21 @@
 """Redirects: the files and connections they open, and the standard input they give."""
 
+import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.context import Context, Stdin
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import Redirect
-from humanlayer_agent.shell.words import Field, expand
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.words import expand
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Stdin, Walk
+    from humanlayer_agent.shell.analyse import Walk
 
+_DESCRIPTOR = re.compile(r"-|[0-9]+-?", re.ASCII)
 _KINDS = {
     ">": ("write",),
     ">|": ("write",),
@@ -25,7 +29,7 @@ _KINDS = {
 }
 
 
-def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: State, context: "Context") -> None:
+def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: State, context: Context) -> None:
     """Add the effects of `redirects` to `command`."""
     for redirect in redirects:
         walk.nested(redirect.target, state, context)
@@ -38,17 +42,27 @@ def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: 
             _one(walk, command, redirect, each, state)
 
 
+def forget_descriptors(redirects: list[Redirect], state: State) -> None:
+    """`{name}> file` sets `name` to the number of a descriptor."""
+    for redirect in redirects:
+        if redirect.fd.startswith("{"):
+            state.assign(redirect.fd[1:-1], None, number=True)
+
+
 def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field, state: State) -> None:
-    if redirect.op in (">&", "<&") and target.text is not None:
-        if target.text == "-" or target.text.rstrip("-").isdigit():
+    if redirect.op in (">&", "<&") and target.texts:
+        if all(_DESCRIPTOR.fullmatch(t) for t in target.texts):
             return  # copies, moves or closes a descriptor
         if redirect.op == "<&" or redirect.fd not in ("", "1"):
             command.doubt(redirect.target.raw)
     span = walk.span(target.start, target.end)
-    if target.text is not None and (host := network_device(target.text)) is not None:
-        command.effects.append(
-            Effect("network", "redirect", host, True, span, f"{redirect.op} redirect", source="redirect")
-        )
+    hosts = [network_device(t) for t in target.texts or (target.prefix,)]
+    for host in hosts:
+        if host is not None:
+            known = bool(target.texts) and bool(host)
+            origin = f"{redirect.op} redirect"
+            command.effects.append(Effect("network", "redirect", host or None, known, span, origin, source="redirect"))
+    if target.texts and None not in hosts:
         return
     kinds = _KINDS[redirect.op]
     if redirect.op == "<&" and target.text is None:
@@ -58,20 +72,20 @@ def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field
 
 
 def network_device(text: str) -> str | None:
-    """`host:port` where bash opens a connection instead of a file: /dev/tcp/host/port."""
+    """`host:port` where bash opens a connection instead of a file: /dev/tcp/host/port. "" where it may be any host."""
     parts = text.split("/")
     if len(parts) >= 4 and parts[:2] == ["", "dev"] and parts[2] in ("tcp", "udp"):
-        return ":".join(parts[3:5])
+        return ":".join(parts[3:5]) if parts[3] and len(parts) > 4 else ""
     return None
 
 
-def stdin_of(walk: "Walk", redirects: list[Redirect], state: State, context: "Context") -> "Stdin":
+def stdin_of(walk: "Walk", redirects: list[Redirect], state: State, context: Context) -> Stdin:
     """What a command reads from its standard input, after its redirects."""
-    from humanlayer_agent.shell.analyse import Stdin
-
     current = context.stdin
     for redirect in redirects:
-        if redirect.fd not in ("", "0") or redirect.op not in ("<", "<<", "<<-", "<<<", "<>", "<&"):
+        if redirect.fd.lstrip("0") or redirect.op not in ("<", "<<", "<<-", "<<<", "<>", "<&", ">&", ">"):
+            continue
+        if redirect.op in (">&", ">") and not redirect.fd:
             continue
         if redirect.op in ("<<", "<<-") and redirect.body is not None:
             text = walk.text_of(redirect.body, state)
@@ -82,5 +96,5 @@ def stdin_of(walk: "Walk", redirects: list[Redirect], state: State, context: "Co
         else:
             fields = expand(redirect.target, state)
             name = fields[0].text if len(fields) == 1 else None
-            current = Stdin("null") if name == "/dev/null" else Stdin("file", producer=())
+            current = Stdin("null") if name == "/dev/null" else Stdin("file")
     return current

@@ -7,12 +7,12 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import absolute, split_pattern, unescape
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
-from humanlayer_agent.shell.words import PROCESS_SUBSTITUTION, Field
+from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
 
-_STREAMS = frozenset({"-", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION})
+_STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION})
 
 
 def path(
@@ -35,10 +35,10 @@ def path(
             Effect(kind, role, operand, resolved, span, origin, source, recursive=recursive, **more)  # type: ignore[arg-type]
         )
 
-    texts = (target.text,) if target.text is not None else target.choices
-    if texts:
-        for text in texts:
-            if text in _STREAMS and kind in ("read", "list", "write", "append"):
+    if target.texts:
+        for text in target.texts:
+            stream = text in _STREAMS or (text == "-" and source == "own")
+            if stream and kind in ("read", "list", "write", "append"):
                 continue
             if text.startswith("/"):
                 add(text, True)
@@ -62,10 +62,19 @@ def path(
     add(None, False)
 
 
+def script(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    """A file that is executed: what it does stands in it, and nobody has read it yet."""
+    before = len(command.effects)
+    path(walk, command, "execute", word, state, role="script", origin=origin)
+    for effect in command.effects[before:]:
+        effect.unread, effect.resolved = True, False
+    command.doubt(word.word.raw)
+
+
 def host(walk: "Walk", command: SimpleCommand, target: Field, *, kind: str = "network", origin: str = "") -> None:
     """Add a network effect for `target`: a URL, user@host, host:path or host:port."""
     span = walk.span(target.start, target.end)
-    for text in (target.text,) if target.text is not None else target.choices or (None,):
+    for text in target.texts or (None,):
         name = None if text is None else host_of(text)
         command.effects.append(Effect(kind, "operand", name, name is not None, span, origin))
 
@@ -105,5 +114,5 @@ def code(
 def plain(walk: "Walk", command: SimpleCommand, kind: str, target: Field, *, origin: str) -> None:
     """Add an effect whose operand is the text itself: a package, a process, a variable."""
     span = walk.span(target.start, target.end)
-    for text in (target.text,) if target.text is not None else target.choices or (None,):
+    for text in target.texts or (None,):
         command.effects.append(Effect(kind, "operand", text, text is not None, span, origin))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.shell.source import MAX_CHARS, Budget, Source
+from humanlayer_agent.shell.source import Budget, Source
 from humanlayer_agent.shell.syntax import Script, Simple, Word, simples
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ _parser: "Parser | None" = None
 _KEYWORD_COMMANDS = ("declaration_command", "unset_command")
 """Nodes of commands that tree-sitter takes for keywords (`export`, `unset`): the name is their first child."""
 
+
+MAX_VETO_CHARS = 1 << 14
+"""Longest text that gets a second opinion: on errors tree-sitter takes quadratic time (64 KB of `)`: 19 s)."""
+MAX_WITNESS_CHARS = 1 << 12
+"""How much of a refused text is searched for commands."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -88,6 +93,8 @@ def _our_names(script: Script) -> Iterator[str]:
 
 def objection(text: str, script: Script) -> str | None:
     """Why tree-sitter does not agree that `script` is what `text` runs, or None where it agrees."""
+    if len(text) > MAX_VETO_CHARS:
+        return "too long for the second parser"
     root = tree(text)
     if root.has_error:
         return "tree-sitter reports a syntax error"
@@ -100,10 +107,10 @@ def witnesses(text: str) -> list[Simple]:
     """The simple commands that tree-sitter finds in a text that was refused, errors and all; best effort.
 
     Args:
-        text: what was refused; no more than MAX_CHARS of it are read.
+        text: what was refused; no more than MAX_WITNESS_CHARS of it are read.
     """
     found = []
-    for node in walk(tree(text[:MAX_CHARS])):
+    for node in walk(tree(text[:MAX_WITNESS_CHARS])):
         if node.type == "command":
             parts = [child for child in node.children if child.type not in _NOT_NAMES]
             words = [_word(text[part.start_byte : part.end_byte]) for part in parts]

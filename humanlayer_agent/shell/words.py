@@ -4,9 +4,11 @@ The order is bash's: braces, tilde, parameters and substitutions, splitting, wil
 (Bash Reference Manual 5.2, section 3.5). What can't be proven stays dynamic.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from humanlayer_agent.shell import output, parameters
 from humanlayer_agent.shell.braces import MAX_VARIANTS, Unknown, expand_braces
@@ -57,19 +59,29 @@ class _Partial:
     quoted: bool = False
 
 
-def expand(word: Word, state: State, *, split: bool = True) -> list[Field]:
-    """The fields that `word` becomes. `split` is False where bash neither splits nor globs (a `[[` operand, `<<<`)."""
+class _Mode(Enum):
+    """How a word is expanded: an ordinary one; `name=value` after export; an assignment's value; a text (`<<<`)."""
+
+    WORD = "word"
+    DECLARATION = "declaration"
+    VALUE = "value"
+    TEXT = "text"
+
+
+def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field]:
+    """The fields that `word` becomes. `declaration`: an assignment after export and its like, which does not split."""
     if not word.dynamic and not word.pattern:
         text = word.text or ""
         return [Field(word, word.start, word.end, text=text, prefix=text)]
     out: list[Field] = []
     try:
-        for parts in _variants(word, split):
-            out += _Expansion(word, state, split).fields(parts)
+        mode = _Mode.DECLARATION if declaration else _Mode.WORD
+        for parts in [_parts(word)] if declaration else _variants(word):
+            out += _Expansion(word, state, mode).fields(parts)
             if len(out) > MAX_VARIANTS:
                 raise Unknown
     except Unknown:
-        return [Field(word, word.start, word.end, many=split)]
+        return [Field(word, word.start, word.end, many=not declaration)]
     return out
 
 
@@ -78,7 +90,7 @@ def literal_values(word: Word, state: State, *, assignment: bool = True) -> Valu
     if not word.dynamic and not word.pattern:
         return (word.text or "",)
     try:
-        found = _Expansion(word, state, False, assignment=assignment).fields(_parts(word))
+        found = _Expansion(word, state, _Mode.VALUE if assignment else _Mode.TEXT).fields(_parts(word))
     except Unknown:
         return None
     if not found:
@@ -90,12 +102,14 @@ def _parts(word: Word) -> list[Part]:
     return word.parts or [Lit(word.text or "", word.quoted)]
 
 
-def _variants(word: Word, split: bool) -> list[list[Part]]:
+def _variants(word: Word) -> list[list[Part]]:
     parts = _parts(word)
-    if not split or not any(isinstance(p, Lit) and not p.quoted and "{" in p.text for p in parts):
+    if not any(isinstance(p, Lit) and not p.quoted and "{" in p.text for p in parts):
         return [parts]
     variants = expand_braces(parts)
-    if len(variants) > 1 and (_EMPTY_QUOTES.search(word.raw) or any(_later_tilde(v) for v in variants)):
+    if len(variants) == 1:
+        return variants
+    if _EMPTY_QUOTES.search(word.raw) or any(_later_tilde(v) or _longer_name(v) for v in variants):
         raise Unknown  # which variant the empty quotes are in is not known; `{a,b}=~` differs between versions
     return variants
 
@@ -104,11 +118,21 @@ def _later_tilde(parts: list[Part]) -> bool:
     return any(isinstance(p, Lit) and not p.quoted and ("=~" in p.text or ":~" in p.text) for p in parts)
 
 
+def _longer_name(parts: list[Part]) -> bool:
+    """Braces are expanded as text, before names are read: `$x{a,b}` is `$xa $xb`."""
+    for part, after in itertools.pairwise(parts):
+        named = isinstance(part, Param) and not part.raw.startswith("${") and (part.name[:1].isalpha() or part.name[:1] == "_")
+        if named and isinstance(after, Lit) and not after.quoted and re.match(r"[A-Za-z0-9_\[]", after.text):
+            return True
+    return False
+
+
 class _Expansion:
     """The expansion of one word (after braces) in one state."""
 
-    def __init__(self, word: Word, state: State, split: bool, *, assignment: bool = False) -> None:
-        self.word, self.state, self.split, self.assignment = word, state, split, assignment
+    def __init__(self, word: Word, state: State, mode: _Mode) -> None:
+        self.word, self.state, self.mode = word, state, mode
+        self.split = mode is _Mode.WORD
         self.splits = False
         """Whether an expansion has split the word, or could have."""
 
@@ -205,35 +229,40 @@ class _Expansion:
 
     def _tilde(self, parts: list[Part]) -> list[Part]:
         """`parts` with unquoted tildes that stand for a directory replaced by it (or by what is not known)."""
-        first = parts[0] if parts else None
         if not any(isinstance(p, Lit) and not p.quoted and "~" in p.text for p in parts):
             return parts
-        assigned = isinstance(first, Lit) and not first.quoted and _ASSIGNMENT.match(first.text)
+        if _EMPTY_QUOTES.search(self.word.raw):
+            raise Unknown  # `~""` is no tilde prefix
+        first = parts[0]
+        value = None
+        if isinstance(first, Lit) and not first.quoted and self.mode in (_Mode.WORD, _Mode.DECLARATION):
+            # bash expands a tilde in every word that looks like an assignment: `make prefix=~/x`.
+            assigned = _ASSIGNMENT.match(first.text)
+            value = assigned.end() if assigned else None
+        colons = value is not None or self.mode is _Mode.VALUE
         out: list[Part] = []
         for n, part in enumerate(parts):
             if isinstance(part, Lit) and not part.quoted and "~" in part.text:
-                follows = n + 1 < len(parts)
-                out += self._tildes(part.text, follows, n == 0, assigned.end() if assigned and n == 0 else None, bool(assigned))
+                starts = {0, value} if n == 0 else set()
+                out += self._tildes(part.text, starts, colons, last=n + 1 == len(parts))
             else:
                 out.append(part)
         return out
 
-    def _tildes(self, text: str, follows: bool, first: bool, value: int | None, assigned: bool) -> Iterator[Part]:
-        """The parts of one unquoted text. `value` is where the value of `name=value` begins in it."""
-        colons = self.assignment or (assigned and self.split)
+    def _tildes(self, text: str, starts: "set[int | None]", colons: bool, *, last: bool) -> Iterator[Part]:
+        """The parts of one unquoted text, in which a tilde at one of `starts` (and after colons) may be a prefix."""
         done = 0
         for at in range(len(text)):
-            begins = (at == 0 and first) or (self.split and at == value) or (colons and at > 0 and text[at - 1] == ":")
-            if text[at] != "~" or not begins or at < done:
+            if text[at] != "~" or at < done or not (at in starts or (colons and at > 0 and text[at - 1] == ":")):
                 continue
             end = at + 1
             while end < len(text) and text[end] != "/" and not (colons and text[end] == ":"):
                 end += 1
-            if end == len(text) and follows:
+            if end == len(text) and not last:
                 continue  # `~$x` and `~"x"` are no tilde prefixes
             yield Lit(text[done:at], False)
             home = self.state.lookup("HOME") if end == at + 1 else None
-            if home is not None and len(home) == 1 and home[0]:
+            if home is not None and len(home) == 1 and home[0] and not isinstance(home[0], Glob):
                 yield Lit(home[0], True)
             else:
                 yield _SOMEBODYS_HOME

@@ -8,7 +8,6 @@ from prompt_toolkit.output import DummyOutput
 from humanlayer_agent.channels.prompt import Prompt
 from humanlayer_agent.channels.render import present
 
-
 SIZE = Size(rows=40, columns=100)
 
 

@@ -211,7 +211,7 @@ def test_a_reason_is_kept_as_one_safe_line(open_screen):
     screen.send("n")
     screen.shows("Why not?")
     screen.child.send(b"\x1b[200~a\x1b[2Jb\xe2\x80\xae \xff c\x1b[201~")
-    screen.shows(" c")
+    screen.shows(r"\u{dcff} c")
     screen.send("\r")
     assert screen.result()[:2] == ["reject", r"a\x1b[2Jb\u{202e} \u{dcff} c"]
 

@@ -82,3 +82,17 @@ def test_a_fault_of_ours_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse.parse("ls").status == "ok"
     monkeypatch.setattr(parse, "read", broken)
     assert (parse.parse("ls").status, parse.parse("ls").reasons) == ("failed", ["internal error"])
+
+
+@pytest.mark.parametrize(
+    "text", ["\U0010ffff$(ls)", "{\U0010ffff\U0010ffff", "\udcd3><\U0010ffff$(\x85", "ls \U0001f600 $(rm x)"]
+)
+def test_characters_that_crash_tree_sitter_do_not_reach_it(text: str) -> None:
+    assert veto.plain(text).isascii()
+    assert len(veto.plain(text)) == len(text)
+    parse.parse(text)
+
+
+def test_a_long_text_gets_no_second_opinion_and_is_partial() -> None:
+    text = "ls $(pwd) '" + "x" * veto.MAX_VETO_CHARS + "'"
+    assert parse.parse(text).reasons == ["too long for the second parser"]

@@ -25,13 +25,9 @@ def watch(
     if not words:
         return
     if "exec" in command.flags:
-        inner = context.deeper(via=(*context.via, command.program or "watch"))
-        if inner.depth > 24:
-            walk.program.doubt("nested too deep")
-            return
-        invoke.run(walk, words, state, inner, command.span, command.text, shell=False)
-        return
-    joined_shell(walk, command, words, state, context)
+        run_words(walk, command, words, state, context)
+    else:
+        joined_shell(walk, command, words, state, context)
 
 
 def joined_shell(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
@@ -48,6 +44,75 @@ def joined_shell(walk: "Walk", command: SimpleCommand, words: list[Field], state
     invoke.shell_text(
         walk, command, Field(words[0].word, words[0].start, words[-1].end, text=joined), state, context, origin
     )
+
+
+def entr(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """entr [options] words: the words as they are, with -s the first as a shell's text."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    words = arguments.operands
+    if words and "shell" in command.flags:
+        invoke.shell_text(walk, command, words[0], state, context, "entr -s")
+    else:
+        run_words(walk, command, words, state, context)
+
+
+def parallel(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """parallel joins its words, puts inputs into them and hands the result to a shell: it can't be read beforehand."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    words = arguments.operands
+    shown = " ".join(w.shown for w in words)
+    touch.code(walk, command, words[0] if words else None, what=shown, role="code", origin="parallel")
+    command.doubt(command.text)
+
+
+def script(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """script records what -c's text, or a shell that reads the input, prints."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    invoke.note_operands(walk, spec, command, arguments, state, context)
+    if not command.flags & {"command", "help"}:
+        run_stdin(walk, command, state, context)
+
+
+def as_user(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """pkexec COMMAND, gosu USER COMMAND."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    words = arguments.operands if command.program == "pkexec" else arguments.operands[1:]
+    if any(o.many for o in arguments.operands[:1]):
+        command.doubt(arguments.operands[0].word.raw)
+    run_words(walk, command, words, state, context)
+
+
+def run_words(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
+    """Run `words` as a command of their own, found without a shell."""
+    from humanlayer_agent.shell import invoke
+
+    if not words:
+        return
+    inner = context.deeper(via=(*context.via, command.program or "?"))
+    if inner.depth > 24:
+        walk.program.doubt("nested too deep")
+        return
+    invoke.run(walk, words, state, inner, command.span, command.text, shell=False)
 
 
 def input_script(
@@ -91,8 +156,7 @@ def user_shell(
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if "user" in command.flags and operands:  # runuser -u USER command
-        inner = context.deeper(via=(*context.via, command.program or "runuser"))
-        invoke.run(walk, operands, state, inner, command.span, command.text, shell=False)
+        run_words(walk, command, operands, state, context)
         return
     for extra in operands[1:]:
         command.doubt(extra.word.raw)  # arguments of the user's shell: a script, -c
@@ -121,12 +185,8 @@ def flock(
     rest = operands[1:]
     if len(rest) == 2 and rest[0].text in ("-c", "--command"):
         invoke.shell_text(walk, command, rest[1], state, context, "flock -c")
-    elif rest:
-        inner = context.deeper(via=(*context.via, "flock"))
-        if inner.depth > 24:
-            walk.program.doubt("nested too deep")
-            return
-        invoke.run(walk, rest, state, inner, command.span, command.text, shell=False)
+    else:
+        run_words(walk, command, rest, state, context)
 
 
 def ssh(

@@ -24,9 +24,48 @@ def note(
     walk: "Walk", command: SimpleCommand, kind: str, word: Field, state: State, context: "Context", origin: str
 ) -> None:
     """Note what giving `word` in a slot of this `kind` does; kinds without an effect are none of ours."""
+    if kind in ("write-or-command", "checkpoint-action", "ssh-option"):
+        _maybe_shell(walk, command, kind, word, state, context, origin)
+        return
     noter = _NOTERS.get(kind)
     if noter is not None:
         noter(walk, command, word, state, origin)
+
+
+_HARMLESS_SSH = frozenset(
+    """stricthostkeychecking batchmode connecttimeout serveraliveinterval serveralivecountmax loglevel port user
+    userknownhostsfile compression tcpkeepalive connectionattempts identitiesonly passwordauthentication
+    pubkeyauthentication preferredauthentications requesttty addressfamily checkhostip numberofpasswordprompts
+    visualhostkey hashknownhosts ciphers macs kexalgorithms hostkeyalgorithms forwardagent controlpersist""".split()
+)
+"""Settings of ssh that neither run a command nor open a file or connection of their own (ssh_config(5))."""
+
+
+def _maybe_shell(
+    walk: "Walk", command: SimpleCommand, kind: str, word: Field, state: State, context: "Context", origin: str
+) -> None:
+    """Texts of which a part may be a command."""
+    from humanlayer_agent.shell import invoke
+
+    text = word.text
+    if text is None:
+        command.doubt(word.word.raw)
+        touch.code(walk, command, word, what=None, role="code", origin=origin)
+    elif kind == "write-or-command":
+        if text.startswith(("|", "!")):
+            invoke.shell_text(walk, command, word.tail(1), state, context, origin)
+        else:
+            touch.path(walk, command, "write", word, state, role="option", origin=origin)
+    elif kind == "checkpoint-action":
+        if text.startswith("exec="):
+            invoke.shell_text(walk, command, word.tail(5), state, context, origin)
+    else:
+        name, _, value = text.replace(" ", "=", 1).partition("=")
+        if name.lower() in ("proxycommand", "localcommand", "knownhostscommand") and value.strip() != "none":
+            at = len(text) - len(value)
+            invoke.shell_text(walk, command, word.tail(at), state, context, origin)
+        elif name.lower() not in _HARMLESS_SSH:
+            command.doubt(word.word.raw)
 
 
 def is_remote(text: str) -> bool:
@@ -96,6 +135,18 @@ def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin:
         command.doubt(word.word.raw)
 
 
+def _at_file(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None and not word.prefix:
+        command.doubt(word.word.raw)
+    elif word.text is not None and word.text.startswith("@"):
+        touch.path(walk, command, "read", word.tail(1), state, role="option", origin=origin)
+
+
+def _cookie(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None or "=" not in word.text:
+        touch.path(walk, command, "read", word, state, role="option", origin=origin)
+
+
 def _plain(kind: str, role: str = "operand") -> Noter:
     def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
         span = walk.span(word.start, word.end)
@@ -113,6 +164,8 @@ _NOTERS: dict[str, Noter] = {
     "printed": _printed,
     "git-remote": _git_remote,
     "jq": _jq,
+    "at-file": _at_file,
+    "cookie": _cookie,
     "address": _plain("listen"),
     "system": _plain("system", "setting"),
     "service": _plain("system", "service"),

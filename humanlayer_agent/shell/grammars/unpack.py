@@ -1,0 +1,49 @@
+"""unzip, 7z x, cpio: archives whose members are written below a directory."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.grammars.tar import extracted
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+_PREVIEWS = frozenset({"list", "test", "pipe", "help", "version"})
+
+
+def unzip(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """ARCHIVE [members]: members are written below the working directory, or below -d (which moves it)."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    into = invoke.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in arguments.operands]
+    for each in arguments.operands[:1]:
+        touch.path(walk, command, "read", each, state, role="archive", origin=f"{command.program} operand 1")
+    if arguments.operands and not command.flags & _PREVIEWS:
+        extracted(command, into, f"{command.program} member")
+
+
+def cpio(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """cpio -i unpacks its input; cpio -o and -p read the files whose names come on the input."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    into = invoke.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in arguments.operands]
+    if command.flags & {"create", "pass-through"}:
+        command.doubt("names on the input")
+        for each in arguments.operands:
+            touch.path(walk, command, "write", each, state, origin="cpio operand")
+    elif "list" not in command.flags:
+        # Members may have absolute names unless told otherwise.
+        extracted(command, into, "cpio member", anywhere="no-absolute-filenames" not in command.flags)

@@ -1,0 +1,342 @@
+"""Commands that set variables: assignments, declare and export, read, mapfile, unset, `printf -v`, let."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import arithmetic
+from humanlayer_agent.shell.context import Context, Ends
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.environment import selects_code
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import Glob, State, Value
+from humanlayer_agent.shell.syntax import ArrayLit, Assign, Param, Word
+from humanlayer_agent.shell.words import expand, literal_values
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly"})
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_HARMLESS_SUBSCRIPTS = ("@", "*", "")
+
+
+# ---- assignments ----------------------------------------------------------------------------------
+
+
+def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
+    """Apply `assigns` to `state` (a copy of the caller's)."""
+    for each in assigns:
+        if each.name in state.odd:
+            walk.may_abort(state)  # bash drops the rest of the line where the variable is readonly
+            if (why := arithmetic.word_risk(each.value, state)) is not None:
+                walk.program.doubt(why)
+        if each.index is not None:
+            subscript(walk, each.name, each.index, state)
+            state.assign(each.name, None)
+            state.arrays.pop(each.name, None)
+        elif (array := _array(each.value)) is not None:
+            elements = _elements(array, state)
+            before = state.arrays.get(each.name, ()) if each.append else ()
+            known = not each.append or each.name in state.arrays
+            state.assign_array(each.name, (*before, *elements) if elements is not None and known else None)
+        else:
+            value = literal_values(each.value, state)
+            if each.append:
+                value = _appended(state.lookup(each.name) if each.name not in state.arrays else None, value)
+            number = value is None and not each.append and _is_number(each.value, state)
+            state.assign(each.name, value, number=number)
+        if exported:
+            state.export([each.name])
+
+
+def _array(value: Word) -> ArrayLit | None:
+    return next((p for p in value.parts if isinstance(p, ArrayLit)), None)
+
+
+def _elements(array: ArrayLit, state: State) -> tuple[str, ...] | None:
+    """The elements of `( ... )`, where each is one known text and none has a subscript."""
+    out: list[str] = []
+    for word in array.words:
+        if word.raw.startswith("["):
+            return None
+        for each in expand(word, state):
+            if each.text is None:
+                return None
+            out.append(each.text)
+    return tuple(out)
+
+
+def _appended(before: Value, value: Value) -> Value:
+    if before is None or value is None or len(before) > 1 or len(value) > 1 or any(isinstance(b, Glob) for b in before):
+        return None
+    return ("".join((*before, *value)),)
+
+
+def _is_number(value: Word, state: State) -> bool:
+    return len(value.parts) == 1 and arithmetic.gives_number(value.parts[0], state)
+
+
+def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[Assign], state: State) -> None:
+    """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
+    for each in assigns:
+        values = literal_values(each.value, state) if each.index is None and _array(each.value) is None else None
+        named = values[0] if values and len(values) == 1 and not each.append else None
+        note_effect(walk, command, each.name, named, each.start, each.end)
+
+
+def note_effect(walk: "Walk", command: SimpleCommand, name: str, value: str | None, start: int, end: int) -> None:
+    """Setting `name` is an effect where it selects code."""
+    if selects_code(name, value):
+        command.effects.append(
+            Effect("environment", "assignment", name, value is not None, walk.span(start, end), f"{name}=", "assignment")
+        )
+
+
+def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None:
+    """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
+    if part.op in ("=", ":="):
+        walk.implicit(part.name, None, state, context, part.raw)
+    if part.op in ("?", ":?"):
+        walk.may_abort(state)
+    if part.op == "@":
+        operator = part.arg.text if part.arg is not None else None
+        if operator not in ("Q", "U", "u", "L", "a", "A", "E", "K", "k"):
+            walk.program.doubt(f"{part.raw}: the value is evaluated as a prompt string")
+    if part.op == "!" and not _only_names(part):
+        walk.program.doubt(f"{part.raw}: indirect expansion")
+    if part.op == ":" and part.arg is not None:
+        _evaluate(walk, part.arg, state)
+        walk.may_abort(state)
+    if part.index is not None:
+        subscript(walk, part.name, part.index, state, part)
+
+
+def _only_names(part: Param) -> bool:
+    """`${!a[@]}` and `${!prefix*}` give subscripts and names, and evaluate nothing."""
+    rest = part.arg.raw if part.arg is not None else ""
+    return rest in ("*", "@", "[@]", "[*]") or (part.index in ("@", "*") and not rest)
+
+
+def _evaluate(walk: "Walk", word: Word, state: State) -> None:
+    """`word` is evaluated as arithmetic, after its expansions."""
+    why = arithmetic.risk(word.raw, word.parts, state)
+    if why is not None:
+        walk.program.doubt(why)
+    state.forget(arithmetic.assigned(word.raw))
+
+
+def subscript(walk: "Walk", name: str, index: str, state: State, part: Param | None = None) -> None:
+    """An array subscript is arithmetic: a variable's value in it is evaluated, `a[$(cmd)]` included."""
+    if index in _HARMLESS_SUBSCRIPTS or index.isdigit() or name in state.maps:
+        return
+    walk.may_abort(state)
+    why = arithmetic.subscript_risk(index, state)
+    if why is not None:
+        walk.program.doubt(f"subscript [{index}]: {why}")
+    state.forget(arithmetic.assigned(index))
+
+
+def is_assignment(word: Word) -> bool:
+    """True for `name=...` as it is written: after `export` and its like its value does not split."""
+    return _ASSIGNMENT.match(word.raw) is not None
+
+
+# ---- declare, export, local, readonly ---------------------------------------------------------------
+
+
+def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """export, declare, typeset, local, readonly: assignments as arguments."""
+    if command.program == "local" and not walk.frames:
+        return state, state  # it fails outside of a function
+    out = state.copy()
+    letters = {"export": "x", "readonly": "r"}.get(command.program or "", "")
+    removed, names = "", []
+    for each in fields:
+        if each.text is not None and each.text[:1] in ("-", "+") and len(each.text) > 1 and not names:
+            if each.text[0] == "-":
+                letters += each.text[1:]
+            else:
+                removed += each.text[1:]
+            continue
+        names.append(each)
+    if command.program == "export" and "n" in letters:
+        letters, removed = letters.replace("x", "").replace("n", ""), removed + "x"
+    if "n" in letters:
+        walk.program.doubt(f"{command.program} -n: a name that stands for another")
+    if "f" in letters and "x" in letters:
+        walk.program.doubt("an exported function")
+    if "f" in letters or "F" in letters or "p" in letters:
+        return state, state
+    for each in names:
+        if not _declare_word(walk, command, each, out, letters, removed):
+            command.doubt(each.word.raw)
+            out.forget(None)
+    return out, out
+
+
+def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: State, letters: str, removed: str) -> bool:
+    """`name=value` or `name` as a word; False where even the name is not known."""
+    written = each.text if each.text is not None else each.word.raw
+    found = _IDENTIFIER.match(written)
+    shape = _ASSIGNMENT.match(written)
+    if found is None or (shape is None and (each.text is None or found[0] != written)):
+        return False
+    name = found[0]
+    walk.local(command.program or "", letters, name)
+    if name in state.odd:
+        walk.may_abort(state)
+    if set("ilucnr") & set(letters + removed):
+        state.odd |= {name}
+    array = _array(each.word) if each.word.parts else None
+    if "i" in letters or name in state.odd:
+        _integer_value(walk, each, name, state)
+    value: Value = None
+    if shape is not None and shape[2] == "[":
+        subscript(walk, name, written[shape.end() :].partition("]")[0], state)
+        state.assign(name, None)
+    elif array is not None and shape is not None:
+        elements = _elements(array, state) if "A" not in letters and shape[2] == "=" else None
+        state.assign_array(name, elements)
+    elif shape is not None:
+        value = (each.text[shape.end() :],) if each.text is not None and shape[2] == "=" else None
+        number = shape[2] == "=" and value is None and _declares_number(each.word, state)
+        state.assign(name, value, number=number)
+    elif command.program == "local" or (command.program != "export" and command.program != "readonly" and walk.frames):
+        state.assign(name, None)  # a new local: unset, or what an outer function holds
+    if "A" in letters and shape is None:
+        state.maps |= {name}
+    elif name in state.maps and array is not None and "A" not in letters:
+        state.maps -= {name}
+    elif "A" in letters and array is not None:
+        state.maps |= {name}
+    if "x" in letters:
+        state.export([name])
+    if "x" in removed:
+        state.unexport([name])
+    if shape is not None:
+        note_effect(walk, command, name, value[0] if value else None, each.start, each.end)
+    return True
+
+
+def _integer_value(walk: "Walk", each: Field, name: str, state: State) -> None:
+    text = each.text if each.text is not None else each.word.raw
+    value = text.partition("=")[2]
+    if value and not _INTEGER.fullmatch(value):
+        why = arithmetic.value_risk(value, state) if each.text is not None else f"{each.word.raw} is evaluated as arithmetic"
+        if why is not None:
+            walk.program.doubt(why)
+
+
+def _declares_number(word: Word, state: State) -> bool:
+    """`local n=$((...))`: a text up to the `=`, then one number."""
+    return len(word.parts) == 2 and word.parts[0:1] != [] and arithmetic.gives_number(word.parts[1], state)
+
+
+# ---- read, mapfile, unset, printf -v, let -----------------------------------------------------------
+
+
+def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """read, mapfile, getopts, wait -p: names given as words become unknown."""
+    out = state.copy()
+    names = {"read": {"REPLY"}, "getopts": {"OPTARG", "OPTIND"}, "wait": set()}.get(command.program or "", {"MAPFILE"})
+    if command.program in ("read", "mapfile", "readarray") and context.stdin.kind == "script":
+        walk.program.doubt(f"{command.program} takes lines of the script that is being run")
+    for each in fields:
+        if each.text is None:
+            command.doubt(each.word.raw)
+            out.forget(None)
+            return out, out
+        found = _IDENTIFIER.match(each.text)
+        if found is not None:
+            names.add(found[0])
+        elif each.text[:1] == "-" and (attached := _IDENTIFIER.search(each.text[2:])) is not None:
+            names.add(attached[0])  # `read -aname`
+        if found is not None and "[" in each.text:
+            subscript(walk, found[0], each.text.partition("[")[2].rstrip("]"), out)
+        if each.text.startswith(("-C", "-c")) and command.program in ("mapfile", "readarray"):
+            walk.program.doubt("mapfile -C runs a callback")
+    literal = _read_literal(command, fields, state, context)
+    for name in sorted(names):
+        if name in out.odd:
+            walk.program.doubt(f"{command.program} sets {name}, which has an attribute")
+        out.assign(name, (literal,) if literal is not None and fields[-1].text == name else None)
+        note_effect(walk, command, name, literal if literal is not None and fields[-1].text == name else None, *command.span)
+    # At the end of its input read fails, and has set the names all the same; with a wrong option it has not.
+    return out, out
+
+
+def _read_literal(command: SimpleCommand, fields: list[Field], state: State, context: Context) -> str | None:
+    """What `read [-r] name <<< text` sets its one name to, where that is certain."""
+    text = context.stdin.text
+    words = [f.text for f in fields]
+    if command.program != "read" or text is None or len(words) not in (1, 2) or words[0:-1] not in ([], ["-r"]):
+        return None
+    line, newline, _ = text.partition("\n")
+    if not newline or "\\" in line or not state.default_ifs or not _IDENTIFIER.fullmatch(words[-1] or ""):
+        return None
+    return line.strip(" \t")
+
+
+def wait(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`wait -p name` sets a variable; everything else only waits."""
+    plain = all(f.text is not None and not f.text.startswith("-") or f.word.raw in ("$!", '"$!"') for f in fields)
+    return (state, state) if plain else setters(walk, command, fields, state, context)
+
+
+def unset(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`unset`: variables, and functions too."""
+    out = state.copy()
+    for each in fields:
+        if each.text is None:
+            command.doubt(each.word.raw)
+            out.forget(None)
+            return out, out
+        found = _IDENTIFIER.match(each.text)
+        if found is None:
+            continue
+        name = found[0]
+        if "[" in each.text:
+            subscript(walk, name, each.text.partition("[")[2].rstrip("]"), out)
+        out.assign(name, None)
+        out.unexport([name])
+        out.maps -= {name}
+        note_effect(walk, command, name, None, each.start, each.end)
+        if each.text in out.functions:
+            out.define(each.text, None, certain=False)
+    return out, out
+
+
+def printf(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`printf -v name` sets a variable."""
+    first = fields[0] if fields else None
+    if first is None or not (first.text.startswith("-v") if first.text is not None else first.may_be_option()):
+        return state, state
+    out = state.copy()
+    attached = first.text is not None and len(first.text) > 2
+    target = first.text[2:] if first.text and attached else fields[1].text if first.text and len(fields) > 1 else None
+    if target is None or _IDENTIFIER.fullmatch(target) is None:
+        command.doubt(command.text)
+        out.forget(None)
+    else:
+        out.assign(target, None)
+        note_effect(walk, command, target, None, *command.span)
+    return out, out
+
+
+def let(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`let`: each word is an arithmetic text."""
+    out = state.copy()
+    for each in fields:
+        why = f"{each.word.raw} is evaluated as arithmetic" if each.text is None else arithmetic.risk(each.text, (), out)
+        if why is None and each.text is not None and re.search(r"[$`]", each.text):
+            why = f"{each.text!r} is evaluated as arithmetic"
+        if why is not None:
+            walk.program.doubt(why)
+        for name in arithmetic.assigned(each.text or each.word.raw):
+            out.assign(name, None, number=each.text is not None)
+            note_effect(walk, command, name, None, each.start, each.end)
+    return out, out
