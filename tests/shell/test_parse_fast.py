@@ -63,7 +63,7 @@ REALISTIC = [
 def corpus() -> list[str]:
     path = DATA / "agent_runs.jsonl"
     if not path.exists():
-        pytest.skip(f"no data: {path} is missing (set HLA_DATA)")
+        pytest.skip(f"no data: {path} is missing; set HLA_DATA (allowed in CI)")
     with path.open() as rows:
         return list(dict.fromkeys(json.loads(row)["command"] for row in rows))
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from humanlayer_agent.shell.grammars import (
     awk,
+    build,
+    cloud,
     compress,
     dd,
     env,
@@ -33,6 +35,8 @@ Reader = Callable[..., Any]
 GRAMMARS: dict[str, Reader] = {
     "at": joined.input_script,
     "awk": awk.read,
+    "cloud": cloud.read,
+    "compiler": build.compiler,
     "compress": compress.read,
     "dd": dd.read,
     "as-user": joined.as_user,
@@ -42,12 +46,15 @@ GRAMMARS: dict[str, Reader] = {
     "env": env.read,
     "find": find.read,
     "flock": joined.flock,
+    "gh": cloud.gh,
     "git-clone": git.clone,
     "git-config": git.config,
     "git-apply": patch.apply,
+    "interpreter": build.interpreter,
     "ip": net.ip,
     "jq": jq.read,
     "ln": names.ln,
+    "make": build.make,
     "pager": pager.read,
     "parallel": joined.parallel,
     "patch": patch.read,
