@@ -74,20 +74,31 @@ def requester() -> str:
 
 
 def build_director(
-    policy: str | Path = "default",
+    policy: str | Path | None = None,
     *,
     project: Path | str | None = None,
     environ: Mapping[str, str] | None = None,
+    observe: bool = False,
 ) -> "Director":
-    """The Director for `policy` (a shipped policy's name, or a file) and `project`.
+    """The Director for `project`.
+
+    Args:
+        policy: a shipped policy's name, or a file: the whole policy. None takes the layers: the policies of the
+            machine, of the user and of the project (see `policy.layers`).
+        observe: what it decides is to be recorded only.
 
     Raises:
-        PolicyError: the policy can't be found or has a mistake (file:line:column and what was expected).
+        PolicyError: a policy can't be found or has a mistake (file:line:column and what was expected).
     """
     from humanlayer_agent.policy.director import Director
 
     base = checked_project(project) if project is not None else find_project()
-    return Director.load(policy, project=base, environ=environ)
+    if policy is not None:
+        return Director.load(policy, project=base, environ=environ, observe=observe)
+    from humanlayer_agent.policy.layers import find_layers, observed
+
+    layers = find_layers(base)
+    return Director(layers, project=base, environ=environ, observe=observed(layers, observe))
 
 
 def build_asker(user: Any = None) -> "Asker":
@@ -109,7 +120,8 @@ def build_gate(
     director: Any = None,
     user: Any = None,
     asker: "Asker | None" = None,
-    policy: str | Path = "default",
+    policy: str | Path | None = None,
+    observe: bool = False,
     project: Path | str | None = None,
     store: "Store | Path | str | None" = None,
     agent: str = "",
@@ -119,7 +131,8 @@ def build_gate(
     """A Gate with its Director, store and channel.
 
     Args:
-        director: anything with `evaluate(action)`; None builds one from `policy` and `project`.
+        director: anything with `evaluate(action)`; None builds one from `policy`, `observe` and `project` (see
+            `build_director`).
         user: the seed design's `user.query(prompt, options=[...])` object; None asks at the terminal.
         asker: a channel, instead of `user`.
         store: a Store, or the path of a store file; None is the user's own store.
@@ -129,7 +142,7 @@ def build_gate(
     from humanlayer_agent.approvals.sqlite import SQLiteStore
 
     if director is None:
-        director = build_director(policy, project=project)
+        director = build_director(policy, project=project, observe=observe)
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
     return Gate(

@@ -1,11 +1,21 @@
 """Where our own files are. Everything here is off limits for agents: every shipped policy denies it."""
 
+import json
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 STORE_VARIABLE = "HUMANLAYER_STORE"
 """Environment variable that names another store file (a path)."""
+
+MACHINE_FOLDER = Path("/etc/humanlayer-agent")
+"""Settings for every user of the machine."""
+
+PROJECT_FOLDER = ".humanlayer"
+"""Settings of a project, in its top directory."""
 
 
 def data_folder() -> Path:
@@ -16,8 +26,13 @@ def data_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """The user's state directory, where compiled policies are kept."""
+    """The user's state directory, where compiled policies are kept, and which projects are trusted."""
     return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def config_folder() -> Path:
+    """The user's settings: the policy, the channels."""
+    return _xdg("XDG_CONFIG_HOME", ".config")
 
 
 def default_store_path() -> Path:
@@ -28,10 +43,56 @@ def default_store_path() -> Path:
 
 
 def own_places() -> dict[str, str]:
-    """The variables of policies that name what is ours: the store's file and this package's folder."""
-    return {"STORE": str(default_store_path()), "PACKAGE": str(Path(__file__).parent)}
+    """The variables of policies that name what is ours: the store's file and our folders."""
+    return {
+        "STORE": str(default_store_path()),
+        "PACKAGE": str(Path(__file__).parent),
+        "OWN_CONFIG": str(config_folder()),
+        "OWN_STATE": str(state_folder()),
+        "OWN_DATA": str(data_folder()),
+    }
 
 
 def _xdg(variable: str, below_home: str) -> Path:
     base = os.environ.get(variable)
     return (Path(base) if base and os.path.isabs(base) else Path.home() / below_home) / "humanlayer-agent"
+
+
+# ---- files that only we write -------------------------------------------------------------------------
+
+
+def read_own_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file that only this user can have written, else None."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+            return None
+        try:
+            content = json.loads(file.read())
+        except (OSError, ValueError, RecursionError):
+            return None
+    return content if isinstance(content, dict) else None
+
+
+def write_own_json(path: Path, content: dict[str, Any], *, required: bool = False) -> None:
+    """Write a JSON file for this user alone, whole or not at all.
+
+    Args:
+        required: raise OSError where it can't be written; else that is ignored.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(content, file)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if required:
+            raise

@@ -29,8 +29,11 @@ class Supervision(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    policy: str = "default"
-    """Name of a shipped policy, or path of a policy file."""
+    policy: str | None = None
+    """Name of a shipped policy, or path of a policy file: then it is the whole policy. Default: the policies of the
+    machine, the user and the project; where there are none, the shipped policy "default"."""
+    observe: bool = False
+    """Only observe: the policy is evaluated and recorded, and stops nothing."""
     project: Path | None = None
     """Directory the agent works for; default: the git top level of where the supervisor was started, else that."""
     timeout: int | None = Field(default=None, gt=0)
@@ -153,6 +156,7 @@ def open_gate(
         director=director,
         user=user,
         policy=settings.policy,
+        observe=settings.observe,
         project=settings.project or project,
         store=settings.store,
         agent=settings.agent,

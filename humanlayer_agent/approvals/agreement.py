@@ -12,14 +12,14 @@ from typing import Any
 from humanlayer_agent.approvals.record import context_digest
 from humanlayer_agent.audit.chain import Entry
 
-_STATES = ("approved", "rejected", "expired", "withdrawn", "terminated", "lapsed", "invalidated")
+_STATES = ("approved", "rejected", "expired", "withdrawn", "superseded", "terminated", "lapsed", "invalidated")
 
 _TABLES = {
     "run": "SELECT id, agent, instance, requester, project, state FROM run",
     "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
-    "body, action, decision FROM request",
+    "body, action, decision, parent FROM request",
     "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
-    "presented_digest, comment, input_mode, at, pid FROM vote",
+    "presented_digest, comment, input_mode, at, pid, edited FROM vote",
     "permit": "SELECT id, run_id AS run, request_id AS request, digest, state FROM permit",
     "execution": "SELECT permit_id AS id, state, started, returncode FROM execution",
 }
@@ -104,6 +104,7 @@ class Agreement:
         if what == "created":
             names = ("run", "digest", "requester", "asked", "expires", "valid_for", "context")
             fields = {name: event[name] for name in names} | {"state": "pending", "decided": None}
+            fields["parent"] = event.get("parent")
         elif what == "adopted":
             fields = {"run": event["run"]}
         elif what in ("lapsed", "invalidated"):
@@ -117,6 +118,7 @@ class Agreement:
             fields = {
                 name: event[name] for name in ("request", "answer", "presented_digest", "input_mode", "at", "pid")
             }
+            fields["edited"] = event.get("edited", "")
             comment = event["comment"]
             fields["comment"] = comment if isinstance(comment, str) else comment["display"]
             self._tell("vote", event["decision_id"], event["seq"], **fields, **event["approver"])

@@ -3,14 +3,15 @@
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from humanlayer_agent.actions import Action, canonical, encodable
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Asker, Denial, Permit, Refused
 from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.errors import ChannelError, RunTerminated, StoreError
-from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 
 
 class Asking:
@@ -18,9 +19,14 @@ class Asking:
 
     An answer decides nothing by itself: it is recorded, and what counts is the state of the request in the store.
 
+    An edit is judged like a command that the agent proposed: deny wins over the editor, an allow needs nobody's vote,
+    and where the policy asks, the edited command is put before the human again, because its parts, effects and verdicts
+    must have been seen before it is approved. The editor's vote that counts is that second one.
+
     Args:
         store: where requests are.
         asker: the channel; None where there is none.
+        judge: what the policy says of an action; a denial where it could not say anything.
         requester: the principal who started the run.
         clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches.
         timeout_ms, valid_for_ms, use_by_ms: see `Gate`.
@@ -33,6 +39,7 @@ class Asking:
         self,
         store: Store,
         asker: Asker | None,
+        judge: Callable[[Action], PolicyDecision | Denial],
         *,
         requester: str,
         clock: Callable[[], int],
@@ -44,13 +51,14 @@ class Asking:
         self.stopped: Denial | None = None
         self._store = store
         self._asker = asker
+        self._judge = judge
         self._requester = requester
         self._clock = clock
         self._monotonic = monotonic
         self._timeout_ms = timeout_ms
         self._valid_for_ms = valid_for_ms
         self._use_by_ms = use_by_ms
-        self._turn = threading.Lock()  # held by the thread whose request is before the human
+        self._turn = threading.RLock()  # held by the thread whose request, or the edit of it, is before the human
         self._lock = threading.Lock()  # for what follows
         self._refusals: dict[str, Denial] = {}
         self._occurrences: dict[str, int] = {}
@@ -73,12 +81,20 @@ class Asking:
         Raises:
             StoreError: the request can't be written or read.
         """
-        request = self._store.create_request(self._draft(action, decision, digest, instance))
+        with self._lock:
+            occurrence = self._occurrences.get(digest, 0)
+            self._occurrences[digest] = occurrence + 1
+        key = [encodable(instance), digest, occurrence]
+        return self._wait(self._store.create_request(self._draft(action, decision, digest, key)))
+
+    def _wait(self, request: ApprovalRequest) -> Permit | Denial:
+        """Put a request that is in the store before the human, in turn."""
         deadline = self._monotonic() + (request.expires - self._clock()) / 1000
         mine = False
         try:
             mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
-            if earlier := self.refusal(digest):  # said while this thread waited for its turn
+            # What was said while this thread waited for its turn. (An editor may well change their mind.)
+            if earlier := self.stopped if request.parent else self.refusal(request.digest):
                 self._store.withdraw(request.id, earlier.reason)
                 return earlier
             answer = self._hear(request, deadline) if mine else None
@@ -97,14 +113,13 @@ class Asking:
             if mine:  # only now: what was answered is recorded, and the next thread sees it
                 self._turn.release()
 
-    def _draft(self, action: Action, decision: PolicyDecision, digest: str, instance: str) -> ApprovalRequest:
-        with self._lock:
-            occurrence = self._occurrences.get(digest, 0)
-            self._occurrences[digest] = occurrence + 1
+    def _draft(
+        self, action: Action, decision: PolicyDecision, digest: str, key: Sequence[object], parent: str = ""
+    ) -> ApprovalRequest:
         now = self._clock()
         return ApprovalRequest(
             id=secrets.token_hex(16),
-            idempotency_key=hashlib.sha256(canonical([encodable(instance), digest, occurrence])).hexdigest(),
+            idempotency_key=hashlib.sha256(canonical(list(key))).hexdigest(),
             digest=digest,
             body=action.body(decision.policy_digest, decision.files),
             action=action,
@@ -113,6 +128,7 @@ class Asking:
             created=now,
             expires=now + self._timeout_ms,
             valid_for=self._valid_for_ms,
+            parent=parent,
         )
 
     def _hear(self, request: ApprovalRequest, deadline: float) -> Answer | None:
@@ -148,6 +164,8 @@ class Asking:
                 return self._permit(request)
             case "rejected" if reached:
                 return self._rejected(reached)
+            case "superseded" if reached:
+                return self._follow(request, reached)
             case "terminated" if reached:
                 return self._stop(reached)
             case "expired":
@@ -161,6 +179,55 @@ class Asking:
     def _permit(self, request: ApprovalRequest) -> Permit | Denial:
         permit = self._store.permit(request.id, request.action, request.decision, use_by_ms=self._use_by_ms)
         return self._denied(request, permit.reason) if isinstance(permit, Refused) else permit
+
+    # Edits
+
+    def _follow(self, request: ApprovalRequest, edit: ApprovalRequest) -> Permit | Denial:
+        """What becomes of a command that a human changed.
+
+        Args:
+            request: as it was asked. edit: the same as the store has it now, with the edited command.
+        """
+        # The model's words were about another command.
+        answered = self._judged_anew(replace(request.action, content=edit.edited, model_intent=""), edit)
+        if isinstance(answered, Permit):
+            return replace(
+                answered,
+                request_id=answered.request_id or edit.id,
+                edited_by=answered.edited_by or edit.decided_by,
+                comment=answered.comment or edit.comment,
+            )
+        if answered.by == "human" and not answered.terminate:
+            with self._lock:  # the agent proposed the original, and would do so again
+                self._refusals[request.digest] = answered
+        return answered
+
+    def _judged_anew(self, action: Action, edit: ApprovalRequest) -> Permit | Denial:
+        decision = self._judge(action)
+        if isinstance(decision, Denial):
+            return self._edit_denied(decision, action, edit)
+        digest = action.digest(decision.policy_digest, decision.files)
+        if decision.verdict is Verdict.ALLOW:
+            return self._store.allow(action, decision, digest, use_by_ms=self._use_by_ms, edit_of=edit.id)
+        if decision.verdict is Verdict.ASK:
+            draft = self._draft(action, decision, digest, ["edit of", edit.id], parent=edit.id)
+            answered = self._wait(self._store.create_request(draft))
+            if isinstance(answered, Denial) and not answered.edited:
+                answered = replace(answered, edited=action.content)
+            return answered
+        self._store.record_decision(action, decision, digest, edit_of=edit.id)
+        rule = f" (rule {decision.rule})" if decision.rule else ""
+        reason = f"the policy denies the edited command{rule}: {decision.reason}"
+        return self._edit_denied(Denial(reason, by="policy", decision=decision), action, edit)
+
+    def _edit_denied(self, denial: Denial, action: Action, edit: ApprovalRequest) -> Denial:
+        """The denial that an edit ended in, and the editor is told."""
+        if tell := getattr(self._asker, "tell", None):
+            with suppress(Exception):
+                tell(f"not run: {denial.reason}")
+        return replace(
+            denial, request_id=edit.id, approver=edit.decided_by, comment=edit.comment, edited=action.content
+        )
 
     def _rejected(self, request: ApprovalRequest) -> Denial:
         denial = self._said_no(request, f"rejected by {request.decided_by}")

@@ -118,8 +118,8 @@ class Database:
             if self._writable:
                 self._use_wal(connection)
                 self._migrate(connection)
-            else:
-                _check_version(connection, self.path, newest=len(_migrations()))
+            elif _check_version(connection, self.path, newest=len(_migrations())) < len(_migrations()):
+                connection = self._migrated_copy(connection)
         except BaseException:
             connection.close()
             raise
@@ -156,16 +156,22 @@ class Database:
             version = _check_version(
                 connection, self.path, newest=len(migrations)
             )  # another process may have been first
-            for script in migrations[version:]:
-                for statement in _statements(script):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={len(migrations)}")
+            _upgrade(connection, version)
             connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+
+    def _migrated_copy(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """A store of an older version in memory, as this one would have it: a reader may not change the file."""
+        copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        copy.row_factory = sqlite3.Row
+        connection.backup(copy)
+        connection.close()
+        _upgrade(copy, _check_version(copy, self.path, newest=len(_migrations())))
+        copy.execute("PRAGMA query_only=ON")
+        return copy
 
     def _check_file(self) -> None:
         """Refuse to write into a file that nobody will ever find again."""
@@ -233,6 +239,15 @@ def _check_version(connection: sqlite3.Connection, path: Path, *, newest: int) -
             "upgrade humanlayer-agent, or name another store"
         )
     return int(version)
+
+
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    migrations = _migrations()
+    for script in migrations[version:]:
+        for statement in _statements(script):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={len(migrations)}")
 
 
 def _migrations() -> list[str]:

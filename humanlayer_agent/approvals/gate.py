@@ -100,6 +100,7 @@ class Gate:
         self._asking = Asking(
             store,
             asker,
+            self._judge,
             requester=self.requester,
             clock=clock,
             monotonic=monotonic,
@@ -224,7 +225,8 @@ class Gate:
                 earlier=earlier.request_id or None,
             )
             return earlier
-        if decision.verdict is Verdict.ALLOW:
+        # A policy that is only observed stops nothing. What it said is recorded, with the permit.
+        if decision.verdict is Verdict.ALLOW or not decision.enforced:
             return self._issued(self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms))
         if decision.verdict is Verdict.ASK:
             answered = self._asking.ask(action, decision, digest, instance=self.instance)

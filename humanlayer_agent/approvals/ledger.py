@@ -24,6 +24,7 @@ REQUEST_EVENTS = {
     "rejected": events.REQUEST_REJECTED,
     "expired": events.REQUEST_EXPIRED,
     "withdrawn": events.REQUEST_WITHDRAWN,
+    "superseded": events.REQUEST_SUPERSEDED,
     "terminated": events.REQUEST_TERMINATED,
     "lapsed": events.REQUEST_LAPSED,
     "invalidated": events.REQUEST_INVALIDATED,
@@ -153,10 +154,10 @@ class Ledger:
         action, decision = dump_action(draft.action), dump_decision(draft.decision)
         self._db.execute(
             "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
-            "expires, valid_for) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "expires, valid_for, parent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(draft.id, run_id, key, draft.digest, canonical(draft.body), action, decision),
-                *(draft.requester, draft.created, draft.expires, draft.valid_for),
+                *(draft.requester, draft.created, draft.expires, draft.valid_for, draft.parent or None),
             ),
         )
         self.append(
@@ -169,6 +170,7 @@ class Ledger:
             expires=draft.expires,
             valid_for=draft.valid_for,
             context=context_digest(action, decision),
+            parent=draft.parent or None,
         )
 
     def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
@@ -202,11 +204,12 @@ class Ledger:
         approver = answer.approver
         self._db.execute(
             "INSERT INTO vote (decision_id, request_id, answer, principal, channel, assurance, presented_digest, "
-            "comment, input_mode, at, pid) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "comment, input_mode, at, pid, edited) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(answer.decision_id, row["id"], answer.kind),
                 *(approver.principal, approver.channel, approver.assurance),
                 *(answer.presented_digest, storable(answer.comment), answer.input_mode, self.now, os.getpid()),
+                answer.edited,
             ),
         )
         self.say_vote(events.VOTE_RECORDED, row["id"], answer, run=row["run_id"], asked=row["created"])
@@ -226,6 +229,7 @@ class Ledger:
             decision_id=answer.decision_id,
             comment=answer.comment,
             input_mode=answer.input_mode,
+            edited=answer.edited or None,
             **fields,
         )
 

@@ -7,8 +7,10 @@ from typing import Any, Literal, Protocol
 from humanlayer_agent.actions import Action
 from humanlayer_agent.policy.decision import PolicyDecision
 
-RequestState = Literal["pending", "approved", "rejected", "expired", "withdrawn", "terminated", "lapsed", "invalidated"]
-AnswerKind = Literal["approve", "reject", "terminate"]
+RequestState = Literal[
+    "pending", "approved", "rejected", "expired", "withdrawn", "superseded", "terminated", "lapsed", "invalidated"
+]
+AnswerKind = Literal["approve", "reject", "edit", "terminate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Answer:
     """What a human said to one request, as the channel heard it.
 
     `decision_id` is unique and comes from the channel (the same click delivered twice has the same one).
-    `presented_digest` is the digest of what was shown. `input_mode` is typed, click, reply or api.
+    `presented_digest` is the digest of what was shown. `input_mode` is typed, click, reply or api. `edited` is what the
+    command is to be instead, exactly, in an edit; "" in every other answer.
     """
 
     kind: AnswerKind
@@ -49,6 +52,7 @@ class Answer:
     decision_id: str
     comment: str = ""
     input_mode: str = "typed"
+    edited: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class ApprovalRequest:
 
     Read back from a store, `action` has neither `env` nor `stdin`: only their digests are kept (in `body`).
     `expires` is when nobody may answer any more; an approval may be used for `valid_for` ms. `decided` is when it left
-    pending, `decided_by` the principal whose vote did that ("" where none), `comment` that vote's words.
+    pending, `decided_by` the principal whose vote did that ("" where none), `comment` that vote's words. `edited` is
+    what that vote made of the command (state superseded), `parent` the request whose edit this one asks about.
     """
 
     id: str
@@ -74,6 +79,8 @@ class ApprovalRequest:
     decided: int | None = None
     decided_by: str = ""
     comment: str = ""
+    edited: str = ""
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class Vote:
     comment: str
     input_mode: str
     at: int
+    edited: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,9 @@ class VoteResult:
 class Permit:
     """The right to run exactly one action once; consumed before execution.
 
-    `request_id` is "" where the policy itself allowed it. `digest` is that of the action that may run.
+    `action` is what may run, and `digest` is its digest: where a human changed the command (`edited_by` is not ""), it
+    is not what was proposed. `request_id` is the request that a human answered ("" where none was asked), `approved_by`
+    who approved this action ("" where the policy itself allows it).
     """
 
     id: str
@@ -117,6 +127,7 @@ class Permit:
     request_id: str = ""
     approved_by: str = ""
     comment: str = ""
+    edited_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +150,8 @@ class Refused:
 class Denial:
     """Why an action may not run. `by` is policy, human, nobody (no answer, no channel), or store.
 
-    `terminate` says that the human wants the whole run to end.
+    `terminate` says that the human wants the whole run to end. Where a human had changed the command, `edited` is what
+    it was changed to, and that is what `decision` and `reason` are about.
     """
 
     reason: str
@@ -149,6 +161,7 @@ class Denial:
     approver: str = ""
     comment: str = ""
     terminate: bool = False
+    edited: str = ""
 
     def __str__(self) -> str:
         return self.reason
@@ -169,6 +182,8 @@ class Asker(Protocol):
 
     `ask` raises `ChannelError` (`NoTerminal`) where nobody can be asked, `RunTerminated` on Ctrl-C. It returns None
     where `until` (ms) passed or `cancelled()` became true without an answer. It never decides by itself.
+
+    A channel that can edit may also have `tell(text)`: says one line to the human who has just answered.
     """
 
     name: str

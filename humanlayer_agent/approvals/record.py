@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from humanlayer_agent.actions import Action, FileDigest, canonical
-from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.effects import Effect
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
@@ -35,6 +35,8 @@ def load_decision(text: str) -> PolicyDecision:
     for part in fields["parts"]:
         part["verdict"] = Verdict(part["verdict"])
         part["effects"] = [_build(Effect, effect) for effect in part["effects"]]
+        judged = [each | {"verdict": Verdict(each["verdict"])} for each in part.get("judged", ())]
+        part["judged"] = [_build(EffectVerdict, each) for each in judged]
     decision: PolicyDecision = _build(
         PolicyDecision,
         fields
@@ -84,6 +86,7 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
         "parse": decision.parse,
         "parse_reasons": decision.parse_reasons,
         "unresolved": decision.unresolved,
+        "enforced": decision.enforced,
         "us": decision.microseconds,
     }
 

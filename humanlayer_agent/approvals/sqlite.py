@@ -28,7 +28,7 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.record import action_fields, decision_fields, load_action, load_decision
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store import edit_fault, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
@@ -36,7 +36,12 @@ from humanlayer_agent.audit.verify import Verification, verify
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PolicyDecision
 
-_ANSWERED: dict[str, RequestState] = {"approve": "approved", "reject": "rejected", "terminate": "terminated"}
+_ANSWERED: dict[str, RequestState] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "superseded",
+    "terminate": "terminated",
+}
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
 
@@ -121,18 +126,21 @@ class SQLiteStore:
         with self._transaction() as ledger:
             self._judged(ledger, action, decision, digest, **fields)
 
-    def allow(self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int) -> Permit:
+    def allow(
+        self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int, edit_of: str | None = None
+    ) -> Permit:
         with self._transaction() as ledger:
             use_by = ledger.now + use_by_ms
             permit_id = ledger.issue(action.run_id, digest, use_by, None)
-            self._judged(ledger, action, decision, digest, permit=permit_id)
+            self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
         return Permit(permit_id, digest, action, decision, use_by)
 
     def create_request(self, draft: ApprovalRequest) -> ApprovalRequest:
         with self._transaction() as ledger:
             waiting = ledger.adoptable(draft)
             request_id = waiting["id"] if waiting else draft.id
-            self._judged(ledger, draft.action, draft.decision, draft.digest, request=request_id)
+            edit_of = draft.parent or None
+            self._judged(ledger, draft.action, draft.decision, draft.digest, request=request_id, edit_of=edit_of)
             if not waiting:
                 ledger.insert(draft)
                 return draft
@@ -163,6 +171,8 @@ class SQLiteStore:
                 )
             if answer.kind not in _ANSWERED or not answer.decision_id or not answer.approver.principal:
                 return self._refused(ledger, request_id, answer, row, "the answer is incomplete")
+            if fault := edit_fault(answer, load_action(row["action"]).content):
+                return self._refused(ledger, request_id, answer, row, fault)
             if state == "pending" and row["expires"] <= ledger.now:
                 ledger.settle(row, state := "expired")
             if state != "pending":
@@ -334,15 +344,16 @@ class SQLiteStore:
         self, ledger: Ledger, row: sqlite3.Row | None, vote: sqlite3.Row, request_id: str, answer: Answer
     ) -> VoteResult:
         """An answer whose id we have seen: the channel delivered it twice, or somebody uses the id of another."""
-        same = (vote["request_id"], vote["answer"], vote["principal"], vote["presented_digest"])
-        if row is not None and same == (request_id, answer.kind, answer.approver.principal, answer.presented_digest):
+        given = (request_id, answer.kind, answer.approver.principal, answer.presented_digest, answer.edited)
+        known = (vote["request_id"], vote["answer"], vote["principal"], vote["presented_digest"], vote["edited"])
+        if row is not None and given == known:
             return VoteResult("duplicate", row["state"], "this answer was already recorded")
         return self._refused(ledger, request_id, answer, row, "the decision id belongs to another answer")
 
     def _read_requests(self, condition: str, *values: Any) -> list[ApprovalRequest]:
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT request.*, principal, comment FROM request LEFT JOIN vote ON vote.request_id = request.id "
+                "SELECT request.*, principal, comment, edited FROM request LEFT JOIN vote ON request_id = request.id "
                 f"WHERE {condition} ORDER BY created, request.rowid",
                 values,
             ).fetchall()
@@ -382,6 +393,8 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
         decided=row["decided"],
         decided_by=row["principal"] or "",
         comment=row["comment"] or "",
+        edited=row["edited"] or "",
+        parent=row["parent"] or "",
     )
 
 

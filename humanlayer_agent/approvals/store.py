@@ -50,12 +50,18 @@ class Store(Protocol):
         """Append the decision on an action that gets neither a permit nor a request."""
         ...
 
-    def allow(self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int) -> Permit:
-        """Record the policy's own allow and issue a permit that is good for `use_by_ms`."""
+    def allow(
+        self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int, edit_of: str | None = None
+    ) -> Permit:
+        """Record the policy's own allow and issue a permit that is good for `use_by_ms`.
+
+        Args:
+            edit_of: the request whose edit the action is.
+        """
         ...
 
     def create_request(self, draft: ApprovalRequest) -> ApprovalRequest:
-        """Record an ask and begin to wait for humans.
+        """Record an ask and begin to wait for humans. Where `draft.parent` is set it asks about that request's edit.
 
         A *pending* request with the same idempotency key, left by a run whose process is gone, is adopted instead: the
         human is asked once. An approved one never is.
@@ -71,7 +77,11 @@ class Store(Protocol):
         ...
 
     def decide(self, request_id: str, answer: Answer) -> VoteResult:
-        """Count one human's answer, once. Late, wrong and unknown answers leave an audit event and nothing else."""
+        """Count one human's answer, once. Late, wrong and unknown answers leave an audit event and nothing else.
+
+        An edit supersedes the request, and that is all it does here: whoever waits for the request judges `edited`. An
+        edit to nothing, or to the same command, is refused.
+        """
         ...
 
     def expire(self, request_id: str) -> RequestState:
@@ -133,6 +143,20 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of the file or the connection."""
         ...
+
+
+def edit_fault(answer: Answer, original: str) -> str:
+    """Why the edited command of an answer can't be taken; "" where it can, or where there rightly is none."""
+    edited = answer.edited
+    if answer.kind != "edit":
+        return "" if edited == "" else "only an edit may come with another command"
+    if type(edited) is not str or not edited.strip():  # a str subclass may compare equal to anything
+        return "the edit leaves no command"
+    if "\0" in edited or edited.encode("utf-8", "replace").decode() != edited:
+        return "the edited command has characters that no command line can hold"
+    if edited == original:
+        return "the edit changes nothing: approve the request, or reject it"
+    return ""
 
 
 def sqlite_path(location: str) -> str:

@@ -36,6 +36,7 @@ REQUEST_WITHDRAWN = EventType("request.withdrawn", 505, "nobody waits for the an
 REQUEST_TERMINATED = EventType("request.terminated", 506, "a human stopped the whole run")
 REQUEST_LAPSED = EventType("request.lapsed", 507, "approved, but not used in time")
 REQUEST_INVALIDATED = EventType("request.invalidated", 508, "approved, but something else was about to run")
+REQUEST_SUPERSEDED = EventType("request.superseded", 509, "a human changed the command: it is judged anew as changed")
 
 VOTE_RECORDED = EventType("vote.recorded", 600, "one human's answer counted")
 VOTE_REFUSED = EventType("vote.refused", 601, "an answer did not count: wrong digest, unknown request, forged identity")

@@ -40,7 +40,8 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     common_options(parser)
-    parser.add_argument("--policy", default="default", help="a shipped policy's name, or a file (default: default)")
+    parser.add_argument("--policy", help="a shipped policy's name, or a file: the whole policy (default: the layers)")
+    parser.add_argument("--observe", action="store_true", help="say that it would not be enforced")
     parser.add_argument("--project", help="directory the agent works for (default: the git top level here)")
     args = _parsed(parser, argv)
     if isinstance(args, int):
@@ -53,7 +54,7 @@ def main(argv: list[str]) -> int:
         parser.print_usage(sys.stderr)
         print("hla check: give a command, or --format jsonl with rows on standard input", file=sys.stderr)
         return 2
-    decision = director.evaluate(Action(args.command, cwd=cwd or _start(director)))
+    decision = director.evaluate(Action(args.command, cwd=cwd or start_of(director)))
     if args.format == "json":
         import json
 
@@ -73,17 +74,17 @@ def _parsed(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namesp
 def _director(args: argparse.Namespace) -> Director:
     from humanlayer_agent.config import build_director
 
-    return build_director(args.policy, project=args.project)
+    return build_director(args.policy, project=args.project, observe=args.observe)
 
 
-def _start(director: Director) -> str:
+def start_of(director: Director) -> str:
     """Where a command starts when nothing is said: here, if that is in the project, else the project."""
     here = os.getcwd()
     return here if (here + "/").startswith(director.project + "/") else director.project
 
 
 def _row(director: Director, row: Row, cwd: str | None) -> dict[str, Any]:
-    action = Action(row.command, cwd=row.cwd or cwd or _start(director))
+    action = Action(row.command, cwd=row.cwd or cwd or start_of(director))
     return {"id": row.id, **public(director.evaluate(action))}
 
 
@@ -98,6 +99,7 @@ def public(decision: PolicyDecision) -> dict[str, Any]:
         "parse": decision.parse,
         "effects": [e.public() for e in decision.effects],
         "us": decision.microseconds,
+        **({} if decision.enforced else {"enforced": False}),
     }
 
 
@@ -105,7 +107,8 @@ def _print(decision: PolicyDecision) -> None:
     from humanlayer_agent.channels.text import visible
 
     rules = ", ".join(decision.rules) or "no rule"
-    print(f"{decision.verdict}  ({rules})")
+    observed = "" if decision.enforced else "  observed, not enforced"
+    print(f"{decision.verdict}  ({rules}){observed}")
     if decision.reason:
         print(f"  {visible(decision.reason)}")
     if decision.suggestion and decision.verdict is not Verdict.ALLOW:

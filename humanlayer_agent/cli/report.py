@@ -58,6 +58,13 @@ def narrator(console: Console) -> Callable[[Record, str], None]:
     return watch
 
 
+def print_observed(console: Console, supervisor: Supervisor) -> None:
+    """Say it where the policy is only observed: then nothing stands between the agent and the shell."""
+    if getattr(supervisor.gate.director, "observe", False):
+        banner = " OBSERVED, NOT ENFORCED: the policy is evaluated and recorded; every command runs "
+        console.print(Text(banner, style="bold white on red"))
+
+
 def print_record(console: Console, record: Record) -> None:
     """One command and what was decided about it."""
     lines = visible(record.command).splitlines() or [""]
@@ -65,6 +72,8 @@ def print_record(console: Console, record: Record) -> None:
     console.print(_indented(Text("$ ", style="dim") + Text(lines[0] + more), 2))
     if record.executed:
         how = f"approved by {record.approver}" if record.approver else f"allowed by {record.rule or 'the policy'}"
+        if not record.approver and record.verdict not in ("allow", ""):
+            how = f"only observed: the policy says {record.verdict} ({record.rule or 'no rule allows it'})"
         ending = "" if record.returncode == 0 else f", exit code {record.returncode}"
         console.print(_indented(Text(f"✓ {one_line(how)}{ending}", style="green"), 4))
     else:

@@ -19,6 +19,7 @@ def run(
         typer.Option("-c", "--config", help="mini's config: a file, or key=value. May be given several times."),
     ] = None,
     policy: Annotated[str | None, typer.Option("--policy", help="Name of a shipped policy, or a policy file.")] = None,
+    observe: Annotated[bool, typer.Option("--observe", help="Only record what the policy says; stop nothing.")] = False,
     project: Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the trajectory is written.")] = None,
 ) -> None:
@@ -27,7 +28,7 @@ def run(
     Example: hla run -m anthropic/claude-sonnet-4-5 -t "make the tests pass"
     """
     raise typer.Exit(
-        run_agent(task, model_name=model, config_specs=config or [], policy=policy, project=project, output=output)
+        run_agent(task, model_name=model, config_specs=config or [], policy=policy, observe=observe, project=project, output=output)
     )
 
 
@@ -37,6 +38,7 @@ def run_agent(
     model_name: str | None,
     config_specs: list[str],
     policy: str | None = None,
+    observe: bool = False,
     project: Path | None = None,
     output: Path | None = None,
 ) -> int:
@@ -54,19 +56,20 @@ def run_agent(
 
     from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
-    from humanlayer_agent.cli.report import NarratedAgent, narrator, run_and_report, signals_end_cleanly
+    from humanlayer_agent.cli.report import NarratedAgent, narrator, print_observed, run_and_report, signals_end_cleanly
 
     with config_errors():
         settings = read_configs(config_specs)
         refuse_misspelled_section(settings["agent"], ())
         agent_config = {k: v for k, v in settings["agent"].items() if k not in ("agent_class", "supervision")}
-        given = {"policy": policy, "project": project}
+        given = {"policy": policy, "observe": observe or None, "project": project}
         supervision = supervision_settings(
             {**(settings["agent"].get("supervision") or {}), **{k: v for k, v in given.items() if v is not None}}
         )
         console = Console()
         inner = get_environment(settings["environment"], default_type="local")
         environment = SupervisedEnvironment(inner, settings=supervision, watch=narrator(console))
+        print_observed(console, environment.supervisor)
         model = open_model(model_name, settings["model"])  # last: litellm takes seconds to import
         agent = NarratedAgent(model, environment, console=console, supervision=supervision, **agent_config)
     with signals_end_cleanly():

@@ -22,8 +22,21 @@ SEVERITIES = ("low", "medium", "high", "critical")
 
 
 @dataclass(frozen=True, slots=True)
+class EffectVerdict:
+    """What the rules say of one effect. `default_hit`: no rule asks or denies, and none allows it."""
+
+    verdict: Verdict
+    rules: tuple[str, ...] = ()
+    reason: str = ""
+    default_hit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PartVerdict:
-    """One simple command of the action: where it stands, what it is, and its own verdict."""
+    """One simple command of the action: where it stands, what it is, and its own verdict.
+
+    `judged[i]` is the verdict on `effects[i]`.
+    """
 
     command: str
     program: str | None
@@ -34,6 +47,7 @@ class PartVerdict:
     via: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ()
+    judged: tuple[EffectVerdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +57,8 @@ class PolicyDecision:
     `rules` are the ids of the rules that decided and then of all others that were hit (deciding first; empty
     where none was). `default_hit` tells "nothing allows this" from "a rule asks or denies". `parse` is ok, partial or
     failed. `spans` are the deciding parts of the command. `policy_digest` identifies the merged policy.
-    `files` are the files whose text was judged: they join the action's digest.
+    `files` are the files whose text was judged: they join the action's digest. `enforced` is False while a policy is
+    only observed: the verdict is real, is recorded, and stops nothing.
     """
 
     verdict: Verdict
@@ -64,6 +79,7 @@ class PolicyDecision:
     route: str = "default"
     remember: tuple[str, ...] = ("once",)
     microseconds: int = 0
+    enforced: bool = True
 
     @property
     def rule(self) -> str:

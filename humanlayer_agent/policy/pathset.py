@@ -8,40 +8,110 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.overlap import overlap
+from humanlayer_agent.policy.texts import components_match, has_star
+from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.paths import has_wildcard
 
-NO, MAYBE, YES = 0, 1, 2
-"""Kleene's three values: `all of` is min, `any of` is max, `not` is YES - x."""
+MAX_PATTERN = 1_000
+_VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
-_VARIABLE = re.compile(r"\$\{([A-Z_]+)\}")
+
+class Links:
+    """Where symbolic links lead, looked up once: everything that is judged together sees one state of the disk."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
+        found = self._names.get(path)
+        if found is None:
+            found = self._names[path] = _names(path)
+        return found
+
+    def unchanged(self) -> bool:
+        """Do all paths that were looked up still lead where they did?"""
+        return all(_names(path) == names for path, names in self._names.items())
+
+
+def _names(path: str) -> tuple[str, ...]:
+    plain = "/" + posixpath.normpath(path).lstrip("/")
+    try:
+        real = os.path.realpath(path)
+    except (OSError, ValueError):
+        return (plain,)
+    return (plain,) if real == plain else (plain, real)
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One pattern: its text, its regular expression, and the directory before its first wildcard."""
+    """One pattern: its text, its components, and the directory before its first wildcard.
+
+    `tree` is True for `dir/**` without other wildcards: the anchor and everything below.
+    """
 
     text: str
-    regex: re.Pattern[str]
+    components: tuple[str, ...]
     anchor: str
     tree: bool
-    """True for `dir/**` without other wildcards: the anchor and everything below."""
 
 
 class PathSet:
-    """Patterns with their variables filled in."""
+    """Patterns with their variables filled in. What can be looked up is: most patterns cost nothing each.
+
+    Raises:
+        PolicyError: a variable that is not known, a pattern that is not absolute or too long.
+    """
 
     def __init__(self, texts: Iterable[str], variables: Mapping[str, str]) -> None:
         self.patterns = [p for text in texts for p in _spellings(fill(text, variables))]
+        self._exact: set[str] = set()
+        self._trees: set[str] = set()
+        self._named: set[str] = set()
+        self._named_trees: set[str] = set()
+        self._others: list[Pattern] = []
+        for pattern in self.patterns:
+            self._sort(pattern)
+
+    def _sort(self, pattern: Pattern) -> None:
+        parts = pattern.components
+        if pattern.tree:
+            self._trees.add(pattern.anchor.rstrip("/"))
+        elif not any(has_star(part) for part in parts):
+            self._exact.add(pattern.text)
+        elif len(parts) >= 2 and parts[0] == "**" and not has_star(parts[1]) and parts[2:] in ((), ("**",)):
+            (self._named_trees if parts[2:] else self._named).add(parts[1])
+        else:
+            self._others.append(pattern)
 
     def has(self, path: str) -> bool:
         """True where `path` (absolute, normalised) matches."""
-        return any(p.regex.fullmatch(path) is not None for p in self.patterns)
+        if path in self._exact or self._in_tree(path):
+            return True
+        if path[path.rfind("/") + 1 :] in self._named:
+            return True
+        if not self._named_trees and not self._others:
+            return False
+        components = [part for part in path.split("/") if part]
+        if not self._named_trees.isdisjoint(components):
+            return True
+        return any(components_match(p.components, components) for p in self._others)
 
-    def some(self, effect: Effect) -> int:
+    def _in_tree(self, path: str) -> bool:
+        trees = self._trees
+        if not trees:
+            return False
+        above = path.rstrip("/")
+        while above:
+            if above in trees:
+                return True
+            above = above[: above.rfind("/")]
+        return "" in trees
+
+    def some(self, effect: Effect, links: Links) -> int:
         """Is anything that `effect` touches in the set?"""
         if effect.operand is None:
             return MAYBE
@@ -49,36 +119,33 @@ class PathSet:
             return MAYBE if self._reaches(effect.operand) else NO
         if effect.pattern is not None:
             return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
-        names = spellings(effect.operand)
+        names = links.names(effect.operand)
+        certain = effect.resolved or effect.unread
         if any(self.has(n) for n in names):
-            return YES if effect.resolved or effect.unread else MAYBE
+            return YES if certain else MAYBE
         if effect.recursive and any(self._contains(n) for n in names):
             return MAYBE
-        return NO if effect.resolved or effect.unread else MAYBE
+        return NO if certain else MAYBE
 
-    def every(self, effect: Effect) -> int:
+    def every(self, effect: Effect, links: Links) -> int:
         """Is everything that `effect` touches in the set?"""
         if effect.operand is None:
             return MAYBE
         if effect.below:
-            return YES if self._holds_tree(effect.operand) else MAYBE
+            return YES if self._holds_tree(effect.operand, links) else MAYBE
         if effect.pattern is not None:
-            if self._holds_tree(effect.operand):
+            if self._holds_tree(effect.operand, links):
                 return YES
             return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
-        names = spellings(effect.operand)
-        inside = all(self._holds_tree(n) for n in names) if effect.recursive else all(self.has(n) for n in names)
+        names = links.names(effect.operand)
+        inside = all(self._in_tree(n) if effect.recursive else self.has(n) for n in names)
         if effect.resolved or effect.unread:
             return YES if inside else NO
         return MAYBE
 
-    def _holds_tree(self, directory: str) -> bool:
+    def _holds_tree(self, directory: str, links: Links) -> bool:
         """True where everything below `directory` is in the set."""
-        for name in spellings(directory):
-            trees = (p.anchor.rstrip("/") for p in self.patterns if p.tree)
-            if not any(name == tree or name.startswith(tree + "/") for tree in trees):
-                return False
-        return True
+        return all(self._in_tree(name) for name in links.names(directory))
 
     def _contains(self, directory: str) -> bool:
         """Could something below `directory` be in the set? Patterns for any depth (`**/name`) don't count."""
@@ -130,115 +197,10 @@ def _spellings(text: str) -> list[Pattern]:
 def _compile(text: str) -> Pattern:
     if not text.startswith(("/", "**/")):
         raise PolicyError(f"{text!r}: a path pattern begins with /, ~, ${{NAME}} or **/")
-    components = text.split("/")
-    first = next((n for n, c in enumerate(components) if has_wildcard(c)), len(components))
-    anchor = "/".join(components[:first]) or "/"
-    tree = first == len(components) - 1 and components[first] == "**"
-    return Pattern(text, re.compile(_regex(text), re.DOTALL), anchor, tree)
-
-
-def _regex(text: str) -> str:
-    out = []
-    i = 0
-    if text.startswith("**/"):
-        out.append("/(?:.*/)?")
-        i = 3
-    while i < len(text):
-        if text.startswith("/**/", i):
-            out.append("/(?:.*/)?")
-            i += 4
-        elif text[i:] == "/**":
-            out.append("(?:/.*)?")
-            i += 3
-        elif text[i] == "*":
-            out.append("[^/]*")
-            i += 1
-        elif text[i] == "?":
-            out.append("[^/]")
-            i += 1
-        else:
-            out.append(re.escape(text[i]))
-            i += 1
-    return "".join(out)
-
-
-@lru_cache(maxsize=8192)
-def spellings(operand: str) -> tuple[str, ...]:
-    """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
-    plain = "/" + posixpath.normpath(operand).lstrip("/")
-    try:
-        real = os.path.realpath(operand)
-    except (OSError, ValueError):
-        return (plain,)
-    return (plain,) if real == plain else (plain, real)
-
-
-def forget_links() -> None:
-    """Forget where links lead: called before each decision, because they change."""
-    spellings.cache_clear()
-
-
-# ---- patterns against patterns -----------------------------------------------------------------------
-
-
-def overlap(wild: str, pattern: str, recursive: bool) -> bool:
-    """Could a path that the shell pattern `wild` stands for be matched by the policy pattern `pattern`?
-
-    In `wild`, a component that begins with a wildcard does not match names that begin with a dot, unless it begins with
-    two stars (find's -name); a component `**` is any number of components.
-    """
-    left = [c for c in wild.split("/") if c not in ("", ".")]
-    right = [c for c in pattern.split("/") if c != ""]
-    if recursive:
-        left.append("**")
-    return _components(tuple(left), tuple(right))
-
-
-@lru_cache(maxsize=4096)
-def _components(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
-    if right and right[0] == "**":
-        return _components(left, right[1:]) or (bool(left) and _components(left[1:], right))
-    if left and left[0] == "**":
-        return _components(left[1:], right) or (bool(right) and _components(left, right[1:]))
-    if not left or not right:
-        return not left and not right
-    return _names(left[0], right[0]) and _components(left[1:], right[1:])
-
-
-def _names(wild: str, pattern: str) -> bool:
-    """Could one file name match both? Brackets are taken as any character."""
-    hidden = pattern.startswith(".")
-    if wild[:1] in ("*", "?", "[") and not wild.startswith("**") and hidden:
-        return False
-    return _chars(_tokens(wild), _tokens(pattern))
-
-
-def _tokens(text: str) -> tuple[str, ...]:
-    """Characters, with "\0*" for any run and "\0?" for any one character."""
-    out: list[str] = []
-    i = 0
-    while i < len(text):
-        char = text[i]
-        if char == "\\" and i + 1 < len(text):
-            out.append(text[i + 1])
-            i += 2
-            continue
-        if char == "[" and (end := text.find("]", i + 2)) > 0:
-            out.append("\0?")
-            i = end + 1
-            continue
-        out.append("\0" + char if char in "*?" else char)
-        i += 1
-    return tuple(out)
-
-
-@lru_cache(maxsize=16384)
-def _chars(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
-    if left and left[0] == "\0*":
-        return _chars(left[1:], right) or (bool(right) and _chars(left, right[1:]))
-    if right and right[0] == "\0*":
-        return _chars(left, right[1:]) or (bool(left) and _chars(left[1:], right))
-    if not left or not right:
-        return not left and not right
-    same = left[0] == right[0] or left[0] == "\0?" or right[0] == "\0?"
-    return same and _chars(left[1:], right[1:])
+    if len(text) > MAX_PATTERN or "\0" in text:
+        raise PolicyError(f"{text[:60]!r}...: a path pattern has at most {MAX_PATTERN} characters, and no NUL")
+    written = text.split("/")
+    first = next((n for n, part in enumerate(written) if has_star(part)), len(written))
+    anchor = "/".join(written[:first]) or "/"
+    tree = first == len(written) - 1 and written[first] == "**"
+    return Pattern(text, tuple(part for part in written if part), anchor, tree)

@@ -1,5 +1,6 @@
 """The form of a policy file, checked strictly: an unknown key is an error with its file, line and column."""
 
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -10,16 +11,71 @@ from humanlayer_agent.shell.effects import EffectKind
 
 
 def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Any) -> Any:
+    return {"glob": value} if isinstance(value, str) else value
+
+
+def _program(value: Any) -> Any:
+    return {"in": value} if isinstance(value, str | list) else value
+
+
+def _day(value: Any) -> Any:
+    try:
+        return date.fromisoformat(value).isoformat()
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r}: expected a day such as 2030-12-31") from None
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 Names = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 Kinds = Annotated[list[EffectKind], BeforeValidator(_listed), Field(min_length=1)]
 Stop = Literal["ask", "deny"]
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Text(_Strict):
+    """A pattern for a word: a glob, or `{regex: ...}`."""
+
+    glob: str | None = None
+    regex: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Text":
+        if (self.glob is None) == (self.regex is None):
+            raise ValueError("expected a glob, or {regex: ...}")
+        if self.regex is not None:
+            from humanlayer_agent.policy.regex import Regex
+
+            Regex(self.regex)
+        return self
+
+
+Texts = Annotated[list[Annotated[Text, BeforeValidator(_text)]], BeforeValidator(_listed), Field(min_length=1)]
+
+
+class Program(_Strict):
+    """The name of the program, as the catalog has it, and where it lies. Several keys mean all of them."""
+
+    in_: Names | None = Field(None, alias="in")
+    regex: str | None = None
+    resolved: bool | None = None
+    path: Names | None = None
+
+    @model_validator(mode="after")
+    def _checked(self) -> "Program":
+        if not self.model_fields_set:
+            raise ValueError("expected a name, a list of names, or one of the keys in, regex, resolved, path")
+        if self.regex is not None:
+            from humanlayer_agent.policy.regex import Regex
+
+            Regex(self.regex)
+        return self
 
 
 class Flags(_Strict):
@@ -28,6 +84,28 @@ class Flags(_Strict):
     any: Names | None = None
     all: Names | None = None
     none: Names | None = None
+
+
+class Operands(_Strict):
+    """The words that are no options."""
+
+    any: Texts | None = None
+    all: Texts | None = None
+    none: Texts | None = None
+
+
+class Environment(_Strict):
+    """Variables that are set for the command, or from it on."""
+
+    any: Names
+
+    @model_validator(mode="after")
+    def _seen(self) -> "Environment":
+        from humanlayer_agent.shell.environment import selects_code
+
+        if unseen := [name for name in self.any if not selects_code(name, None)]:
+            raise ValueError(f"{unseen[0]}: setting this variable is no effect, so no rule can see it")
+        return self
 
 
 class Effects(_Strict):
@@ -39,11 +117,19 @@ class Effects(_Strict):
 
 
 class Paths(_Strict):
-    """Where paths lie: patterns, or `$name` of a list."""
+    """Where paths lie: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant."""
 
     any_within: Names | None = None
     all_within: Names | None = None
     none_within: Names | None = None
+    role: Names | None = None
+    resolved: bool | None = None
+
+    @model_validator(mode="after")
+    def _said(self) -> "Paths":
+        if self.any_within is None and self.all_within is None and self.none_within is None:
+            raise ValueError("say where: any_within, all_within or none_within")
+        return self
 
 
 class Hosts(_Strict):
@@ -54,9 +140,13 @@ class Hosts(_Strict):
 class Match(_Strict):
     """A condition. Several keys mean all of them."""
 
-    program: Names | None = None
+    program: Annotated[Program, BeforeValidator(_program)] | None = None
     subcommand: Names | None = None
     flags: Flags | None = None
+    options: Annotated[dict[str, Texts], Field(min_length=1)] | None = None
+    operands: Operands | None = None
+    argv: Texts | None = None
+    env: Environment | None = None
     effect: Kinds | None = None
     role: Names | None = None
     recursive: bool | None = None
@@ -67,8 +157,12 @@ class Match(_Strict):
     inside: Names | None = None
     resolved: bool | None = None
     unread: bool | None = None
-    any: "list[Match] | None" = None
-    all: "list[Match] | None" = None
+    parse: Annotated[list[Literal["ok", "partial", "failed"]], BeforeValidator(_listed), Field(min_length=1)] | None = (
+        None
+    )
+    agent: Texts | None = None
+    any: "Annotated[list[Match], Field(min_length=1)] | None" = None
+    all: "Annotated[list[Match], Field(min_length=1)] | None" = None
     not_: "Match | None" = Field(None, alias="not")
 
     @model_validator(mode="after")
@@ -87,36 +181,73 @@ class Tests(_Strict):
     not_match: list[str] = []
 
 
+class Override(_Strict):
+    """The rule that holds this replaces the extended rule `rule`, up to and including the day `expires` (UTC)."""
+
+    rule: Identifier
+    reason: Annotated[str, Field(min_length=1, max_length=400)]
+    expires: Annotated[str, BeforeValidator(_day)]
+
+
 class Rule(_Strict):
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    id: Identifier
     decision: Literal["allow", "ask", "deny"]
     severity: Literal["low", "medium", "high", "critical"] = "medium"
     reason: Annotated[str, Field(max_length=400)] = ""
     suggestion: Annotated[str, Field(max_length=400)] = ""
     when: Match
     unless: Match | None = None
-    route: str = "default"
+    override: Override | None = None
+    locked: bool = False
+    route: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = "default"
     remember: list[Literal["once", "run"]] = ["once"]
     tests: Tests = Tests()
 
 
 class Defaults(_Strict):
-    unmatched: Literal["allow", "ask", "deny"] = "ask"
-    maybe: Stop = "ask"
-    unparsed: Stop = "ask"
+    """A key that is left out is inherited: the strictest of what the extended files say, `ask` where there are none."""
+
+    unmatched: Literal["allow", "ask", "deny"] | None = None
+    maybe: Stop | None = None
+    unparsed: Stop | None = None
+    ask: Stop | None = None
+    locked: bool | None = None
+
+
+class Added(_Strict):
+    """What is added to a list of an extended file."""
+
+    add: Names
 
 
 class Policy(_Strict):
     version: Literal[1]
     policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    description: str = ""
+    description: Annotated[str, Field(max_length=1000)] = ""
+    extends: Annotated[list[str], BeforeValidator(_listed), Field(max_length=16)] = []
+    observe: bool = False
     defaults: Defaults = Defaults()
-    lists: dict[str, Names] = {}
-    rules: Annotated[list[Rule], Field(min_length=1)]
+    lists: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")], Names | Added] = {}
+    rules: list[Rule] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, data: Any) -> Any:
+        # One form for both, so that a mistake in a list is not also reported as a mistake in an addition.
+        lists = data.get("lists") if isinstance(data, dict) else None
+        if isinstance(lists, dict):
+            data = {**data, "lists": {k: v if isinstance(v, dict | list) else [v] for k, v in lists.items()}}
+        return data
+
+    @model_validator(mode="after")
+    def _decides(self) -> "Policy":
+        if not self.rules and not self.extends:
+            raise ValueError("a policy has rules, or extends one that has")
+        return self
 
 
-def check(document: yamlfile.Document) -> dict[str, Any]:
-    """Check a document; returns the policy as plain data with every default filled in (for `model.policy_from`).
+def check(document: yamlfile.Document) -> Policy:
+    """Check one document by itself: its form, and what can be said of its rules without the files it extends.
 
     Raises:
         PolicyError: `file:line:column`, what is wrong, what was expected, and the line itself.
@@ -127,77 +258,24 @@ def check(document: yamlfile.Document) -> dict[str, Any]:
         policy = Policy.model_validate(document.data)
     except ValidationError as error:
         raise _explained(document, error) from None
-    _check_rules(document, policy)
-    return policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    from humanlayer_agent.policy.broad import check_rules
 
-
-def _check_rules(document: yamlfile.Document, policy: Policy) -> None:
-    seen: set[str] = set()
-    for n, rule in enumerate(policy.rules):
-        if rule.id in seen:
-            raise document.error(("rules", n, "id"), f"the rule id {rule.id!r} stands twice")
-        seen.add(rule.id)
-        for field in ("when", "unless"):
-            match = getattr(rule, field)
-            if match is not None:
-                _check_lists(document, policy, match, ("rules", n, field))
-        if rule.decision == "allow" and _broad(rule.when):
-            raise document.error(
-                ("rules", n, "when"),
-                f"rule {rule.id}: this allow is too broad. Name an effect with its paths or hosts, what the command "
-                "may do at most (effects: {only: [...]}), or a program with its sub-command",
-            )
-
-
-def _check_lists(document: yamlfile.Document, policy: Policy, match: Match, path: tuple[yamlfile.Key, ...]) -> None:
-    for group in (match.paths, match.hosts):
-        for key in group.model_fields_set if group is not None else ():
-            for name in getattr(group, key) or ():
-                if name.startswith("$") and not name.startswith("${") and name[1:] not in policy.lists:
-                    where = (*path, "paths" if group is match.paths else "hosts", key)
-                    known = ", ".join(sorted(policy.lists)) or "none"
-                    raise document.error(where, f"the list {name} is not defined; defined here: {known}")
-    for n, inner in enumerate(match.any or ()):
-        _check_lists(document, policy, inner, (*path, "any", n))
-    for n, inner in enumerate(match.all or ()):
-        _check_lists(document, policy, inner, (*path, "all", n))
-    if match.not_ is not None:
-        _check_lists(document, policy, match.not_, (*path, "not"))
-
-
-_INTERPRETERS = frozenset(
-    (
-        *("bash", "sh", "dash", "zsh", "ksh", "python", "python3", "perl", "ruby", "node", "awk"),
-        *("sudo", "env", "xargs", "find", "git", "ssh", "eval"),
-    )
-)
-
-
-def _broad(when: Match) -> bool:
-    """Would this allow let arbitrary code through?"""
-    if when.effect is not None:
-        risky = {"execute", "network", "privilege"} & set(when.effect)
-        return bool(risky) and not (when.program or when.hosts or when.role or when.resolved)
-    if when.effects is not None and when.effects.only is not None:
-        return "execute" in when.effects.only and when.program is None
-    if when.program is not None:
-        return bool(_INTERPRETERS & set(when.program)) and when.subcommand is None
-    if when.all is not None:
-        return all(_broad(m) for m in when.all)
-    if when.any is not None:
-        return any(_broad(m) for m in when.any)
-    return True
+    check_rules(document, policy)
+    return policy
 
 
 def _explained(document: yamlfile.Document, error: ValidationError) -> PolicyError:
     """The first mistake, at its place in the file."""
-    first = error.errors()[0]
-    path = tuple(p for p in first["loc"] if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
+    errors = error.errors()
+    # A list may be names or an addition: pydantic tells what is wrong with either.
+    first = next((e for e in errors if "Added" not in e["loc"] or isinstance(e.get("input"), dict)), errors[0])
+    loc = first["loc"]
+    path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[", "Added")))
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         key = str(path[-1])
         path = (*path, "\0key")
-        message = f"unknown key {key!r}; known here: {', '.join(_known_keys(first['loc']))}"
+        message = f"unknown key {key!r}; known here: {', '.join(_known_keys(loc))}"
     elif first["type"] == "missing":
         message = f"the key {path[-1]!r} is missing"
         path = path[:-1]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.sources import MAX_BYTES
 
-MAX_BYTES = 512 * 1024
 MAX_NODES = 20_000
 Key = str | int
 
@@ -48,7 +48,7 @@ def located(name: str, text: str, at: Position, message: str) -> str:
 def decode(raw: bytes, name: str) -> Document:
     """Parse the bytes of a YAML file; `name` stands in messages. Raises PolicyError with file, line and column."""
     if len(raw) > MAX_BYTES:
-        raise PolicyError(f"{name}: {len(raw)} bytes; at most {MAX_BYTES} are read")
+        raise PolicyError(f"{name}: too large: at most {MAX_BYTES} bytes are read")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ _CODE = re.compile(r"[\[$`]")
 _PLAIN_SUBSCRIPT = re.compile(r"[-+* ()A-Za-z0-9_#${}?]+", re.ASCII)
 _ASSIGNS = re.compile(r"=|\+\+|--")
 _INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.ASCII)
-_DEPTH = 6
+_MAX_NAMES = 40
 
 
 def assigned(text: str) -> set[str]:
@@ -29,22 +29,24 @@ def risk(text: str, parts: Iterable[Part], state: State) -> str | None:
     for part in parts:
         if (why := _part_risk(part, state)) is not None:
             return why
+    seen: set[str] = set()
     for match in _NAME.finditer(text):
         if match[2] and match[1] not in state.arrays:
             return f"the elements of {match[1]} are evaluated as arithmetic"
-        if (why := _name_risk(match[1], state, _DEPTH)) is not None:
+        if (why := _name_risk(match[1], state, seen)) is not None:
             return why
     return None
 
 
-def value_risk(text: str, state: State, depth: int = _DEPTH) -> str | None:
+def value_risk(text: str, state: State, seen: set[str] | None = None) -> str | None:
     """Why evaluating the value `text` may run code that is not seen, or None. Substitutions in a value are run."""
     if _INTEGER.fullmatch(text) or not text.strip():
         return None
     if _CODE.search(text) or _ASSIGNS.search(text):
         return f"{text!r} is evaluated as arithmetic"
+    seen = set() if seen is None else seen
     for match in _NAME.finditer(text):
-        if (why := _name_risk(match[1], state, depth - 1)) is not None:
+        if (why := _name_risk(match[1], state, seen)) is not None:
             return why
     return None
 
@@ -56,7 +58,7 @@ def subscript_risk(index: str, state: State) -> str | None:
     if index.lstrip("$").rstrip("}").lstrip("{#") in ("", "?", "#"):
         return None
     for name in re.findall(r"[A-Za-z_][A-Za-z0-9_]*|(?<=\$)[0-9]|(?<=\$\{)[0-9]+", index):
-        if not index.startswith("${#") and (why := _name_risk(name, state, _DEPTH)) is not None:
+        if not index.startswith("${#") and (why := _name_risk(name, state, set())) is not None:
             return why
     return None
 
@@ -75,8 +77,12 @@ def word_risk(word: Word, state: State) -> str | None:
     return risk("".join(p.text for p in word.parts if isinstance(p, Lit)), word.parts, state)
 
 
-def _name_risk(name: str, state: State, depth: int) -> str | None:
-    if depth <= 0:
+def _name_risk(name: str, state: State, seen: set[str]) -> str | None:
+    """The risk of evaluating the value of `name`; each of the names `seen` is looked at once."""
+    if name in seen:
+        return None
+    seen.add(name)
+    if len(seen) > _MAX_NAMES:
         return f"the value of {name} is evaluated as arithmetic"
     if name.isdigit() or name in "@*":
         values = state.positional
@@ -91,7 +97,7 @@ def _name_risk(name: str, state: State, depth: int) -> str | None:
     if values is None or any(isinstance(v, Glob) for v in values):
         return f"the value of {name} is evaluated as arithmetic"
     for value in values:
-        if (why := value_risk(value, state, depth)) is not None:
+        if (why := value_risk(value, state, seen)) is not None:
             return why
     return None
 
@@ -119,7 +125,7 @@ def _parameter_risk(part: Param, state: State) -> str | None:
         return f"{part.raw} is evaluated as arithmetic"
     if part.op not in ("", "-", ":-", "=", ":="):
         return f"{part.raw} is evaluated as arithmetic"
-    return _name_risk(part.name, state, _DEPTH)
+    return _name_risk(part.name, state, set())
 
 
 def _prints_number(script: Script, state: State) -> bool:

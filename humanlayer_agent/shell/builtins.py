@@ -67,7 +67,9 @@ _SAFE_SHOPTS = frozenset({"nullglob", "failglob", "globstar", "nocasematch", "in
 
 
 def set_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
-    """`set`: options that change how later text reads, and new positional parameters."""
+    """`set`: options that change how later text reads, and new positional parameters. Alone it prints all variables."""
+    if not fields:
+        touch.printed(walk, command, "environment", None, origin="set")
     out = state.copy()
     i = 0
     while i < len(fields):

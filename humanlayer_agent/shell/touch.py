@@ -116,3 +116,9 @@ def plain(walk: "Walk", command: SimpleCommand, kind: str, target: Field, *, ori
     span = walk.span(target.start, target.end)
     for text in target.texts or (None,):
         command.effects.append(Effect(kind, "operand", text, text is not None, span, origin))
+
+
+def printed(walk: "Walk", command: SimpleCommand, name: str | None, target: Field | None, *, origin: str) -> None:
+    """Note that the value of a variable (or of all: "environment") is printed: secrets are kept there."""
+    span = walk.span(target.start, target.end) if target is not None else command.span
+    command.effects.append(Effect("environment", "printed", name, name is not None, span, origin))

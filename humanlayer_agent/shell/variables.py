@@ -169,6 +169,9 @@ def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         walk.program.doubt(f"{command.program} -n: a name that stands for another")
     if "f" in letters and "x" in letters:
         walk.program.doubt("an exported function")
+    if command.program != "local" and not ("f" in letters or "F" in letters) and ("p" in letters or not names):
+        for each in names or [None]:
+            touch.printed(walk, command, each.text if each else "environment", each, origin=command.program or "")
     if "f" in letters or "F" in letters or "p" in letters:
         return state, state
     for each in names:

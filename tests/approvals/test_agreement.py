@@ -76,8 +76,20 @@ def edit(path: Path, *statements: str) -> None:
         ),
         (
             "INSERT INTO vote SELECT 'forged', request_id, 'approve', 'mallory', channel, assurance, presented_digest, "
-            "'', input_mode, at, pid FROM vote WHERE answer = 'reject'",
+            "'', input_mode, at, pid, '' FROM vote WHERE answer = 'reject'",
             "no event made this row",
+        ),
+        (
+            "UPDATE vote SET edited = 'ls' WHERE answer = 'edit'",
+            "edited is 'ls'",
+        ),
+        (
+            "UPDATE request SET parent = NULL WHERE parent IS NOT NULL",
+            "parent is None",
+        ),
+        (
+            "UPDATE request SET state = 'approved' WHERE state = 'superseded'",
+            "state is 'approved'",
         ),
         (
             "INSERT INTO permit SELECT hex(randomblob(16)), run_id, NULL, digest, issued, use_by, 'issued' "

@@ -76,7 +76,7 @@ def raw(
         ("DELETE FROM vote", "kept"),
         (
             "INSERT INTO vote SELECT 'new', request_id, 'approve', 'mallory', channel, assurance, presented_digest, "
-            "'', input_mode, at, pid FROM vote WHERE answer = 'reject'",
+            "'', input_mode, at, pid, '' FROM vote WHERE answer = 'reject'",
             "does not wait",
         ),
         ("UPDATE permit SET state = 'issued' WHERE state = 'consumed'", "illegal transition"),

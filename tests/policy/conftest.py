@@ -1,12 +1,13 @@
 """Directors over policies that a test writes itself."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.policy import model, schema, yamlfile
+from humanlayer_agent.policy.load import load
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
 
@@ -15,13 +16,14 @@ PROJECT = "/nowhere/project"
 
 
 @pytest.fixture
-def director_of() -> Callable[..., Director]:
+def director_of(tmp_path: Path) -> Callable[..., Director]:
     """A Director over the policy text `rules` (the value of `rules:` in YAML), with optional defaults and lists."""
 
     def build(rules: str, *, defaults: str = "{}", lists: str = "{}", **more: Any) -> Director:
         text = f"version: 1\npolicy: test\ndefaults: {defaults}\nlists: {lists}\nrules:\n{rules}"
-        policy = model.policy_from(schema.check(yamlfile.parse(text, "test.yaml")))
-        return Director(policy, project=PROJECT, environ={"HOME": "/nowhere/home"}, **more)
+        path = tmp_path / "test.yaml"
+        path.write_text(text)
+        return Director(load(path), project=PROJECT, environ={"HOME": "/nowhere/home"}, **more)
 
     return build
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy.pathset import MAYBE, NO, YES, PathSet, fill, forget_links, overlap
+from humanlayer_agent.policy.overlap import overlap
+from humanlayer_agent.policy.pathset import Links, PathSet, fill
+from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.effects import Effect
 
 
@@ -66,15 +68,15 @@ def test_variables_and_home() -> None:
 )
 def test_effects_against_a_tree(touched: Effect, some: int, every: int) -> None:
     paths = PathSet(["/p/**"], {})
-    assert (paths.some(touched), paths.every(touched)) == (some, every)
+    assert (paths.some(touched, Links()), paths.every(touched, Links())) == (some, every)
 
 
 def test_an_unresolved_effect_is_never_certain() -> None:
     unsure = Effect("read", "operand", "/p/a", False, (0, 1))
     paths = PathSet(["/p/**"], {})
-    assert (paths.some(unsure), paths.every(unsure)) == (MAYBE, MAYBE)
+    assert (paths.some(unsure, Links()), paths.every(unsure, Links())) == (MAYBE, MAYBE)
     unread = Effect("execute", "script", "/p/a", False, (0, 1), unread=True)
-    assert (paths.some(unread), paths.every(unread)) == (YES, YES), "what is not known of it is its text, not its place"
+    assert (paths.some(unread, Links()), paths.every(unread, Links())) == (YES, YES), "what is not known of it is its text, not its place"
 
 
 def test_symbolic_links_count_where_they_lead(tmp_path: Path) -> None:
@@ -85,22 +87,20 @@ def test_symbolic_links_count_where_they_lead(tmp_path: Path) -> None:
     (outside / "x").write_text("x")
     (project / "link").symlink_to(outside)
     (project / "plain").mkdir()
-    forget_links()
     paths = PathSet([f"{project}/**"], {})
-    assert paths.every(effect(f"{project}/link/x")) == NO
-    assert paths.every(effect(f"{project}/link")) == NO
-    assert paths.every(effect(f"{project}/link/../x")) == NO
-    assert paths.every(effect(f"{project}/plain/x")) == YES
-    assert PathSet([f"{outside}/**"], {}).some(effect(f"{project}/link/x")) == YES
+    assert paths.every(effect(f"{project}/link/x"), Links()) == NO
+    assert paths.every(effect(f"{project}/link"), Links()) == NO
+    assert paths.every(effect(f"{project}/link/../x"), Links()) == NO
+    assert paths.every(effect(f"{project}/plain/x"), Links()) == YES
+    assert PathSet([f"{outside}/**"], {}).some(effect(f"{project}/link/x"), Links()) == YES
 
 
 def test_a_project_reached_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "real")
-    forget_links()
     paths = PathSet([f"{tmp_path}/alias/**"], {})
-    assert paths.every(effect(f"{tmp_path}/alias/x")) == YES
-    assert paths.every(effect(f"{tmp_path}/real/x")) == YES
+    assert paths.every(effect(f"{tmp_path}/alias/x"), Links()) == YES
+    assert paths.every(effect(f"{tmp_path}/real/x"), Links()) == YES
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_overlap_never_misses_a_common_path(wild: str, pattern: str, path: str) 
 @given(_PATTERNS, _PATHS)
 def test_some_and_every_agree_on_one_path(pattern: str, path: str) -> None:
     paths = PathSet([pattern], {})
-    assert paths.some(effect(path)) == paths.every(effect(path)) == (YES if paths.has(path) else NO)
+    assert paths.some(effect(path), Links()) == paths.every(effect(path), Links()) == (YES if paths.has(path) else NO)

@@ -1,21 +1,34 @@
 """A policy file with a mistake is refused with its place and what was expected."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy import model, schema, yamlfile
+from humanlayer_agent.policy import load as loading
+from humanlayer_agent.policy import model
 
+Load = Callable[[str], model.Policy]
 HEAD = "version: 1\npolicy: p\nrules:\n"
 RULE = "  - {id: r, decision: ask, when: {program: rm}}\n"
 
 
-def load(text: str) -> model.Policy:
-    return model.policy_from(schema.check(yamlfile.parse(text, "p.yaml")))
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], model.Policy]:
+    """Loads a policy from its text, as the file p.yaml."""
+    monkeypatch.chdir(tmp_path)
+
+    def from_text(text: str) -> model.Policy:
+        Path("p.yaml").write_text(text)
+        return loading.load(Path("p.yaml"))
+
+    return from_text
 
 
-def test_a_small_policy() -> None:
+def test_a_small_policy(load: Load) -> None:
     policy = load(HEAD + RULE)
-    assert policy.rules[0].when.program == ("rm",)
+    assert policy.rules[0].when.program == model.Program(names=("rm",))
     assert policy.defaults.unmatched == "ask"
 
 
@@ -37,7 +50,7 @@ def test_a_small_policy() -> None:
         ),
         (
             HEAD + RULE.replace("program: rm", "programm: rm"),
-            "p.yaml:4:35: unknown key 'programm'; known here: all, any,",
+            "p.yaml:4:35: unknown key 'programm'; known here: agent, all, any,",
         ),
         (
             HEAD + RULE.replace("program: rm", "flags: {some: [x]}"),
@@ -51,10 +64,10 @@ def test_a_small_policy() -> None:
             "p.yaml:4:55: the list $temp is not defined",
         ),
         (HEAD + RULE.replace("id: r", "id: R r"), "p.yaml:4:10: String should match pattern"),
-        (HEAD.replace("rules:", "rulez:") + RULE, "p.yaml:1:1: the key 'rules' is missing"),
+        (HEAD.replace("rules:", "rulez:") + RULE, "p.yaml:3:1: unknown key 'rulez'; known here: defaults, "),
     ],
 )
-def test_mistakes_are_located(text: str, expected: str) -> None:
+def test_mistakes_are_located(load: Load, text: str, expected: str) -> None:
     with pytest.raises(PolicyError) as caught:
         load(text)
     assert str(caught.value).startswith(expected), str(caught.value)
@@ -73,7 +86,7 @@ def test_mistakes_are_located(text: str, expected: str) -> None:
         "any: [{program: ls}, {program: sudo}]",
     ],
 )
-def test_a_broad_allow_is_refused(when: str) -> None:
+def test_a_broad_allow_is_refused(load: Load, when: str) -> None:
     with pytest.raises(PolicyError, match="too broad"):
         load(f"{HEAD}  - {{id: r, decision: allow, when: {{{when}}}}}\n")
 
@@ -87,5 +100,5 @@ def test_a_broad_allow_is_refused(when: str) -> None:
         "effects: {only: [read]}",
     ],
 )
-def test_a_narrow_allow_is_fine(when: str) -> None:
+def test_a_narrow_allow_is_fine(load: Load, when: str) -> None:
     load(f"{HEAD}  - {{id: r, decision: allow, when: {{{when}}}}}\n")

@@ -42,6 +42,7 @@ _CLOSED_DESCRIPTOR = re.compile(r"[<>]&[ \t]*-[^ \t\n;&|()<>]")
 _COMMENT_WITH_BACKSLASH = re.compile(r"#[^\n]*\\\n")
 _TIME_AFTER_PIPE = re.compile(r"\|&?[\s\\]*time\b")
 _EMPTY_QUOTES_IN_DELIMITER = re.compile(r"<<-?[ \t]*[^ \t\n;&|()<>]*(?:''|\"\")")
+_SPLIT_DOLLAR = re.compile(r"\$\\\n")
 _ESCAPE_IN_BACKTICKS = re.compile(r"`[^`]*\\[`$\\]")
 
 
@@ -67,6 +68,8 @@ def named_difference(text: str) -> str | None:
         return "after `|`, `time` is a program for bash, and a reserved word for shfmt"
     if _EMPTY_QUOTES_IN_DELIMITER.search(text):
         return "for bash a here-document is literal when its delimiter has empty quotes in it, for the others not"
+    if _SPLIT_DOLLAR.search(text):
+        return "in a here-document bash joins `$` and what follows a backslash-newline; shfmt leaves them apart"
     if _ESCAPE_IN_BACKTICKS.search(text):
         return "the words inside escaped backticks are written with escapes by one and without by the other"
     return None

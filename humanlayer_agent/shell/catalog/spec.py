@@ -66,6 +66,7 @@ SLOTS = {
     "ssh-option": "a setting of ssh (name=value), which may be a command",
     "at-file": "text, or a file it reads after @",
     "cookie": "a cookie (name=value), or a file of cookies it reads",
+    "openssl-password": "a password, or where one is (file:PATH, env:NAME)",
     "prefix": "the beginning of the names of files it creates",
     "template": "the name of a file it creates, with XXX for random letters",
     "remote-write": "host:path, a URL, or a local path it writes",
@@ -279,6 +280,8 @@ def _add_option(spec: Spec, canonical: str, option: Any, where: str, *, inherite
     made = Option(canonical, arity, _kind(option.get("value", "text"), where), does, bool(option.get("last")))
     spellings = option.get("names", ())
     for spelling in spellings.split() if isinstance(spellings, str) else spellings:
+        if not isinstance(spelling, str):
+            raise CatalogError(f"{where}: spelling {spelling!r} needs quotation marks")
         whole = spelling.startswith(("--", "+")) or len(spelling) > 2
         table, key = (spec.long, spelling) if whole else (spec.short, spelling[1:])
         if inherited and key in table:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from humanlayer_agent.shell import touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
-from humanlayer_agent.shell.grammars.slots import note_printed
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
@@ -93,7 +92,7 @@ def _program(walk: "Walk", command: SimpleCommand, word: Field, state: State, co
     for each in found:
         here = Field(word.word, word.start, word.end, text=each.operand, prefix=each.operand or "")
         if each.kind == "environment":
-            note_printed(walk, command, each.operand or "environment", word, origin)
+            touch.printed(walk, command, each.operand or "environment", word, origin=origin)
         elif each.kind == "execute":
             invoke.shell_text(walk, command, here, state, context, origin)
         else:

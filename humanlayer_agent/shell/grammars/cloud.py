@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell import touch
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.grammars.slots import note_printed
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
@@ -67,7 +66,7 @@ def _effects(walk: "Walk", command: SimpleCommand, program: str, words: list[str
     if not words or not reads or words[0] in _LOCAL:
         command.effects.append(Effect("system", "account", " ".join([program, *words]), True, span, program))
     if any(_SECRETS.search(w) for w in words):
-        note_printed(walk, command, " ".join(words), None, program)
+        touch.printed(walk, command, " ".join(words), None, origin=program)
 
 
 _GH_READS = frozenset("list view status diff checks show download".split())
@@ -83,7 +82,7 @@ def gh(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
     if any(f.text is None for f in fields):
         command.doubt(next(f.word.raw for f in fields if f.text is None))
     if parts == ["auth"] and verb in ("token", "status"):
-        note_printed(walk, command, "token", None, "gh auth")
+        touch.printed(walk, command, "token", None, origin="gh auth")
     if parts in (["extension"], ["alias"], ["codespace"], ["config"]) and verb not in ("list", "get"):
         touch.code(walk, command, None, what=command.text, role="extension", origin="gh", unread=False)
         command.doubt(command.text)

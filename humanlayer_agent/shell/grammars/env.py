@@ -50,3 +50,5 @@ def read(
             walk.program.doubt("nested too deep")
             return
         invoke.run(walk, words, scoped, inner, command.span, command.text, shell=False)
+    elif command.program == "env" and not command.flags & {"help", "list-signal"}:
+        touch.printed(walk, command, "environment", None, origin="env")

@@ -112,13 +112,7 @@ def _to_remote(
 
 
 def _printed(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    note_printed(walk, command, word.text, word, origin)
-
-
-def note_printed(walk: "Walk", command: SimpleCommand, name: str | None, at: Field | None, origin: str) -> None:
-    """Note that the value of a variable (or of all: "environment") is printed: secrets are kept there."""
-    span = walk.span(at.start, at.end) if at is not None else command.span
-    command.effects.append(Effect("environment", "printed", name, name is not None, span, origin))
+    touch.printed(walk, command, word.text, word, origin=origin)
 
 
 def _git_remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
@@ -131,7 +125,7 @@ def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin:
     if word.text is None:
         command.doubt(word.word.raw)
     elif _JQ_ENVIRONMENT.search(word.text):
-        note_printed(walk, command, "environment", word, origin)
+        touch.printed(walk, command, "environment", word, origin=origin)
         command.doubt(word.word.raw)
 
 
@@ -140,6 +134,16 @@ def _at_file(walk: "Walk", command: SimpleCommand, word: Field, state: State, or
         command.doubt(word.word.raw)
     elif word.text is not None and word.text.startswith("@"):
         touch.path(walk, command, "read", word.tail(1), state, role="option", origin=origin)
+
+
+def _openssl_password(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    kind, colon, _ = (word.text or "").partition(":")
+    if word.text is None and not word.prefix:
+        command.doubt(word.word.raw)
+    elif kind == "file" and colon:
+        touch.path(walk, command, "read", word.tail(5), state, role="option", origin=origin)
+    elif kind == "env" and colon:
+        touch.printed(walk, command, word.tail(4).text, word, origin=origin)
 
 
 def _cookie(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
@@ -166,6 +170,7 @@ _NOTERS: dict[str, Noter] = {
     "jq": _jq,
     "at-file": _at_file,
     "cookie": _cookie,
+    "openssl-password": _openssl_password,
     "address": _plain("listen"),
     "system": _plain("system", "setting"),
     "service": _plain("system", "service"),

@@ -1,0 +1,75 @@
+"""Patterns against patterns: could a path that a shell's pattern stands for lie in a policy's?"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+MAX_STEPS = 40_000
+"""Beyond this the answer is yes: an overlap that was not ruled out."""
+
+T = TypeVar("T")
+
+
+def overlap(wild: str, pattern: str, recursive: bool) -> bool:
+    """Could a path that the shell pattern `wild` stands for be matched by the policy pattern `pattern`?
+
+    In `wild`, a component that begins with a wildcard does not match names that begin with a dot, unless it begins with
+    two stars (find's -name); a component `**` is any number of components.
+    """
+    left = [c for c in wild.split("/") if c not in ("", ".")]
+    right = [c for c in pattern.split("/") if c != ""]
+    if recursive:
+        left.append("**")
+    if len(wild) * len(pattern) > MAX_STEPS:
+        return True
+    return _meet(left, right, "**", _names)
+
+
+def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:
+    """Is there a sequence that both match, where `star` stands for any run of items?"""
+    # Row by row: reach[j] says whether left[:i] and right[:j] have one in common.
+    reach = [True] + [False] * len(right)
+    for j, item in enumerate(right):
+        reach[j + 1] = reach[j] and item == star
+    for each in left:
+        row = [reach[0] and each == star] + [False] * len(right)
+        for j, item in enumerate(right):
+            if item == star or each == star:
+                # A star ends here, or takes one item more of the other side.
+                row[j + 1] = row[j] or reach[j + 1]
+            else:
+                row[j + 1] = reach[j] and same(each, item)
+        reach = row
+    return reach[len(right)]
+
+
+@lru_cache(maxsize=4096)
+def _names(wild: str, pattern: str) -> bool:
+    """Could one file name match both? Brackets are taken as any character."""
+    hidden = pattern.startswith(".")
+    if wild[:1] in ("*", "?", "[") and not wild.startswith("**") and hidden:
+        return False
+    return _meet(_tokens(wild), _tokens(pattern), "\0*", _same)
+
+
+def _same(left: str, right: str) -> bool:
+    return left == right or "\0?" in (left, right)
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    """Characters, with "\0*" for any run and "\0?" for any one character."""
+    out: list[str] = []
+    i = 0
+    while i < len(text):
+        char = text[i]
+        if char == "\\" and i + 1 < len(text):
+            out.append(text[i + 1])
+            i += 2
+            continue
+        if char == "[" and (end := text.find("]", i + 2)) > 0:
+            out.append("\0?")
+            i = end + 1
+            continue
+        out.append("\0" + char if char in "*?" else char)
+        i += 1
+    return tuple(out)

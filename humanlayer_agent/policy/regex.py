@@ -1,0 +1,278 @@
+"""Regular expressions that are matched in linear time, whoever wrote them.
+
+Python's own engine tries alternatives one after the other: `(a+)+b` takes it exponential time on a text an agent may
+choose. Here a pattern becomes an automaton that reads each character once, so no pattern can burn time. What can't be
+matched so (back references, look-around) is refused, and so is a pattern that would need a large automaton.
+
+Understood: literals, `.`, `[a-z]`, `[^a-z]`, `\\d \\w \\s \\D \\W \\S`, `( )`, `(?: )`, `|`, `* + ? {m} {m,} {m,n}`.
+A pattern matches the whole text; `.` is any character.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MAX_PATTERN = 200
+MAX_STATES = 1_000
+MAX_TEXT = 20_000
+MAX_MEMO = 4_000
+
+Test = Callable[[str], bool]
+
+_CLASSES: dict[str, Test] = {
+    "d": str.isdecimal,
+    "w": lambda c: c.isalnum() or c == "_",
+    "s": str.isspace,
+    "D": lambda c: not c.isdecimal(),
+    "W": lambda c: not (c.isalnum() or c == "_"),
+    "S": lambda c: not c.isspace(),
+}
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """One character."""
+
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class _Many:
+    """`parts` one after the other, or (`either`) one of them."""
+
+    parts: "tuple[_Node, ...]"
+    either: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeat:
+    """`part` at least `low` and at most `high` times (None: any number)."""
+
+    part: "_Node"
+    low: int
+    high: int | None
+
+
+_Node = _One | _Many | _Repeat
+
+
+class Regex:
+    """A pattern, ready to match.
+
+    Raises:
+        ValueError: it is too long, too large, or uses what is not understood here.
+
+    Example:
+        >>> Regex("(a+)+b").matches("a" * 1000)
+        False
+    """
+
+    def __init__(self, pattern: str) -> None:
+        if len(pattern) > MAX_PATTERN:
+            raise ValueError(f"a regular expression has at most {MAX_PATTERN} characters, this has {len(pattern)}")
+        self.pattern = pattern
+        # A state has a test and where it leads, or (without a test) leads on at once.
+        self._tests: list[Test | None] = []
+        self._next: list[list[int]] = []
+        self._end = self._state(None)
+        start = self._build(_Parser(pattern).read(), self._end)
+        self._start = self._closure([start])
+        self._memo: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+
+    def matches(self, text: str) -> bool | None:
+        """Does the whole of `text` match? None where it is too long to be read."""
+        if len(text) > MAX_TEXT:
+            return None
+        states = self._start
+        for char in text:
+            states = self._step(states, char)
+            if not states:
+                return False
+        return self._end in states
+
+    def _step(self, states: frozenset[int], char: str) -> frozenset[int]:
+        key = (states, char)
+        found = self._memo.get(key)
+        if found is None:
+            led = [n for s in states if (test := self._tests[s]) is not None and test(char) for n in self._next[s]]
+            found = self._closure(led)
+            if len(self._memo) >= MAX_MEMO:
+                self._memo.clear()
+            self._memo[key] = found
+        return found
+
+    def _closure(self, states: list[int]) -> frozenset[int]:
+        seen: set[int] = set()
+        open_states = list(states)
+        while open_states:
+            state = open_states.pop()
+            if state not in seen:
+                seen.add(state)
+                if self._tests[state] is None:
+                    open_states += self._next[state]
+        return frozenset(seen)
+
+    def _state(self, test: Test | None, *leads: int) -> int:
+        if len(self._tests) >= MAX_STATES:
+            raise ValueError("this regular expression is too large: it repeats too much")
+        self._tests.append(test)
+        self._next.append(list(leads))
+        return len(self._tests) - 1
+
+    def _build(self, node: _Node, then: int) -> int:
+        """The state that matches `node` and leads to `then`."""
+        if isinstance(node, _One):
+            return self._state(node.test, then)
+        if isinstance(node, _Many):
+            if node.either:
+                return self._state(None, *(self._build(part, then) for part in node.parts))
+            for part in reversed(node.parts):
+                then = self._build(part, then)
+            return then
+        if node.high is None:
+            loop = self._state(None, then)
+            self._next[loop].append(self._build(node.part, loop))
+            then = loop
+        else:
+            for _ in range(node.high - node.low):
+                then = self._state(None, then, self._build(node.part, then))
+        for _ in range(node.low):
+            then = self._build(node.part, then)
+        return then
+
+
+class _Parser:
+    """Reads a pattern."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = 0
+
+    def read(self) -> _Node:
+        node = self.alternatives()
+        if self.at < len(self.text):
+            raise ValueError(f"unexpected {self.text[self.at]!r} at character {self.at + 1}")
+        return node
+
+    def peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def take(self) -> str:
+        if self.at >= len(self.text):
+            raise ValueError("the regular expression ends too early")
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def alternatives(self) -> _Node:
+        self.depth += 1
+        if self.depth > 20:
+            raise ValueError("groups are nested too deep")
+        found = [self.sequence()]
+        while self.peek() == "|":
+            self.at += 1
+            found.append(self.sequence())
+        self.depth -= 1
+        return found[0] if len(found) == 1 else _Many(tuple(found), either=True)
+
+    def sequence(self) -> _Node:
+        parts: list[_Node] = []
+        while self.peek() not in ("", "|", ")"):
+            parts.append(self.repeated())
+        return _Many(tuple(parts))
+
+    def repeated(self) -> _Node:
+        node = self.atom()
+        while (char := self.peek()) in ("*", "+", "?", "{") and char:
+            self.at += 1
+            if char == "{":
+                node = _Repeat(node, *self.bounds())
+            else:
+                node = _Repeat(node, int(char == "+"), 1 if char == "?" else None)
+            if self.peek() in ("*", "+", "?", "{") and self.peek():
+                raise ValueError(f"a repetition of a repetition at character {self.at + 1}")
+        return node
+
+    def bounds(self) -> tuple[int, int | None]:
+        end = self.text.find("}", self.at)
+        low, comma, high = self.text[self.at : max(end, self.at)].partition(",")
+        if end < 0 or not low.isdecimal() or (high and not high.isdecimal()) or len(low) > 3 or len(high) > 3:
+            raise ValueError(f"{{ at character {self.at} is no repetition; write \\{{ for the character")
+        self.at = end + 1
+        least = int(low)
+        most = int(high) if high else (None if comma else least)
+        if most is not None and most < least:
+            raise ValueError(f"a repetition of at least {least} and at most {most}")
+        return least, most
+
+    def atom(self) -> _Node:
+        char = self.take()
+        if char == "(":
+            if self.text.startswith("?:", self.at):
+                self.at += 2
+            elif self.peek() == "?":
+                raise ValueError("groups that begin with (? are not understood, but for (?:")
+            node = self.alternatives()
+            if self.peek() != ")":
+                raise ValueError("a ( without its )")
+            self.at += 1
+            return node
+        if char == "[":
+            return _One(self.bracket())
+        if char == "\\":
+            return _One(self.escape())
+        if char == ".":
+            return _One(lambda c: True)
+        if char in "^$":
+            raise ValueError(
+                f"{char} is not needed, a pattern matches the whole text; write \\{char} for the character"
+            )
+        if char in "*+?{":
+            raise ValueError(f"nothing to repeat before {char!r} at character {self.at}")
+        return _One(char.__eq__)
+
+    def escape(self) -> Test:
+        char = self.take()
+        if char in _CLASSES:
+            return _CLASSES[char]
+        return self.literal(char).__eq__
+
+    def literal(self, char: str) -> str:
+        """The character that an escape stands for."""
+        if char in _CONTROLS:
+            return _CONTROLS[char]
+        if char.isalnum():
+            raise ValueError(f"\\{char} is not understood")
+        return char
+
+    def bracket(self) -> Test:
+        negated = self.peek() == "^"
+        self.at += negated
+        tests: list[Test] = []
+        first = True
+        while first or self.peek() != "]":
+            first = False
+            char = self.take()
+            if char == "\\":
+                char = self.take()
+                if char in _CLASSES:
+                    tests.append(_CLASSES[char])
+                    continue
+                char = self.literal(char)
+            if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
+                self.at += 1
+                last = self.take()
+                tests.append(_range(char, self.literal(self.take()) if last == "\\" else last))
+            else:
+                tests.append(char.__eq__)
+        self.at += 1
+        found = tuple(tests)
+        if negated:
+            return lambda c: not any(test(c) for test in found)
+        return lambda c: any(test(c) for test in found)
+
+
+def _range(low: str, high: str) -> Test:
+    if high < low:
+        raise ValueError(f"the range {low}-{high} is empty")
+    return lambda c: low <= c <= high

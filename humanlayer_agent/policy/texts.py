@@ -1,0 +1,80 @@
+"""Patterns for words: a glob, or a regular expression; and matching that takes linear time, or nearly so."""
+
+from collections.abc import Iterable, Sequence
+
+from humanlayer_agent.policy.model import Text
+from humanlayer_agent.policy.regex import Regex
+from humanlayer_agent.policy.values import MAYBE, NO, YES
+
+
+class TextSet:
+    """Words that match one of some patterns.
+
+    Args:
+        patterns: globs (`*` any run of characters, `?` any one), or regular expressions; they match the whole word.
+    """
+
+    def __init__(self, patterns: Iterable[Text]) -> None:
+        found = tuple(patterns)
+        self._exact = frozenset(p.glob for p in found if p.glob is not None and not has_star(p.glob))
+        self._globs = tuple(p.glob for p in found if p.glob is not None and has_star(p.glob))
+        self._regexes = tuple(Regex(p.regex) for p in found if p.regex is not None)
+
+    def has(self, word: str | None) -> int:
+        """no, maybe or yes; None is a word of unknown value."""
+        if word is None:
+            return MAYBE
+        if word in self._exact or any(glob_matches(glob, word) for glob in self._globs):
+            return YES
+        answers = [regex.matches(word) for regex in self._regexes]
+        if True in answers:
+            return YES
+        return MAYBE if None in answers else NO
+
+
+def has_star(text: str) -> bool:
+    """Does a pattern hold a wildcard?"""
+    return "*" in text or "?" in text
+
+
+def glob_matches(pattern: str, text: str) -> bool:
+    """Does `text` match `pattern`, in which `*` is any run of characters and `?` any one?
+
+    Going back to the last star suffices, so this takes at most len(pattern) * len(text) steps.
+    """
+    if pattern == "*":
+        return True
+    p = t = 0
+    star, mark = -1, 0
+    while t < len(text):
+        if p < len(pattern) and pattern[p] == "*":
+            star, mark = p, t
+            p += 1
+        elif p < len(pattern) and (pattern[p] == "?" or pattern[p] == text[t]):
+            p += 1
+            t += 1
+        elif star >= 0:
+            mark += 1
+            p, t = star + 1, mark
+        else:
+            return False
+    return all(char == "*" for char in pattern[p:])
+
+
+def components_match(pattern: Sequence[str], components: Sequence[str]) -> bool:
+    """The same for the components of a path, where a component `**` is any number of components."""
+    p = t = 0
+    star, mark = -1, 0
+    while t < len(components):
+        if p < len(pattern) and pattern[p] == "**":
+            star, mark = p, t
+            p += 1
+        elif p < len(pattern) and glob_matches(pattern[p], components[t]):
+            p += 1
+            t += 1
+        elif star >= 0:
+            mark += 1
+            p, t = star + 1, mark
+        else:
+            return False
+    return all(each == "**" for each in pattern[p:])

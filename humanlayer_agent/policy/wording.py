@@ -1,0 +1,147 @@
+"""Makes the decision that people and programs see out of the hits of the rules: strictest verdict, reasons, spans."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.evaluation import VERDICTS, Hit, Judged
+from humanlayer_agent.shell.program import Program
+
+_PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
+_SHOWN = 200
+
+
+def decided(
+    program: Program,
+    judged: Sequence[Judged],
+    more: Sequence[Hit],
+    *,
+    unparsed: Verdict,
+    policy: str,
+    digest: str,
+    enforced: bool,
+) -> PolicyDecision:
+    """The decision on a program: the strictest of all hits.
+
+    Args:
+        judged: the hits on each command.
+        more: hits on the action as a whole.
+        unparsed: the verdict that an action gets at least, where it could not be parsed.
+        policy, digest: name and digest of the policy.
+        enforced: see `PolicyDecision`.
+    """
+    hits = [hit for each in judged for hit in each.hits()] + list(more)
+    worst = max((h.verdict for h in hits), default=Verdict.ALLOW)
+    if program.status != "ok":
+        worst = max(worst, unparsed)
+    deciding = [h for h in hits if h.verdict is worst and (worst is not Verdict.ALLOW or h.rule is not None)]
+    # A rule says more than "nothing allows this", and one that is certain more than one that can't be ruled out.
+    ordered = sorted(deciding, key=lambda h: (h.rule is None, not h.certain, _decides_more(h), -_severity(h)))
+    first = ordered[0] if ordered else None
+    rule = first.rule.rule if first is not None and first.rule is not None else None
+    stopped = worst is not Verdict.ALLOW
+    reason = reason_of(first) if stopped and first is not None else ""
+    if program.status != "ok" and rule is None and stopped:
+        reason = f"not fully understood: {'; '.join(program.reasons)}"
+    said = rule if stopped else None
+    return PolicyDecision(
+        verdict=worst,
+        reason=reason,
+        policy=policy,
+        policy_digest=digest,
+        rules=rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)]),
+        severity=said.severity if said is not None else "medium",
+        suggestion=render(said.suggestion, first) if said is not None and first is not None else "",
+        parse=program.status,
+        parse_reasons=tuple(program.reasons),
+        default_hit=stopped and rule is None,
+        unresolved=tuple(dict.fromkeys(u for c in program.commands for u in c.unresolved)),
+        spans=spans_of(ordered) if stopped else (),
+        parts=tuple(_part(each) for each in judged),
+        effects=tuple(e for c in program.commands for e in c.effects),
+        route=said.route if said is not None else "default",
+        remember=said.remember if said is not None else ("once",),
+        enforced=enforced,
+    )
+
+
+def _part(judged: Judged) -> PartVerdict:
+    command, hits = judged.command, judged.hits()
+    worst, deciding = _strictest(hits)
+    return PartVerdict(
+        command.text,
+        command.program,
+        worst,
+        rule_ids(deciding),
+        reason_of(deciding[0]) if deciding and worst is not Verdict.ALLOW else "",
+        command.span,
+        command.via,
+        command.inside,
+        tuple(command.effects),
+        tuple(_effect(on_effect, judged.own) for on_effect in judged.effects),
+    )
+
+
+def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
+    # What nothing is said about is that the command itself runs, which its own allow covers.
+    said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
+    worst, deciding = _strictest(said)
+    stopped = worst is not Verdict.ALLOW
+    return EffectVerdict(
+        worst,
+        rule_ids(deciding),
+        reason_of(deciding[0]) if deciding and stopped else "",
+        stopped and all(hit.rule is None for hit in deciding),
+    )
+
+
+def _strictest(hits: Iterable[Hit]) -> tuple[Verdict, list[Hit]]:
+    found = list(hits)
+    worst = max((h.verdict for h in found), default=Verdict.ALLOW)
+    return worst, [h for h in found if h.verdict is worst]
+
+
+def _decides_more(hit: Hit) -> bool:
+    """A deny rule that only asks, because it can't tell: it comes after the rules that were made to ask."""
+    return hit.rule is not None and VERDICTS[hit.rule.rule.decision] is not hit.verdict
+
+
+def _severity(hit: Hit) -> int:
+    return SEVERITIES.index(hit.rule.rule.severity) if hit.rule is not None else -1
+
+
+def rule_ids(hits: Iterable[Hit]) -> tuple[str, ...]:
+    """The ids of the rules, each once."""
+    return tuple(dict.fromkeys(h.rule.rule.id for h in hits if h.rule is not None))
+
+
+def spans_of(hits: Iterable[Hit]) -> tuple[tuple[int, int], ...]:
+    """Where in the command the hits are."""
+    return tuple(dict.fromkeys(h.effect.span if h.effect else h.command.span for h in hits))
+
+
+def reason_of(hit: Hit) -> str:
+    """Why this hit: the rule's own words, or that no rule allows it."""
+    if hit.rule is None:
+        what = hit.command.program or "a program that is not known"
+        if hit.effect is not None:
+            what = f"{hit.effect.kind} {hit.effect.public()['operand'] or 'something unknown'}"
+        return f"no rule allows this: {what}"
+    text = render(hit.rule.rule.reason or hit.rule.rule.id, hit)
+    return text if hit.certain else f"can't be ruled out: {text}"
+
+
+def render(template: str, hit: Hit) -> str:
+    """Plain substitution of `{{ name }}`; nothing else is evaluated (a policy may come from a repository)."""
+    shown = hit.effect.public()["operand"] if hit.effect else None
+    facts = {
+        "program": hit.command.program or "an unknown program",
+        "command": hit.command.text,
+        "paths": shown or "an unknown path",
+        "hosts": shown or "an unknown host",
+        "operand": shown or "something unknown",
+        "effect": hit.effect.kind if hit.effect else "",
+        "unresolved": ", ".join(hit.command.unresolved) or "nothing",
+    }
+    # One pass: a value that looks like a placeholder stays what it is.
+    return _PLACEHOLDER.sub(lambda m: str(facts.get(m[1], m[0]))[:_SHOWN], template)

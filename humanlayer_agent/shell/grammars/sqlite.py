@@ -1,0 +1,58 @@
+"""sqlite3: statements work on the database file; commands that begin with a dot can run programs and open files."""
+
+import re
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
+from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.words import Field
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Context, Walk
+
+_SAFE_DOT = frozenset(
+    """.tables .table .schema .fullschema .headers .header .mode .databases .indexes .indices .dump .width .quit .exit .help
+    .show .stats .timer .nullvalue .separator .bail .echo .changes .dbinfo .print .timeout .limit .lint .eqp .explain
+    .version .vfsinfo .vfslist .parameter .sha3sum .selftest .expert""".split()
+)
+_REACHES_OUT = re.compile(
+    r"\b(load_extension|readfile|writefile|edit|attach|into|fts3_tokenizer|zipfile|fsdir|lsdir)\b|/\*", re.IGNORECASE | re.ASCII
+)
+_INSERTS = re.compile(r"\b(?:insert|replace)(?:\s+or\s+\w+)?\s+into\b", re.IGNORECASE | re.ASCII)
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """sqlite3 DATABASE [SQL ...]: without statements they come on the standard input."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    if command.flags & {"version"}:
+        return
+    for database in operands[:1]:
+        if database.text not in (":memory:", ""):
+            kind = "read" if "readonly" in command.flags else "write"
+            touch.path(walk, command, kind, database, state, role="database", origin="sqlite3 operand 1")
+    texts: list[tuple[str | None, Field]] = [(o.text, o) for o in operands[1:]]
+    if len(operands) < 2 and context.stdin.kind != "null":
+        texts = [(context.stdin.text, invoke.implied(command, context.stdin.text or ""))]
+    for text, word in texts:
+        if text is None or not _harmless(text):
+            touch.code(walk, command, word, what=text, role="statements", origin="sqlite3 statements")
+            command.doubt(word.word.raw)
+
+
+def _harmless(text: str) -> bool:
+    """True where statements stay in the database and no dot command leaves it."""
+    for line in text.splitlines():
+        first = line.split()[0].lower() if line.split() else ""
+        if first.startswith(".") and (first not in _SAFE_DOT or "|" in line):
+            return False
+    return not _REACHES_OUT.search(_INSERTS.sub("", text))
