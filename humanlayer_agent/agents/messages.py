@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from humanlayer_agent.approvals.model import Denial
+from humanlayer_agent.approvals.model import Denial, Permit
 
 _LIMIT = 2_000
 """Characters of a reason or a comment that the model gets."""
@@ -20,14 +20,32 @@ def denial_text(denial: Denial) -> str:
     """
     texts = _texts()
     why = denial.decision.reason if denial.decision else ""
-    lines = [texts["denied"][denial.by].format(reason=denial.reason[:_LIMIT], why=why[:_LIMIT] or "nothing allows it")]
+    kind = "edit" if denial.edited else denial.by
+    lines = [texts["denied"][kind].format(reason=denial.reason[:_LIMIT], why=why[:_LIMIT] or "nothing allows it")]
+    if denial.edited:
+        lines.append(texts["changed_to"].format(command=json.dumps(denial.edited, ensure_ascii=False)))
     if denial.comment:
-        comment = json.dumps(denial.comment[:_LIMIT], ensure_ascii=False)
-        lines.append(texts["comment"].format(comment=comment))
+        lines.append(_comment(denial.comment))
     if denial.decision is not None and denial.decision.suggestion:
         lines.append(texts["suggestion"].format(suggestion=denial.decision.suggestion))
     lines.append(texts["no_retry"])
     return "\n".join(lines)
+
+
+def edited_text(permit: Permit) -> str:
+    """What the model reads beside the output where a human changed its command: that, what ran, the human's words.
+
+    The command that ran and the words come as one JSON string each: they are data in a text that is otherwise ours.
+    """
+    lines = [_texts()["edited"].format(command=json.dumps(permit.action.content, ensure_ascii=False))]
+    if permit.comment:
+        lines.append(_comment(permit.comment))
+    return "\n".join(lines)
+
+
+def _comment(words: str) -> str:
+    comment: str = _texts()["comment"].format(comment=json.dumps(words[:_LIMIT], ensure_ascii=False))
+    return comment
 
 
 def text(name: str, **values: object) -> str:

@@ -147,12 +147,12 @@ class SupervisedEnvironment:
         output: dict[str, Any] = {}
         submitted: list[Submitted] = []
 
-        def run() -> Outcome:
+        def run(permitted: Action) -> Outcome:
             if self.runs_here:
-                output.update(self._run_here(proposed, kwargs.get("timeout")))
+                output.update(self._run_here(permitted, kwargs.get("timeout")))
             else:
                 try:
-                    output.update(self._inner.execute(action, cwd, **kwargs))
+                    output.update(self._inner.execute({**action, "command": permitted.content}, cwd, **kwargs))
                 except Submitted as end:  # it did run to its end: that is recorded first
                     submitted.append(end)
                     return Outcome(0)
@@ -167,6 +167,9 @@ class SupervisedEnvironment:
         if not record.executed:
             return _not_executed(record.text, record.public())
         output["extra"] = {**(output.get("extra") or {}), "supervision": record.public()}
+        if record.edited:
+            info = output.get("exception_info")
+            output["exception_info"] = f"{record.text}\n{info}" if info else record.text
         if self.runs_here:
             self._inner._check_finished(output)
         return output

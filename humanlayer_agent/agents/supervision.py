@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.agents.messages import denial_text, text
+from humanlayer_agent.agents.messages import denial_text, edited_text, text
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
 from humanlayer_agent.errors import ConfigError, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -32,10 +32,10 @@ class Supervision(BaseModel):
     policy: str | None = None
     """Name of a shipped policy, or path of a policy file: then it is the whole policy. Default: the policies of the
     machine, the user and the project; where there are none, the shipped policy "default"."""
-    observe: bool = False
-    """Only observe: the policy is evaluated and recorded, and stops nothing."""
     project: Path | None = None
     """Directory the agent works for; default: the git top level of where the supervisor was started, else that."""
+    observe: bool = False
+    """Only observe: the policy is evaluated and recorded, and stops nothing."""
     timeout: int | None = Field(default=None, gt=0)
     """Seconds to wait for a human; then the command is denied."""
     after_denial: Literal["continue", "skip_rest"] = "continue"
@@ -177,7 +177,9 @@ class Record:
     """What became of one proposed command. It goes into the trajectory as `extra.supervision`.
 
     `verdict` is the Director's (allow, ask, deny; "" where it was not asked). `by` and `approver` say who decided,
-    `waited_ms` how long it took to decide. `text` is what the model was told where the command did not run.
+    `waited_ms` how long it took to decide. Where a human changed the command, `edited` is what they made of it: that is
+    what ran, or was denied, and what verdict, rule, reason and digest are about. `text` is what the model is told where
+    its command did not run as it proposed it.
     """
 
     command: str
@@ -192,6 +194,7 @@ class Record:
     request: str = ""
     returncode: int | None = None
     waited_ms: int = 0
+    edited: str = ""
     text: str = ""
 
     def public(self) -> dict[str, Any]:
@@ -239,8 +242,8 @@ class Supervisor:
         waited, self._waited = self._waited, 0.0
         return waited
 
-    def supervise(self, action: Action, run: Callable[[], Outcome]) -> Record:
-        """Judge `action`, and call `run` where it is permitted.
+    def supervise(self, action: Action, run: Callable[[Action], Outcome]) -> Record:
+        """Judge `action`, and call `run` with what is permitted, which a human may have changed.
 
         `run` may raise: that is recorded as the outcome, and passed on.
         """
@@ -257,7 +260,7 @@ class Supervisor:
         self._denials = 0
         record = _permitted(action, answer, int(waited * 1000))
         try:
-            outcome = run()
+            outcome = run(answer.action)
         except BaseException as error:
             self._finish(answer, Outcome(None, f"interrupted: {type(error).__name__}"))
             self._remember(record)
@@ -269,7 +272,7 @@ class Supervisor:
         try:
             answer: Permit | Denial = self.gate.check(action)
             if isinstance(answer, Permit):
-                answer = self.gate.start(answer, action) or answer
+                answer = self.gate.start(answer, answer.action) or answer
             return answer
         except RunTerminated as error:
             return Denial(str(error) or "the run was stopped at the prompt", by="human", terminate=True)
@@ -296,7 +299,8 @@ class Supervisor:
                 by=denial.by,
                 approver=denial.approver,
                 comment=denial.comment,
-                digest=_digest(action, decision),
+                digest=_digest(replace(action, content=denial.edited or action.content), decision),
+                edited=denial.edited,
                 request=denial.request_id,
                 waited_ms=waited_ms,
                 text=denial_text(denial),
@@ -322,12 +326,14 @@ def _permitted(action: Action, permit: Permit, waited_ms: int) -> Record:
         verdict=str(permit.decision.verdict),
         rule=permit.decision.rule,
         reason=permit.decision.reason,
-        by="human" if permit.approved_by else "policy",
-        approver=permit.approved_by,
+        by="human" if permit.approved_by or permit.edited_by else "policy",
+        approver=permit.approved_by or permit.edited_by,
         comment=permit.comment,
         digest=permit.digest,
         request=permit.request_id,
         waited_ms=waited_ms,
+        edited=permit.action.content if permit.edited_by else "",
+        text=edited_text(permit) if permit.edited_by else "",
     )
 
 

@@ -37,6 +37,17 @@ class Approver:
     assurance: str
 
 
+def person(principal: str) -> str:
+    """Who `principal` is, for people to read: an OS user's name; other principals stay as they are.
+
+    Example:
+        >>> person("os:1000:alice"), person("slack:T1/U2")
+        ('alice', 'slack:T1/U2')
+    """
+    kind, _, rest = principal.partition(":")
+    return (rest.partition(":")[2] if kind == "os" else "") or principal
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a human said to one request, as the channel heard it.

@@ -28,6 +28,7 @@ class KeyGuard:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._last = float("-inf")
+        self._quiet = False
         self.batches = 0
         self.batch_size = 0
         self.armed_at = 0.0
@@ -44,7 +45,8 @@ class KeyGuard:
     def deliberate(self, count: int) -> bool:
         """Notes that `count` keys arrived in one read; whether they may be a human's decision."""
         now = self._clock()
-        alone = count == 1 and now - self._last >= QUIET
+        self._quiet = now - self._last >= QUIET
+        alone = count == 1 and self._quiet
         armed = now >= self.armed_at
         self._last = now
         self.batches += 1
@@ -52,6 +54,10 @@ class KeyGuard:
         if not (alone and armed):
             self.rearm()
         return alone and armed
+
+    def alone(self, count: int) -> bool:
+        """Whether the last read gave exactly `count` keys, after a silence: no part of a paste or of fast typing."""
+        return self._quiet and self.batch_size == count
 
 
 ALWAYS = frozenset({Keys.ControlC, Keys.PageDown, Keys.PageUp, Keys.Down, Keys.Up})

@@ -48,7 +48,7 @@ def rows(view: Presentation, width: int) -> list[Row]:
     details = _field("Parts", list(_parts(view)), width)
     details += _field("Effects", list(_effects(view)), width)
     details += _field("Unknown", [_plain(", ".join(view.unresolved))] if view.unresolved else [], width)
-    details += _field("Instead", [_plain(line) for line in view.suggestion.splitlines() if line], width)
+    details += _instead(view, width)
     if view.intent:
         says = (Fragment(Style.DIM, "says (not verified): "), Fragment(Style.PLAIN, view.intent))
         details += _field("The model", [Entry(says)], width)
@@ -74,6 +74,17 @@ def command_rows(view: Presentation, width: int) -> list[Row]:
     return found
 
 
+def editing_rows(view: Presentation, width: int) -> list[Row]:
+    """What stands above the command while the human changes it."""
+    width = max(width, MIN_WIDTH)
+    title = (
+        Fragment(Style.STRONG, " Change the command"),
+        Fragment(Style.PLAIN, ": what you make of it is judged again before it runs"),
+    )
+    found = [*(Row(piece) for piece in wrap(title, width, hang=1)), BLANK, *_field("Why", list(_why(view)), width)]
+    return [*found, *_instead(view, width), BLANK]
+
+
 # ---- the pieces ------------------------------------------------------------------------------------
 
 
@@ -81,7 +92,7 @@ def _head(view: Presentation, width: int) -> list[Row]:
     title = (
         Fragment(Style.PLAIN, " "),
         Fragment(Style.STRONG, view.agent),
-        Fragment(Style.STRONG, " wants to run this"),
+        Fragment(Style.STRONG, " would run this, as it was changed" if view.edited else " wants to run this"),
     )
     place = (Fragment(Style.DIM, " " + " · ".join(view.place)),) if view.place else ()
     return [Row(piece) for line in (title, place) if line for piece in wrap(line, width, hang=1)]
@@ -153,6 +164,10 @@ def _field(label: str, entries: list[Entry], width: int) -> list[Row]:
     else:
         head = []
     return head + [Row((Fragment(Style.DIM, margin), *piece)) for margin, piece in zip(margins, body, strict=True)]
+
+
+def _instead(view: Presentation, width: int) -> list[Row]:
+    return _field("Instead", [_plain(line) for line in view.suggestion.splitlines() if line], width)
 
 
 def _plain(text: str) -> Entry:

@@ -12,17 +12,20 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import clear_typeahead
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style as Styles
 
+from humanlayer_agent.channels.editing import CommandEditor
 from humanlayer_agent.channels.guard import QUIET, GuardedInput, KeyGuard
+from humanlayer_agent.channels.layout import editing_rows
 from humanlayer_agent.channels.pager import Pager
 from humanlayer_agent.channels.render import Presentation
 from humanlayer_agent.channels.text import one_line
+from humanlayer_agent.channels.widgets import in_lines, joined_lines, key_label, text_window, time_left
 from humanlayer_agent.errors import RunTerminated
 
 BELOW = 1
@@ -55,10 +58,20 @@ STYLES = Styles.from_dict(
 
 
 class Decision(NamedTuple):
-    """What the human pressed."""
+    """What the human pressed. `edited` is the command that an edit makes of it."""
 
-    kind: Literal["approve", "reject", "terminate"]
+    kind: Literal["approve", "reject", "edit", "terminate"]
     comment: str = ""
+    edited: str = ""
+
+
+class OpenEditor(NamedTuple):
+    """The human wants their own editor for `text`."""
+
+    text: str
+
+
+Mode = Literal["ask", "reason", "edit", "stop"]
 
 
 class Prompt:
@@ -68,6 +81,9 @@ class Prompt:
         view: what is shown.
         until: milliseconds since the epoch when the question closes without an answer.
         cancelled: tells that the request was decided elsewhere or withdrawn.
+        command: what can be edited, exactly; "" where nothing can.
+        draft: what the human has made of it in their editor, or before it.
+        notice: is shown at first.
         waiting: how many other questions wait for this terminal.
         discard: forgets input that the terminal holds and we did not read yet.
         modes_changed: puts changed terminal modes back, and tells whether that was needed.
@@ -80,6 +96,9 @@ class Prompt:
         *,
         until: int,
         cancelled: Callable[[], bool],
+        command: str = "",
+        draft: str = "",
+        notice: str = "",
         waiting: Callable[[], int] = lambda: 0,
         discard: Callable[[], None] = lambda: None,
         modes_changed: Callable[[], bool] = lambda: False,
@@ -100,26 +119,36 @@ class Prompt:
         self._input = GuardedInput(
             input,
             self._guard,
-            strict=lambda: self._mode != "reason",
+            strict=lambda: self._mode not in ("reason", "edit"),
             ignored=lambda: self._note("ignored: keys came too early or all at once"),
         )
         self._output = output
-        self._mode: Literal["ask", "reason", "stop"] = "ask"
-        self._notice = ""
+        self._mode: Mode = "ask"
+        self._notice = notice
         self._queue = 0
         self._was_armed = False
         self._pager = Pager(view)
         self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
         self._reason_window = Window(BufferControl(self._reason), height=1)
+        self._editor = CommandEditor(
+            command,
+            draft or command,
+            guard=self._guard,
+            clock=clock,
+            note=self._note,
+            back=self._back,
+            submit=lambda text: self._after_silence(Decision("edit", edited=text)),
+            leave=lambda text: self._after_silence(OpenEditor(text)),
+        )
         self._body: StyleAndTextTuples = []
         self._rule: StyleAndTextTuples = []
         self._keys: StyleAndTextTuples = []
         self._body_window = Window(
             FormattedTextControl(lambda: self._body, focusable=True, show_cursor=False), dont_extend_height=True
         )
-        self._app: Application[Decision | None] = self._application()
+        self._app: Application[Decision | OpenEditor | None] = self._application()
 
-    def run(self) -> Decision | None:
+    def run(self) -> Decision | OpenEditor | None:
         """Asks; None where the time passed or the request was decided elsewhere.
 
         Raises:
@@ -177,7 +206,7 @@ class Prompt:
 
     # ---- answers -------------------------------------------------------------------------------------
 
-    def _finish(self, decision: Decision | None) -> None:
+    def _finish(self, decision: Decision | OpenEditor | None) -> None:
         if not self._app.is_done:
             self._app.exit(result=decision)
 
@@ -195,13 +224,14 @@ class Prompt:
         self._discard()
         self._note(notice)
 
-    def _switch(self, mode: Literal["ask", "reason", "stop"]) -> None:
+    def _switch(self, mode: Mode) -> None:
         self._mode = mode
         self._notice = ""
         self._reason.reset()
-        self._app.layout.focus(self._reason_window if mode == "reason" else self._body_window)
+        windows = {"reason": self._reason_window, "edit": self._editor.window}
+        self._app.layout.focus(windows.get(mode, self._body_window))
 
-    def _after_silence(self, decision: Decision) -> None:
+    def _after_silence(self, decision: Decision | OpenEditor) -> None:
         """Decides if no other key follows within `QUIET` seconds: a pasted character is followed by the next one."""
         batches, mode = self._guard.batches, self._mode
 
@@ -211,19 +241,25 @@ class Prompt:
 
         asyncio.get_running_loop().call_later(QUIET, decide)
 
+    def _back(self, notice: str = "") -> None:
+        self._switch("ask")
+        self._start_over(notice)
+
     # ---- keys ----------------------------------------------------------------------------------------
 
-    def _application(self) -> Application[Decision | None]:
+    def _application(self) -> Application[Decision | OpenEditor | None]:
         writing = Condition(lambda: self._mode == "reason")
+        editing = Condition(lambda: self._mode == "edit")
         why = Window(FormattedTextControl([("class:strong", " Why not? ")]), width=10)
         reason = ConditionalContainer(VSplit([why, self._reason_window], height=1), filter=writing)
-        notice = ConditionalContainer(_text(lambda: [("class:notice", f" {self._notice}")], 1), filter=~writing)
-        body = HSplit(
-            [self._body_window, _text(lambda: self._rule, 1), _text(lambda: self._keys), reason, notice, Window()]
-        )
-        app: Application[Decision | None] = Application(
+        notice = ConditionalContainer(text_window(lambda: [("class:notice", f" {self._notice}")], 1), filter=~writing)
+        editor = ConditionalContainer(self._editor.window, filter=editing)
+        rest = ConditionalContainer(Window(), filter=~editing)
+        rule, choices = text_window(lambda: self._rule, 1), text_window(lambda: self._keys)
+        body = HSplit([self._body_window, editor, rule, choices, reason, notice, rest])
+        app: Application[Decision | OpenEditor | None] = Application(
             Layout(body, focused_element=self._body_window),
-            key_bindings=self._bindings(),
+            key_bindings=merge_key_bindings([self._bindings(), self._editor.keys(editing)]),
             style=STYLES,
             input=self._input,
             output=self._output,
@@ -244,13 +280,16 @@ class Prompt:
     def _painted(self) -> None:
         self._output.write_raw("\x1b[?2026l")
         self._output.flush()
-        self._pager.note_seen()
+        if self._mode != "edit":
+            self._pager.note_seen()
 
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
         asking = Condition(lambda: self._mode == "ask")
         stopping = Condition(lambda: self._mode == "stop")
         writing = Condition(lambda: self._mode == "reason")
+        editing = Condition(lambda: self._mode == "edit")
+        editable = Condition(lambda: bool(self._editor.command))
 
         @keys.add("c-c", eager=True)
         @keys.add("<sigint>")
@@ -268,6 +307,17 @@ class Prompt:
         def _(event: KeyPressEvent) -> None:
             self._switch("reason")
 
+        @keys.add("e", filter=asking & editable)
+        def _(event: KeyPressEvent) -> None:
+            if self._editor.why_not:
+                self._note(self._editor.why_not)
+            else:
+                self._switch("edit")
+
+        @keys.add("c-x", filter=asking & editable, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._editor.leave()
+
         @keys.add("q", filter=asking)
         def _(event: KeyPressEvent) -> None:
             self._switch("stop")
@@ -281,8 +331,7 @@ class Prompt:
         @keys.add("escape", filter=stopping | writing, eager=True)
         @keys.add("c-g", filter=stopping | writing)
         def _(event: KeyPressEvent) -> None:
-            self._switch("ask")
-            self._start_over()
+            self._back()
 
         @keys.add("enter", filter=writing, eager=True)
         @keys.add("c-j", filter=writing, eager=True)
@@ -312,9 +361,9 @@ class Prompt:
 
         @keys.add("c-z", eager=True)
         @keys.add("c-\\", eager=True)
-        @keys.add("c-d", eager=True)
+        @keys.add("c-d", filter=~editing, eager=True)
         def _(event: KeyPressEvent) -> None:
-            self._note("answer first: y, n or q")
+            self._note("submit it or go back first" if self._mode == "edit" else "answer first: y, n or q")
 
         return keys
 
@@ -335,34 +384,44 @@ class Prompt:
     def _compose(self) -> None:
         """Lays the screen out anew: as many rows of the request as fit, a rule with the clock, the keys."""
         size = self._output.get_size()
-        keys = _in_lines(self._choices(paging=False), size.columns)
-        if not self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW):
-            keys = _in_lines(self._choices(paging=True), size.columns)
-            self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW)
-        self._body = _joined([[(f"class:{f.style}", f.text) for f in row.fragments] for row in self._pager.page()])
+        keys = in_lines(self._choices(paging=False), size.columns)
+        if self._mode == "edit":
+            shown = editing_rows(self._view, size.columns)[: size.rows // 2]
+        else:
+            if not self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW):
+                keys = in_lines(self._choices(paging=True), size.columns)
+                self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW)
+            shown = self._pager.page()
+        self._body = joined_lines([[(f"class:{f.style}", f.text) for f in row.fragments] for row in shown])
         self._rule = [("class:rule", self._rule_text(size.columns))]
-        self._keys = _joined(keys)
+        self._keys = joined_lines(keys)
 
     def _rule_text(self, columns: int) -> str:
         waiting = f" · {self._queue} more wait" if self._queue else ""
-        left = f" {self._pager.position()} " if not self._pager.fits else ""
-        right = f" {_time_left(self._until - self._now())}{waiting} "
+        left = f" {self._pager.position()} " if not self._pager.fits and self._mode != "edit" else ""
+        right = f" {time_left(self._until - self._now())}{waiting} "
         fill = columns - len(left) - len(right) - 4
         return f"──{left}{'─' * fill}{right}──" if fill >= 0 else f"─{right}".ljust(columns, "─")
 
     def _choices(self, paging: bool) -> list[StyleAndTextTuples]:
         if self._mode == "reason":
-            return [_key("Enter", "reject"), _key("Esc", "back")]
+            return [key_label("Enter", "reject"), key_label("Esc", "back")]
+        if self._mode == "edit":
+            submit = key_label("Ctrl-S", "submit", self._editor.changed)
+            return [submit, key_label("Ctrl-X", "your editor"), key_label("Esc", "back")]
         if self._mode == "stop":
             return [
                 [("class:strong", " Stop the whole run?")],
-                _key("y", "stop", self._guard.armed),
-                _key("n", "back", self._guard.armed),
+                key_label("y", "stop", self._guard.armed),
+                key_label("n", "back", self._guard.armed),
             ]
         armed = self._guard.armed
         ready = armed and not self._not_yet()
-        found = [_key("y", "run once", ready), _key("n", "reject", armed), _key("q", "stop the run", armed)]
-        return [*found, _key("v", "next page"), _key("b", "back")] if paging else found
+        found = [key_label("y", "run once", ready), key_label("n", "reject", armed)]
+        if self._editor.command:
+            found.append(key_label("e", "edit", armed))
+        found.append(key_label("q", "stop the run", armed))
+        return [*found, key_label("v", "next page"), key_label("b", "back")] if paging else found
 
 
 def _keep_visible(buffer: Buffer) -> None:
@@ -370,41 +429,6 @@ def _keep_visible(buffer: Buffer) -> None:
     safe = one_line(buffer.text)
     if safe != buffer.text:
         buffer.document = Document(safe)
-
-
-def _text(get: Callable[[], StyleAndTextTuples], height: int | None = None) -> Window:
-    return Window(FormattedTextControl(get), height=height, dont_extend_height=True)
-
-
-def _joined(lines: list[StyleAndTextTuples]) -> StyleAndTextTuples:
-    found: StyleAndTextTuples = []
-    for index, line in enumerate(lines):
-        found += [("", "\n"), *line] if index else line
-    return found
-
-
-def _in_lines(items: list[StyleAndTextTuples], columns: int) -> list[StyleAndTextTuples]:
-    """`items` beside each other, in as many lines as that takes."""
-    lines: list[StyleAndTextTuples] = [[]]
-    used = 0
-    for item in items:
-        width = sum(len(fragment[1]) for fragment in item)
-        if used and used + width > columns:
-            lines.append([])
-            used = 0
-        lines[-1] += item
-        used += width
-    return lines
-
-
-def _key(key: str, what: str, ready: bool = True) -> StyleAndTextTuples:
-    return [("", " "), ("class:key" if ready else "class:off", key), ("" if ready else "class:off", f" {what}  ")]
-
-
-def _time_left(milliseconds: int) -> str:
-    seconds = max(0, -(-milliseconds // 1000))
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d} left" if hours else f"{rest // 60}:{rest % 60:02d} left"
 
 
 def _inside_event_loop() -> bool:

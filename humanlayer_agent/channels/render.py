@@ -71,7 +71,10 @@ class EffectView:
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them."""
+    """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them.
+
+    `edited` says that the command is what a human made of another one.
+    """
 
     agent: str
     place: tuple[str, ...]
@@ -92,6 +95,7 @@ class Presentation:
     suggestion: str
     intent: str
     digest: str
+    edited: bool
 
 
 def present(request: ApprovalRequest) -> Presentation:
@@ -119,6 +123,7 @@ def present(request: ApprovalRequest) -> Presentation:
         suggestion=visible(decision.suggestion),
         intent=_intent(action.model_intent),
         digest=one_line(request.digest),
+        edited=bool(request.parent),
     )
 
 

@@ -7,15 +7,16 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.channels import tty
+from humanlayer_agent.channels import external, tty
 from humanlayer_agent.channels.guard import ARMING, QUIET
 from humanlayer_agent.channels.layout import as_text, cells
-from humanlayer_agent.channels.prompt import Decision, Prompt
+from humanlayer_agent.channels.prompt import Decision, OpenEditor, Prompt
 from humanlayer_agent.channels.render import Presentation, present
-from humanlayer_agent.channels.text import one_line
+from humanlayer_agent.channels.text import one_line, visible
 from humanlayer_agent.channels.turns import Turn, turn
 from humanlayer_agent.errors import NoTerminal, RunTerminated
 
@@ -26,9 +27,13 @@ UNABLE = frozenset({"", "dumb", "unknown"})
 COMMENT_LIMIT = 2000
 """Characters of a human's reason that are kept."""
 
+PATIENCE = 10.0
+"""Seconds to wait for our turn to tell something."""
+
 
 class TerminalAsker:
-    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason, q stops the run.
+    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason, e edits it, q stops
+    the run.
 
     It reads /dev/tty, so stdin and stdout may be pipes. Questions of several threads and processes on one terminal come
     one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
@@ -59,40 +64,94 @@ class TerminalAsker:
                 return None
             if not tty.in_foreground(fd):
                 raise NoTerminal("this became a background job while it waited for the terminal")
-            decision = _asked(present(request), fd, place, until, cancelled)
+            decision = _asked(_Question(request, present(request), fd, place, until, cancelled))
         return None if decision is None else _answer(request, decision)
 
+    def tell(self, text: str) -> None:
+        """Says `text` in one line, when it is our turn at the terminal; not at all if that takes too long.
 
-def _asked(view: Presentation, fd: int, place: Turn, until: int, cancelled: Callable[[], bool]) -> Decision | None:
+        Raises:
+            NoTerminal: as for `ask`.
+        """
+        deadline = time.monotonic() + PATIENCE
+        with (
+            tty.controlling_terminal() as fd,
+            turn(tty.terminal_name(), give_up=lambda: time.monotonic() >= deadline) as place,
+        ):
+            if place is not None:
+                tty.write(fd, f"{one_line(text)}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request at its turn at the terminal."""
+
+    request: ApprovalRequest
+    view: Presentation
+    fd: int
+    place: Turn
+    until: int
+    cancelled: Callable[[], bool]
+
+    def over(self) -> bool:
+        return _now() >= self.until or self.cancelled()
+
+
+def _asked(question: _Question) -> Decision | None:
     """Asks, and leaves the terminal as it was, with one line about what was decided."""
+    fd, lines = question.fd, _lines(question.view)
     try:
         with tty.restored(fd):
-            decision = _decision(view, fd, place, until, cancelled)
+            plain = os.environ.get("TERM", "") in UNABLE
+            decision = _plain_question(question) if plain else _decision(question)
     except RunTerminated:
-        tty.write(fd, _record(view, f"run stopped by {_user_name()} (Ctrl-C) at", _columns(fd)))
+        tty.write(fd, _record(f"run stopped by {_user_name()} (Ctrl-C) at", lines, _columns(fd)))
         raise
     except (EOFError, OSError) as error:
         raise NoTerminal(f"the terminal went away during the question: {error or 'end of input'}") from error
     finally:
         tty.discard_input(fd)
-    tty.write(fd, _record(view, _said(decision, late=_now() >= until), _columns(fd)))
+    if decision and decision.kind == "edit":
+        lines = visible(decision.edited).split("\n")
+    tty.write(fd, _record(_said(decision, late=_now() >= question.until), lines, _columns(fd)))
     return decision
 
 
-def _decision(view: Presentation, fd: int, place: Turn, until: int, cancelled: Callable[[], bool]) -> Decision | None:
-    if os.environ.get("TERM", "") in UNABLE:
-        return _plain_question(view, fd, until, cancelled)
+def _decision(question: _Question) -> Decision | None:
+    """Asks on the whole screen; again where the human's own editor came to nothing."""
+    command = question.request.action.content
+    draft, notice = command, ""
+    while True:
+        answer = _prompted(question, draft, notice)
+        if not isinstance(answer, OpenEditor):
+            return answer
+        draft = answer.text
+        try:
+            edited = external.edit(draft, question.fd, question.over)
+        except external.NotEdited as why:
+            notice = str(why)
+            continue
+        if edited != command:
+            return Decision("edit", edited=edited)
+        draft, notice = command, "nothing was changed"
+
+
+def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEditor | None:
     from prompt_toolkit.input.vt100 import Vt100Input
     from prompt_toolkit.output.vt100 import Vt100_Output
 
+    fd = question.fd
     with open(os.dup(fd), encoding="utf-8") as reading, open(os.dup(fd), "w", encoding="utf-8") as writing:
         output = Vt100_Output.from_pty(writing, term=os.environ["TERM"], enable_bell=False)
         output.enable_cpr = False  # the answer would arrive as typed keys
         return Prompt(
-            view,
-            until=until,
-            cancelled=cancelled,
-            waiting=place.waiting,
+            question.view,
+            until=question.until,
+            cancelled=question.cancelled,
+            command=question.request.action.content,
+            draft=draft,
+            notice=notice,
+            waiting=question.place.waiting,
             discard=lambda: tty.discard_input(fd),
             modes_changed=tty.ModeWatch(fd).repair,
             input=Vt100Input(reading),
@@ -108,6 +167,7 @@ def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
         decision_id=uuid.uuid4().hex,
         comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
         input_mode="typed",
+        edited=decision.edited,
     )
 
 
@@ -138,15 +198,21 @@ def _said(decision: Decision | None, late: bool) -> str:
         return "not answered in time" if late else "closed without an answer here"
     if decision.kind == "approve":
         return f"approved by {name}"
+    if decision.kind == "edit":
+        return f"changed by {name} to"
     if decision.kind == "terminate":
         return f"run stopped by {name} at"
     return f"rejected by {name}" + (f" ({one_line(decision.comment)})" if decision.comment else "")
 
 
-def _record(view: Presentation, said: str, columns: int) -> str:
-    """One line for the scrollback."""
-    first = "".join(fragment.text for fragment in view.command[0]).replace("\t", " ").strip()
-    more = f" (+{len(view.command) - 1} lines)" if len(view.command) > 1 else ""
+def _lines(view: Presentation) -> list[str]:
+    return ["".join(fragment.text for fragment in line) for line in view.command]
+
+
+def _record(said: str, lines: list[str], columns: int) -> str:
+    """One line for the scrollback, about a command of `lines`."""
+    first = lines[0].replace("\t", " ").strip()
+    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return _cut(f"{said}: {first}", max(columns - 1 - len(more), 20)) + more + "\n"
 
 
@@ -163,13 +229,10 @@ def _cut(text: str, columns: int) -> str:
 _WORDS: dict[str, Literal["approve", "reject", "terminate"]] = {"yes": "approve", "no": "reject", "stop": "terminate"}
 
 
-def _plain_question(view: Presentation, fd: int, until: int, cancelled: Callable[[], bool]) -> Decision | None:
+def _plain_question(question: _Question) -> Decision | None:
     """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
-
-    def over() -> bool:
-        return _now() >= until or cancelled()
-
-    tty.write(fd, as_text(view, min(_columns(fd) - 1, 100)) + "\n\n")
+    fd, over = question.fd, question.over
+    tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n")
     try:
         while not over():
             while select.select([fd], [], [], ARMING)[0] and not over():

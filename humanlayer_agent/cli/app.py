@@ -7,6 +7,7 @@ import typer
 
 from humanlayer_agent import __version__
 from humanlayer_agent.cli.audit import app as audit
+from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.demo import demo
 from humanlayer_agent.cli.policy import app as policy
 from humanlayer_agent.cli.requests import app as requests
@@ -58,6 +59,7 @@ def parse(context: typer.Context) -> None:
 
 app.command()(demo)
 app.command()(run)
+app.add_typer(catalog, name="catalog", help="What the command catalog knows of a program.")
 app.add_typer(audit, name="audit", help="The log of every decision: tail, query, verify.")
 app.add_typer(policy, name="policy", help="The rules: show, explain, test, trust.")
 app.add_typer(requests, name="requests", help="What waits for a human, and what was decided.")

@@ -163,7 +163,8 @@ def introduce(console: Any, place: Workspace, policy: str) -> None:
         f"A scripted agent works on [bold]{escape(str(place.project))}[/bold]. Every command it proposes is judged by "
         f"the policy [bold]{escape(policy)}[/bold] before bash sees it; what the policy does not allow needs a human.\n"
         "[bold]y[/bold] runs a command once, [bold]n[/bold] refuses it with a reason that the agent reads, "
-        "[bold]q[/bold] or Ctrl-C ends the run. Nothing here can do harm, whatever you answer."
+        "[bold]e[/bold] lets you change it (what you make of it is judged again), [bold]q[/bold] or Ctrl-C ends the "
+        "run. Nothing here can do harm, whatever you answer."
     )
     console.print(Panel(text, title="humanlayer-agent demo", title_align="left"))
     console.print(f"[bold]Task:[/bold] {escape(TASK)}")

@@ -16,6 +16,7 @@ from rich.text import Text
 from humanlayer_agent.agents.mini import SupervisedAgent
 from humanlayer_agent.agents.mini_environment import model_words
 from humanlayer_agent.agents.supervision import Record, Supervisor
+from humanlayer_agent.approvals.model import person
 from humanlayer_agent.channels.text import one_line, visible
 from humanlayer_agent.places import default_store_path
 
@@ -67,17 +68,30 @@ def print_observed(console: Console, supervisor: Supervisor) -> None:
 
 def print_record(console: Console, record: Record) -> None:
     """One command and what was decided about it."""
-    lines = visible(record.command).splitlines() or [""]
-    more = f"  … ({len(lines)} lines)" if len(lines) > 1 else ""
-    console.print(_indented(Text("$ ", style="dim") + Text(lines[0] + more), 2))
+    console.print(_indented(Text("$ ", style="dim") + Text(_first_line(record.command)), 2))
+    if record.edited:
+        changed = Text(f"✎ changed by {one_line(person(record.approver))} to: ", style="yellow")
+        console.print(_indented(changed + Text(_first_line(record.edited)), 4))
     if record.executed:
-        how = f"approved by {record.approver}" if record.approver else f"allowed by {record.rule or 'the policy'}"
+        asked = record.approver and record.verdict != "allow"
+        how = f"approved by {person(record.approver)}" if asked else f"allowed by {record.rule or 'the policy'}"
         if not record.approver and record.verdict not in ("allow", ""):
             how = f"only observed: the policy says {record.verdict} ({record.rule or 'no rule allows it'})"
         ending = "" if record.returncode == 0 else f", exit code {record.returncode}"
         console.print(_indented(Text(f"✓ {one_line(how)}{ending}", style="green"), 4))
     else:
-        console.print(_indented(Text(f"✗ not run: {one_line(record.reason or record.text)}", style="red"), 4))
+        console.print(_indented(Text(f"✗ not run: {one_line(_reason(record))}", style="red"), 4))
+
+
+def _first_line(command: str) -> str:
+    lines = visible(command).splitlines() or [""]
+    return lines[0] + (f"  … ({len(lines)} lines)" if len(lines) > 1 else "")
+
+
+def _reason(record: Record) -> str:
+    """Why it was decided so, with people's names: their identities are in the log and in the trajectory."""
+    reason = record.reason or ("" if record.executed else record.text)
+    return reason.replace(record.approver, person(record.approver)) if record.approver else reason
 
 
 def print_output(console: Console, output: str) -> None:
@@ -111,14 +125,19 @@ def closing_table(records: Sequence[Record], width: int) -> Table:
         table.add_column("who", overflow="fold", max_width=12)
         table.add_column("why", overflow="fold", max_width=(room - 42) // 2)
     for number, record in enumerate(records, 1):
-        action = Text(one_line(record.command.partition("\n")[0]), overflow="ellipsis", no_wrap=True)
-        rule, who, why = record.rule or "-", record.approver or record.by, _why(record)
+        action = [Text(one_line(record.command.partition("\n")[0]), overflow="ellipsis", no_wrap=True)]
+        if record.edited:
+            edited = one_line(record.edited.partition("\n")[0])
+            action.append(Text(f"✎ {edited}", style="yellow", overflow="ellipsis", no_wrap=True))
+        rule, who, why = record.rule or "-", person(record.approver) or record.by, _why(record)
         if wide:
-            table.add_row(str(number), action, _verdict(record), *(Text(one_line(cell)) for cell in (rule, who, why)))
+            cells = (Text(one_line(cell)) for cell in (rule, who, why))
+            table.add_row(str(number), Group(*action), _verdict(record), *cells)
         else:
             below = f"{rule}, {who}: {why}" if why else f"{rule}, {who}"
-            action.truncate(room, overflow="ellipsis")
-            table.add_row(str(number), Group(action, Text(one_line(below), style="dim")), _verdict(record))
+            for line in action:
+                line.truncate(room, overflow="ellipsis")
+            table.add_row(str(number), Group(*action, Text(one_line(below), style="dim")), _verdict(record))
     return table
 
 
@@ -128,7 +147,7 @@ def _verdict(record: Record) -> Text:
 
 
 def _why(record: Record) -> str:
-    why = record.reason or record.text
+    why = _reason(record)
     return f'{why} "{record.comment}"' if record.comment else why
 
 

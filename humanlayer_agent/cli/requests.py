@@ -79,6 +79,10 @@ def show(
         typer.echo(f"settled {time_text(request.decided)}{who}")
     else:
         typer.echo(f"until   {time_text(request.expires)}")
+    if request.parent:
+        typer.echo(f"edit of {request.parent}")
+    if request.edited:
+        typer.echo(f"changed to\n{visible(request.edited)}")
     if request.comment:
         typer.echo(f"comment {visible(request.comment)}")
     typer.echo(f"\n{as_text(present(request))}")
@@ -99,4 +103,6 @@ def _public(request: Any) -> dict[str, Any]:
         "decided": request.decided,
         "decided_by": request.decided_by,
         "comment": request.comment,
+        "edited": request.edited,
+        "parent": request.parent,
     }

@@ -64,7 +64,7 @@ class Compiler:
         out: list[str] = []
         for name in names:
             if name.startswith("$") and not name.startswith("${"):
-                out += self.lists[name[1:]]
+                out += self.texts(self.lists[name[1:]])
             else:
                 out.append(name)
         return out
@@ -407,7 +407,7 @@ _BUILDERS: dict[str, Callable[[Compiler, Any], Clause]] = {
     "inside": lambda _, v: _member("inside", frozenset(v)),
     "flags": lambda _, v: _flags(v),
     "effects": lambda _, v: _effects(v),
-    "env": lambda _, v: _env(frozenset(v.any or ())),
+    "env": lambda c, v: _env(frozenset(c.texts(v.any or ()))),
     "options": lambda _, v: _options(v),
     "operands": lambda _, v: _operands(v),
     "argv": lambda _, v: _argv(v),

@@ -90,7 +90,7 @@ def _visible_lists(unit: Unit) -> dict[str, list[str]]:
 
 
 def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str, list[str]]) -> None:
-    groups = {"paths": match.paths, "hosts": match.hosts}
+    groups = {"paths": match.paths, "hosts": match.hosts, "env": match.env}
     for key, group in groups.items():
         for part in group.model_fields_set if group is not None else ():
             entries = getattr(group, part)

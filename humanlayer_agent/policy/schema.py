@@ -95,17 +95,9 @@ class Operands(_Strict):
 
 
 class Environment(_Strict):
-    """Variables that are set for the command, or from it on."""
+    """Variables that an `environment` effect is about (set, or printed): names, or `$name` of a list."""
 
     any: Names
-
-    @model_validator(mode="after")
-    def _seen(self) -> "Environment":
-        from humanlayer_agent.shell.environment import selects_code
-
-        if unseen := [name for name in self.any if not selects_code(name, None)]:
-            raise ValueError(f"{unseen[0]}: setting this variable is no effect, so no rule can see it")
-        return self
 
 
 class Effects(_Strict):

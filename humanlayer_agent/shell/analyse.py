@@ -8,15 +8,14 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 
-from humanlayer_agent.shell import arithmetic, builtins, dialect, invoke, output, redirects, variables
-from humanlayer_agent.shell.assigned import changes
+from humanlayer_agent.shell import arithmetic, builtins, dialect, flow, invoke, loops, redirects, variables
 from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends, Stdin
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
 from humanlayer_agent.shell.program import Program, SimpleCommand
-from humanlayer_agent.shell.state import MAX_CHOICES, Glob, State, Value, join
+from humanlayer_agent.shell.state import READONLY, State, Value, join
 from humanlayer_agent.shell.syntax import (
     Arith,
     ArithCommand,
@@ -195,10 +194,12 @@ class Walk:
         if self.frames and (program == "local" or (program in ("declare", "typeset") and "g" not in letters)):
             self.frames[-1].locals.add(name)
 
-    def implicit(self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False) -> None:
+    def implicit(
+        self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False
+    ) -> None:
         """`name` is set by something that is no command: a loop, an expansion, arithmetic."""
         state.assign(name, value, number=number)
-        if name in state.odd:
+        if name in state.odd or name in READONLY:
             self.may_abort(state)
         if selects_code(name, None):
             command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
@@ -222,162 +223,21 @@ class Walk:
         context = replace(context, stdin=context.stdin.shared())
         match node:
             case Sequence():
-                return self.sequence(node, state, context)
+                return flow.sequence(self, node, state, context)
             case Pipeline():
-                return self.pipeline(node, state, context)
+                return flow.pipeline(self, node, state, context)
             case Group():
-                return self.group(node, state, context)
+                return flow.group(self, node, state, context)
             case If():
-                return self.conditional(node, state, context)
+                return flow.conditional(self, node, state, context)
             case Loop():
-                return self.loop(node, state, context)
+                return loops.loop(self, node, state, context)
             case Case():
-                return self.case(node, state, context)
+                return flow.case(self, node, state, context)
             case Function():
                 return self.define(node, state, context)
             case Test() | ArithCommand():
                 return self.expression(node, state, context)
-
-    def sequence(self, node: Sequence, state: State, context: Context) -> Ends:
-        """A list of and-or lists; one that ends in `&` runs beside, in a shell of its own."""
-        ends: Ends = (state, None)
-        current: State | None = state
-        end = node.start
-        for chain, terminator in _and_or_lists(node):
-            if node is self.unit and "\n" in self.quote(end, chain[0][1].start):
-                current, self.aborted = join(current, self.aborted), None
-            # After `exit` nothing runs, but it is listed all the same.
-            entry = current if current is not None else state.lost()
-            if terminator == "&":
-                aborted, frames = self.aborted, self.frames
-                self.frames = [*frames]
-                self.chain(chain, entry.copy(), context.within("background"))
-                self.aborted, self.frames = aborted, frames
-                ends = (entry, None)
-            else:
-                ends = self.chain(chain, entry, context)
-            current = join(*ends) if current is not None else None
-            end = chain[-1][1].end
-        if current is None:
-            return None, None
-        return (ends[1], ends[0]) if node.negated else ends
-
-    def chain(self, chain: list[tuple[str, Node]], state: State, context: Context) -> Ends:
-        """`a && b || c`: each part starts from the success or the failure of what stands before it."""
-        success, failure = self.node(chain[0][1], state, context)
-        for op, part in chain[1:]:
-            entry = success if op == "&&" else failure
-            won, lost = self.node(part, entry.copy() if entry is not None else state.lost(), context)
-            if entry is None:
-                continue
-            if op == "&&":
-                success, failure = won, join(failure, lost)
-            else:
-                success, failure = join(success, won), lost
-        return success, failure
-
-    def pipeline(self, node: Pipeline, state: State, context: Context) -> Ends:
-        """Each part runs in a subshell of its own; the output of one is the input of the next."""
-        stdin = context.stdin
-        text: str | None = None
-        for n, part in enumerate(node.parts):
-            before = len(self.program.commands)
-            self.subshell(part, state, replace(context, stdin=stdin))
-            text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
-            clean = n < len(node.ops) and node.ops[n] == "|"
-            producer = tuple(self.program.commands[before:]) if clean else ()
-            stdin = Stdin("pipe", text if clean else None, part.start, producer)
-        return state, state
-
-    def group(self, node: Group, state: State, context: Context) -> Ends:
-        redirected = self.redirected(node.redirects, state, context)
-        if node.subshell:
-            self.subshell(node.body, state, redirected)
-            return state, state
-        won, lost = self.node(node.body, state, redirected)
-        return won, join(lost, state) if node.redirects else lost
-
-    def conditional(self, node: If, state: State, context: Context) -> Ends:
-        after: State | None = state if node.redirects else None
-        entry: State | None = state
-        inner = self.redirected(node.redirects, state, context)
-        for condition, body in node.branches:
-            start = entry.copy() if entry is not None else state.lost()
-            won, lost = self.node(condition, start, inner.around("condition"))
-            done = join(*self.node(body, won.copy() if won is not None else state.lost(), inner))
-            after = join(after, done if won is not None else None)
-            entry = lost if entry is not None else None
-        if node.orelse is not None:
-            done = join(*self.node(node.orelse, entry.copy() if entry is not None else state.lost(), inner))
-            after = join(after, done if entry is not None else None)
-        else:
-            after = join(after, entry)
-        return after, after
-
-    def loop(self, node: Loop, state: State, context: Context) -> Ends:
-        """The body may run any number of times: what it changes is unknown at its start."""
-        redirected = self.redirected(node.redirects, state, context)
-        inner = redirected.around("loop")
-        values: Value = None
-        if node.words is not None:
-            fields = [f for w in node.words for f in self.expand(w, state, context)]
-            values = _loop_values(fields)
-        elif node.kind == "for" and state.positional:
-            values = _distinct(list(state.positional))
-        if node.head is not None:
-            self.nested(node.head, state, context)
-        entry = self.loop_entry(node, state)
-        if node.name is not None and node.name.text is not None:
-            # What `select` sets is up to who answers.
-            self.implicit(node.name.text, values if node.kind == "for" else None, entry, context, node.name.raw)
-        won: State | None = entry
-        if node.condition is not None:
-            won, lost = self.node(node.condition, entry.copy(), inner.around("condition"))
-            won = lost if node.kind == "until" else won
-        start = won.copy() if won is not None else state.lost()
-        after = join(*self.node(node.body, start, inner))
-        out = join(join(state, entry), after)
-        return out, out
-
-    def loop_entry(self, node: Loop, state: State) -> State:
-        """`state`, or what any number of rounds of the loop may have made of it."""
-        entry = state.copy()
-        known: dict[str, list[Function | None]] = {}
-        for function in self.functions_defined.values():
-            known.setdefault(function.name.text or "", []).append(function)
-        found = changes(node, known)
-        if found.anything:
-            entry.forget(None)
-        else:
-            numbers = {n for n in found.numbers if state.is_number(n)}
-            for name in found.names:
-                entry.assign(name, None, number=name in numbers)
-        entry.odd |= found.declared
-        entry.unexport(found.declared | found.unset)
-        for name in found.unset:
-            if name in entry.functions:
-                entry.define(name, None, certain=False)
-        for name, functions in found.functions.items():
-            for function in functions:
-                entry.define(name, function, certain=False)
-        entry.nullglob |= found.options
-        if found.moves:
-            entry.cwd = None
-        if found.positional:
-            entry.positional = None
-        return entry
-
-    def case(self, node: Case, state: State, context: Context) -> Ends:
-        self.nested(node.subject, state, context)
-        inner = self.redirected(node.redirects, state, context)
-        after: State | None = state
-        for arm in node.arms:
-            for pattern in arm.patterns:
-                self.nested(pattern, state, context)
-            if arm.body is not None:
-                # `;&` falls through: the arms before may have run.
-                after = join(after, join(*self.node(arm.body, (after or state).copy(), inner)))
-        return after, after
 
     def define(self, node: Function, state: State, context: Context) -> Ends:
         name = node.name.text
@@ -427,13 +287,11 @@ class Walk:
             self.nested(assign.value, state, context)
             self.nested_parts(assign.index_parts, state, context)
         inner = replace(context, stdin=redirects.stdin_of(self, node.redirects, state, context))
-        if not fields:
-            # No words, or only ones that vanish: the assignments stay then, and nothing runs.
-            ends = self.assignments_only(node, state, inner)
-        else:
-            ends = self.command(node, fields, state, inner)
-        if node.redirects:
-            ends = ends[0], join(ends[1], before)  # a redirect that fails stops everything else
+        # No words, or only ones that vanish: the assignments stay then, and nothing runs.
+        run = self.command if fields else self.assignments_only
+        ends = run(node, fields, state, inner)
+        if redirects.may_fail(node.redirects):
+            ends = ends[0], join(ends[1], before)
         for end in ends:
             if end is not None:
                 redirects.forget_descriptors(node.redirects, end)
@@ -447,7 +305,9 @@ class Walk:
             if declares and word.dynamic and variables.is_assignment(word):
                 self.nested(word, state, context)
                 braces = word.pattern and "{" in word.raw  # `export x={$a,b}` is two assignments
-                out += [Field(word, word.start, word.end, many=True)] if braces else expand(word, state, declaration=True)
+                out += (
+                    [Field(word, word.start, word.end, many=True)] if braces else expand(word, state, declaration=True)
+                )
             else:
                 out += self.expand(word, state, context)
         return out
@@ -470,7 +330,8 @@ class Walk:
         keeps |= any(f.text in builtins.KEEPS_PREFIX for f in fields[1:3]) or fields[0].text in state.functions
         return _without_prefix(ends[0], state, node, keeps), _without_prefix(ends[1], state, node, keeps)
 
-    def assignments_only(self, node: Simple, state: State, context: Context) -> Ends:
+    def assignments_only(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
+        """Assignments that stay, and redirects."""
         out = state.copy()
         variables.assign(self, node.assigns, out, exported=False)
         command = self.plain(node.start, node.end, state, context)
@@ -532,42 +393,6 @@ class Walk:
         """The one text `word` stands for where nothing splits, or None."""
         values = literal_values(word, state, assignment=False)
         return values[0] if values is not None and len(values) == 1 else None
-
-
-def _and_or_lists(node: Sequence) -> list[tuple[list[tuple[str, Node]], str]]:
-    """The and-or lists of `node`, each as (operator before it, part) pairs, with what ends it: `;` or `&`."""
-    out: list[tuple[list[tuple[str, Node]], str]] = []
-    chain: list[tuple[str, Node]] = []
-    before = ""
-    for n, part in enumerate(node.parts):
-        chain.append((before, part))
-        before = node.ops[n] if n < len(node.ops) else ";"
-        if before not in ("&&", "||"):
-            out.append((chain, before))
-            chain = []
-    if chain:
-        out.append((chain, ";"))
-    return out
-
-
-def _loop_values(fields: list[Field]) -> Value:
-    """What the variable of a `for` loop may hold: texts, and names that match a pattern."""
-    values: list[str] = []
-    for f in fields:
-        if f.many:
-            return None
-        if f.texts:
-            values += f.texts
-        elif f.glob is not None and f.pathname:
-            values.append(Glob(f.glob))
-        else:
-            return None
-    return _distinct(values) if values else None
-
-
-def _distinct(values: list[str]) -> Value:
-    unique = tuple(dict.fromkeys(values))
-    return unique if len(unique) <= MAX_CHOICES else None
 
 
 def _without_prefix(end: State | None, before: State, node: Simple, keeps: bool) -> State | None:

@@ -127,7 +127,9 @@ def _long(spec: Spec, name: str) -> Option | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def assign_slots(slots: Sequence[Slot], operands: Sequence[Field]) -> tuple[list[tuple[Slot, list[Field]]], list[Field]]:
+def assign_slots(
+    slots: Sequence[Slot], operands: Sequence[Field]
+) -> tuple[list[tuple[Slot, list[Field]]], list[Field]]:
     """Operands by slot: fixed ones before and after the one that repeats. Also returns what no slot takes.
 
     A `command` slot takes everything from its place on. From an operand on that may be several words (or none),
@@ -147,10 +149,18 @@ def assign_slots(slots: Sequence[Slot], operands: Sequence[Field]) -> tuple[list
     repeat = next((n for n, s in enumerate(slots) if s.repeat in ("*", "+")), None)
     if repeat is None:
         pairs = [(s, [o]) for s, o in zip(slots, operands, strict=False)]
-        return pairs, list(operands[len(slots) :])
+        return pairs + _shifted(pairs, slots), list(operands[len(slots) :])
     after = len(slots) - repeat - 1
     middle = max(len(operands) - after, 0)
     head = [(s, [o]) for s, o in zip(slots[:repeat], operands[:middle], strict=False)]
     body = [(slots[repeat], list(operands[repeat:middle]))]
     tail = [(s, [o]) for s, o in zip(slots[repeat + 1 :], operands[middle:], strict=False)]
-    return head + body + tail, []
+    return head + body + tail + _shifted(head + body, slots) + _shifted((body + tail)[::-1], slots[repeat:][::-1]), []
+
+
+def _shifted(pairs: Sequence[tuple[Slot, list[Field]]], slots: Sequence[Slot]) -> list[tuple[Slot, list[Field]]]:
+    """Where else operands may come to stand because a wildcard before them may become several words (`mv a*`)."""
+    first = next((n for n, (s, words) in enumerate(pairs) if not s.repeat and any(w.pathname for w in words)), None)
+    if first is None:
+        return []
+    return [(slots[n + 1], words) for n, (_, words) in enumerate(pairs) if n >= first and n + 1 < len(slots)]

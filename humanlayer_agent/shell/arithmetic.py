@@ -1,7 +1,7 @@
 """Strings that bash evaluates as arithmetic: `x='a[$(cmd)]'; ((x))` runs cmd.
 
-Evaluated are: `$(( ))`, `(( ))`, `let`, the operands of -eq and its like in `[[ ]]`, subscripts, offsets, and what is assigned to
-integer variables. A variable in one of them is evaluated in turn (Bash Reference Manual, section 6.5).
+Evaluated are: `$(( ))`, `(( ))`, `let`, the operands of -eq and its like in `[[ ]]`, subscripts, offsets, and what is
+assigned to integer variables. A variable in one of them is evaluated in turn (Bash Reference Manual, section 6.5).
 """
 
 import re
@@ -9,11 +9,23 @@ from collections.abc import Iterable
 
 from humanlayer_agent.shell.parameters import number_pattern
 from humanlayer_agent.shell.state import Glob, State
-from humanlayer_agent.shell.syntax import Arith, ArrayLit, Lit, Param, Part, Pipeline, ProcSub, Script, Simple, Sub, Word
+from humanlayer_agent.shell.syntax import (
+    Arith,
+    ArrayLit,
+    Lit,
+    Param,
+    Part,
+    Pipeline,
+    ProcSub,
+    Script,
+    Simple,
+    Sub,
+    Word,
+)
 
 _NAME = re.compile(r"(?<![0-9A-Za-z_#])([A-Za-z_][A-Za-z0-9_]*)(\[)?", re.ASCII)
 _CODE = re.compile(r"[\[$`]")
-_PLAIN_SUBSCRIPT = re.compile(r"[-+* ()A-Za-z0-9_#${}?]+", re.ASCII)
+_PLAIN_SUBSCRIPT = re.compile(r"(?:[-+* A-Za-z0-9_]|\$[A-Za-z0-9_#?]|\$\{#?[A-Za-z0-9_]+\})+", re.ASCII)
 _ASSIGNS = re.compile(r"=|\+\+|--")
 _INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.ASCII)
 _MAX_NAMES = 40
@@ -25,7 +37,7 @@ def assigned(text: str) -> set[str]:
 
 
 def risk(text: str, parts: Iterable[Part], state: State) -> str | None:
-    """Why evaluating `text`, written in the command with the expansions `parts`, may run code that is not seen; or None."""
+    """Why evaluating `text`, written in the command with the expansions `parts`, may run unseen code; or None."""
     for part in parts:
         if (why := _part_risk(part, state)) is not None:
             return why
@@ -129,7 +141,7 @@ def _parameter_risk(part: Param, state: State) -> str | None:
 
 
 def _prints_number(script: Script, state: State) -> bool:
-    """True for `wc -l < f`, `grep -c x < f`, `date +%s`, `nproc`, also at the end of a pipeline: they print an integer."""
+    """True for `wc -l < f`, `date +%s`, `nproc`, also at the end of a pipeline: they print an integer."""
     body = script.body
     if isinstance(body, Pipeline):
         body = body.parts[-1]
@@ -155,7 +167,9 @@ def may_fail(text: str, parts: Iterable[Part], state: State) -> bool:
     return not all(_sure(m[1], state) for m in _NAME.finditer(text)) or not _WELL_FORMED.fullmatch(_NAME.sub("1", text))
 
 
-_WELL_FORMED = re.compile(r"\s*1?|\s*(\+\+|--)?[0-9]+\s*([-+*<>]=?|[=!]=|&&|\|\||=|\+=)?\s*[0-9]*\s*(\+\+|--)?\s*", re.ASCII)
+_WELL_FORMED = re.compile(
+    r"\s*1?|\s*(\+\+|--)?[0-9]+\s*([-+*<>]=?|[=!]=|&&|\|\||=|\+=)?\s*[0-9]*\s*(\+\+|--)?\s*", re.ASCII
+)
 
 
 def _sure(name: str, state: State) -> bool:

@@ -4,7 +4,7 @@ A loop's body starts from whatever an earlier round left behind: this says what 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from humanlayer_agent.shell import arithmetic
@@ -29,8 +29,8 @@ from humanlayer_agent.shell.syntax import (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ARGUMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
-_DECLARERS = frozenset("declare typeset local export readonly".split())
-_SETTERS = _DECLARERS | frozenset("read printf mapfile readarray getopts let unset wait".split())
+_DECLARERS = frozenset(["declare", "typeset", "local", "export", "readonly"])
+_SETTERS = _DECLARERS | frozenset(["read", "printf", "mapfile", "readarray", "getopts", "let", "unset", "wait"])
 _MOVERS = frozenset(("cd", "pushd", "popd"))
 _ANYTHING = frozenset(("eval", ".", "source", "trap", "command", "builtin", "exec"))
 _IMPLIED = {"read": "REPLY", "mapfile": "MAPFILE", "readarray": "MAPFILE", "getopts": "OPTARG"}
@@ -40,7 +40,7 @@ Definitions = Mapping[str, Sequence[Function | None]]
 
 @dataclass(slots=True)
 class Changes:
-    """`names` are assigned (`anything`: any name may be), those in `numbers` only integers. `moves`: the directory changes.
+    """`names` are assigned (`anything`: any may be), those in `numbers` only integers. `moves`: the directory changes.
 
     `declared` may be exported or given an attribute, `unset` removed; `functions` are defined on the way.
     """
@@ -76,27 +76,46 @@ def changes(node: Node, functions: Definitions) -> Changes:
 
 
 class _Survey:
-    """One survey; a function that is called several times is looked at once."""
+    """One survey. Each function that is called is looked at once, in whatever order it is defined and called."""
 
     def __init__(self, out: Changes, functions: Definitions) -> None:
         self.out, self.functions = out, functions
-        self.called: set[int] = set()
+        self.names: set[str] = set()
+        self.bodies: set[int] = set()
+        self.pending: list[Node] = []
 
     def survey(self, root: Node) -> None:
-        pending: list[Node] = [root]
-        # A function may be called before the line that defines it, in an earlier round.
-        defined = [n for n in _all_nodes(root) if isinstance(n, Function)]
-        for function in defined:
-            self.out.functions.setdefault(function.name.text or "", []).append(function)
-        while pending:
-            node = pending.pop()
-            if isinstance(node, Function | Pipeline) or (isinstance(node, Group) and node.subshell):
-                continue  # runs later, or in a shell of its own
-            pending += self.node(node)
-            pending += children(node)
+        self.pending.append(root)
+        while self.pending:
+            node = self.pending.pop()
+            if isinstance(node, Function):
+                self.define(node)
+            elif isinstance(node, Pipeline) or (isinstance(node, Group) and node.subshell):
+                continue  # runs in a shell of its own
+            else:
+                self.node(node)
+                self.pending += children(node)
 
-    def node(self, node: Node) -> Iterator[Node]:
-        """Note what `node` itself changes; yields the bodies of functions that it calls."""
+    def define(self, function: Function) -> None:
+        """In another round a function may be called before the line that defines it."""
+        name = function.name.text or ""
+        self.out.functions.setdefault(name, []).append(function)
+        if name in self.names:
+            self.enter(function)
+
+    def call(self, name: str) -> None:
+        self.names.add(name)
+        for function in (*self.functions.get(name, ()), *self.out.functions.get(name, ())):
+            if function is not None:
+                self.enter(function)
+
+    def enter(self, function: Function) -> None:
+        if id(function) not in self.bodies:
+            self.bodies.add(id(function))
+            self.pending.append(function.body)
+
+    def node(self, node: Node) -> None:
+        """Note what `node` itself changes."""
         for word in words_of(node):
             self.parts(word.parts)
         for redirect in getattr(node, "redirects", ()):
@@ -117,7 +136,7 @@ class _Survey:
             for assign in node.assigns:
                 self.assign(assign)
             if node.words:
-                yield from self.command(node.words)
+                self.command(node.words)
 
     def assign(self, assign: Assign) -> None:
         self.out.names.add(assign.name)
@@ -129,16 +148,12 @@ class _Survey:
         if not number or assign.append or assign.index is not None:
             self.out.texts.add(assign.name)
 
-    def command(self, words: list[Word]) -> Iterator[Node]:
+    def command(self, words: list[Word]) -> None:
         program = words[0].static
         if program is None:
             self.out.everything()
             return
-        known = (*self.functions.get(program, ()), *self.out.functions.get(program, ()))
-        for function in known:
-            if function is not None and id(function) not in self.called:
-                self.called.add(id(function))
-                yield function.body
+        self.call(program)
         if program in _ANYTHING:
             self.out.everything()
         self.out.moves |= program in _MOVERS
@@ -180,11 +195,3 @@ class _Survey:
             elif isinstance(part, Arith):
                 self.out.names |= arithmetic.assigned(part.raw)
                 self.parts(part.parts)
-
-
-def _all_nodes(root: Node) -> Iterator[Node]:
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending += children(node)

@@ -60,9 +60,11 @@ def test(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State
 
 _SAFE_LETTERS = frozenset("euxvCETmbhno")
 _SAFE_OPTIONS = frozenset(
-    """errexit nounset xtrace verbose noclobber errtrace functrace monitor notify hashall noexec pipefail
-    interactive-comments nolog ignoreeof onecmd""".split()
-)
+    [
+        "errexit", "nounset", "xtrace", "verbose", "noclobber", "errtrace", "functrace", "monitor", "notify",
+        "hashall", "noexec", "pipefail", "interactive-comments", "nolog", "ignoreeof", "onecmd",
+    ]
+)  # fmt: skip
 _SAFE_SHOPTS = frozenset({"nullglob", "failglob", "globstar", "nocasematch", "inherit_errexit", "checkwinsize"})
 
 
@@ -304,4 +306,13 @@ def _after_call(end: State | None, frame: Frame, before: State) -> State | None:
     return out
 
 
-__all__ = ["HANDLERS", "KEEPS_PREFIX", "Frame", "Handler", "call", "conditional", "destination", "may_reach_process_substitution"]
+__all__ = [
+    "HANDLERS",
+    "KEEPS_PREFIX",
+    "Frame",
+    "Handler",
+    "call",
+    "conditional",
+    "destination",
+    "may_reach_process_substitution",
+]

@@ -21,8 +21,8 @@ class Stdin:
     producer: tuple[SimpleCommand, ...] = ()
 
     def shared(self) -> "Stdin":
-        """The same input for several commands: each reads what those before it left, so its text is not known."""
-        return self if self.text is None else replace(self, text=None)
+        """The same input for several commands: each gets what those before it left, or put there (`exec < f`)."""
+        return Stdin("inherit" if self.kind == "null" else self.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,12 @@ from humanlayer_agent.shell.syntax import (
 
 _THROUGH = frozenset({"eval", "trap", ".", "source", "command", "builtin", "exec"})
 _BASH_ONLY = frozenset(
-    """declare typeset let shopt source pushd popd dirs mapfile readarray builtin enable history compgen complete bind
-    disown caller coproc function select time [[""".split()
-)
+    [
+        "declare", "typeset", "let", "shopt", "source", "pushd", "popd", "dirs", "mapfile", "readarray",
+        "builtin", "enable", "history", "compgen", "complete", "bind", "disown", "caller", "coproc", "function",
+        "select", "time", "[[",
+    ]
+)  # fmt: skip
 _POSIX_OPERATORS = frozenset(["", "-", ":-", "=", ":=", "?", ":?", "+", ":+", "#", "##", "%", "%%", "length"])
 _POSIX_REDIRECTS = frozenset([">", ">>", ">|", "<", "<>", "<<", "<<-"])
 
@@ -106,7 +109,9 @@ def _word(word: Word) -> str | None:
         match part:
             case Param() if part.op not in _POSIX_OPERATORS or part.index is not None:
                 return part.raw
-            case Param() if re.fullmatch(r"RANDOM|UID|EUID|SECONDS|BASH\w*|HOSTNAME|OSTYPE|EPOCH\w*|SRANDOM|FUNCNAME", part.name):
+            case Param() if re.fullmatch(
+                r"RANDOM|UID|EUID|SECONDS|BASH\w*|HOSTNAME|OSTYPE|EPOCH\w*|SRANDOM|FUNCNAME", part.name
+            ):
                 return part.raw
             case ProcSub() | ArrayLit():
                 return "<( ) or an array"

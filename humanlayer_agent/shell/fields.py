@@ -51,7 +51,7 @@ class Field:
             return False
         if self.many or not self.prefix:
             # Of several words only the first begins with the prefix.
-            return self.glob is None or self.glob[:1] in ("*", "?", "[", "-") and not self.glob.startswith("[0-9]")
+            return self.glob is None or (self.glob[:1] in ("*", "?", "[", "-") and not self.glob.startswith("[0-9]"))
         return self.prefix.startswith("-")
 
     def tail(self, count: int) -> "Field":
@@ -59,15 +59,16 @@ class Field:
         start = min(self.start + count, self.end)
         if self.text is not None:
             return Field(self.word, start, self.end, text=self.text[count:])
-        assert self.glob is not None and len(self.prefix) >= count
+        assert self.glob is not None
         rest = self.glob
         for _ in range(count):
             rest = rest[2:] if rest[0] == "\\" else rest[1:]
-        return Field(self.word, start, self.end, glob=rest, prefix=self.prefix[count:], many=self.many, pathname=self.pathname)
+        return Field(
+            self.word, start, self.end, glob=rest, prefix=self.prefix[count:], many=self.many, pathname=self.pathname
+        )
 
 
 def positional(fields: list[Field]) -> tuple[str, ...] | None:
     """`fields` as positional parameters, or None where a value, or even their number, is not known."""
     texts = tuple(f.text for f in fields if f.text is not None)
     return texts if len(texts) == len(fields) else None
-

@@ -28,9 +28,13 @@ _RESETS: dict[str, frozenset[str]] = {
 }
 """Wrappers that run their command with other variables than the shell exports: always, or with one of these options."""
 _STDIN_READERS = frozenset(
-    """cat head tail tee sed awk gawk grep sort uniq wc xargs ssh python python3 perl ruby node sh bash dash dd tr cut od xxd
-    base64 less more psql mysql sqlite3 docker kubectl ffmpeg bc gzip tar tac rev nl paste fold""".split()
-)
+    [
+        "cat", "head", "tail", "tee", "sed", "awk", "gawk", "grep", "sort", "uniq", "wc", "xargs", "ssh",
+        "python", "python3", "perl", "ruby", "node", "sh", "bash", "dash", "dd", "tr", "cut", "od", "xxd",
+        "base64", "less", "more", "psql", "mysql", "sqlite3", "docker", "kubectl", "ffmpeg", "bc", "gzip",
+        "tar", "tac", "rev", "nl", "paste", "fold",
+    ]
+)  # fmt: skip
 
 
 def run(
@@ -162,10 +166,10 @@ def apply(
 ) -> None:
     """Read `fields` with `spec` and note every effect."""
     if spec.grammar:
-        from humanlayer_agent.shell.grammars import GRAMMARS
+        from humanlayer_agent.shell.grammars import reader
 
-        GRAMMARS[spec.grammar](walk, spec, command, list(fields), state, context)
-        note_effects(walk, spec.effects, command)
+        reader(spec.grammar)(walk, spec, command, list(fields), state, context)
+        note_effects(walk, spec.effects, command, state)
         return
     arguments = read_arguments(spec, fields)
     state = note_options(walk, spec, command, arguments, state, context)
@@ -233,17 +237,23 @@ def _subcommand(
 ) -> None:
     operands = arguments.operands
     if not operands:
-        note_effects(walk, spec.effects, command)
+        note_effects(walk, spec.effects, command, state)
         return
     name = operands[0].text
     sub = spec.subcommands.get(name or "") or lookup(f"{spec.name} {name}")
     command.subcommand = f"{command.subcommand} {name}" if command.subcommand and name else name
-    note_effects(walk, spec.effects, command)
+    note_effects(walk, spec.effects, command, state)
     if sub is None:
         command.known = False
         command.doubt(operands[0].word.raw)
         touch.code(
-            walk, command, operands[0], what=name, role="subcommand", origin=f"{command.program} sub-command", unread=False
+            walk,
+            command,
+            operands[0],
+            what=name,
+            role="subcommand",
+            origin=f"{command.program} sub-command",
+            unread=False,
         )
         return
     apply(walk, sub, command, operands[1:], state, context)
@@ -275,7 +285,7 @@ def note_operands(
         if not when or when & command.flags:
             here = implied(command, value)
             note(walk, command, kind, here, state, context, origin=f"{command.program} default", recursive=recursive)
-    note_effects(walk, spec.effects, command)
+    note_effects(walk, spec.effects, command, state)
 
 
 def implied(command: SimpleCommand, value: str) -> Field:
@@ -285,8 +295,8 @@ def implied(command: SimpleCommand, value: str) -> Field:
     return Field(word, start, end, text=value, prefix=value)
 
 
-def note_effects(walk: "Walk", effects: Sequence[Always], command: SimpleCommand) -> None:
-    """Effects that stand for no single word."""
+def note_effects(walk: "Walk", effects: Sequence[Always], command: SimpleCommand, state: State) -> None:
+    """Effects that stand for no single word. `state` is that after options such as -C dir."""
     for each in effects:
         if each.when and not each.when & command.flags:
             # A word that may add flags may also add this one.
@@ -295,7 +305,7 @@ def note_effects(walk: "Walk", effects: Sequence[Always], command: SimpleCommand
         elif each.unless & command.flags:
             continue
         certain = not each.when or bool(each.when & command.flags)
-        here = command.cwd if each.operand == "." else (each.operand,)
+        here = state.cwd if each.operand == "." else (each.operand,)
         for operand in here or (None,):
             below = each.operand == "." and operand is not None and each.kind in _FILE_SLOTS
             command.effects.append(
@@ -361,7 +371,9 @@ def note(
         name, equals, value = (word.text or "").partition("=")
         if word.text is None or selects_code(name, value if equals else None):
             command.effects.append(
-                Effect("environment", role, name or None, word.text is not None, walk.span(word.start, word.end), origin)
+                Effect(
+                    "environment", role, name or None, word.text is not None, walk.span(word.start, word.end), origin
+                )
             )
     elif kind == "command":
         _command(walk, command, [word], state, context)
@@ -385,6 +397,8 @@ def shell_text(
         touch.code(walk, command, word, what=None, role="code", origin=origin)
         command.doubt(word.word.raw)
         return
+    if any(w.many or w.pathname for w in command.words):
+        positional = None  # `bash -c '...' $x a`: which of them is $1 depends on how many words $x is
     inner = context.deeper(via=(*context.via, command.program or "?"))
     walk.source(word.text, word, state.child(positional), inner, "string")
 
@@ -405,9 +419,7 @@ def _upload(walk: "Walk", command: SimpleCommand, word: Field, state: State, ori
 def _remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     """`host:path` or a URL is contacted; anything else is a local path that is read."""
     text = word.text
-    if text is None:
-        touch.host(walk, command, word, origin=origin)
-    elif "://" in text or ":" in text.partition("/")[0]:
+    if text is None or "://" in text or ":" in text.partition("/")[0]:
         touch.host(walk, command, word, origin=origin)
     else:
         touch.path(walk, command, "read", word, state, origin=origin)

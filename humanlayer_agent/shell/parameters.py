@@ -20,7 +20,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 
 
 def number_pattern(part: Param, state: State) -> str | None:
-    """A pattern of the integers that the expansion may give (`$?`, `$#`, `${#x}`, `$RANDOM`); None: perhaps no integer."""
+    """A pattern of the integers that `$?`, `$#`, `${#x}`, `$RANDOM` may give; None: perhaps it is no integer."""
     if part.op == "length":
         return "[0-9]*"
     if part.op or part.index is not None:
@@ -108,7 +108,11 @@ def _argument(part: Param, state: State, read: Reader) -> Value:
         return ("",)
     if ":~" in part.arg.raw:
         return None
-    if part.arg.quoted and not part.quoted and not re.fullmatch(r"[A-Za-z0-9_./,:=@%+-]+", part.arg.text or "", re.ASCII):
+    if (
+        part.arg.quoted
+        and not part.quoted
+        and not re.fullmatch(r"[A-Za-z0-9_./,:=@%+-]+", part.arg.text or "", re.ASCII)
+    ):
         return None  # some of it splits, globs and vanishes, and some of it does not
     return read(part.arg, state)
 

@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 
-_BRACKET = re.compile(r"\[[!^]?\]?[^\]]*\]")
+_BRACKET = re.compile(r"\[[!^]?\]?(?:\[[:.=][^\]]*[:.=]\]|[^\]])*\]")
 
 
 def absolute(text: str, cwd: str) -> str:
@@ -22,7 +22,8 @@ def logical(text: str, cwd: str) -> str:
 def split_pattern(pattern: str) -> tuple[str, bool]:
     """The directory before the first component with a wildcard, and whether what matches stays below it.
 
-    A component that begins with a dot and holds a wildcard may match `..` before bash 5.2, and a later `..` climbs out again.
+    A component that begins with a dot and holds a wildcard may match `..` before bash 5.2, and a later `..` climbs out
+    again.
     """
     components = pattern.split("/")
     for n, component in enumerate(components):

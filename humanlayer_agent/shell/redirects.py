@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell import touch
 from humanlayer_agent.shell.context import Context, Stdin
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import Redirect
-from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.words import expand
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: 
             _one(walk, command, redirect, each, state)
 
 
+def may_fail(redirects: list[Redirect]) -> bool:
+    """True where opening one of them may fail, with which the command does not run at all."""
+    return any(r.op not in ("<<", "<<-", "<<<") and r.target.static not in ("/dev/null", "1", "2") for r in redirects)
+
+
 def forget_descriptors(redirects: list[Redirect], state: State) -> None:
     """`{name}> file` sets `name` to the number of a descriptor."""
     for redirect in redirects:
@@ -68,7 +73,9 @@ def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field
     if redirect.op == "<&" and target.text is None:
         kinds = ("read",)
     for kind in kinds:
-        touch.path(walk, command, kind, target, state, role="redirect", origin=f"{redirect.op} redirect", source="redirect")
+        touch.path(
+            walk, command, kind, target, state, role="redirect", origin=f"{redirect.op} redirect", source="redirect"
+        )
 
 
 def network_device(text: str) -> str | None:

@@ -170,6 +170,14 @@ class State:
         before = self.functions.get(name, (None,)) if not certain else ()
         self.functions[name] = (*(f for f in before if f is not function), function)
 
+    def learn_functions(self, other: "State") -> bool:
+        """Take over what functions `other` defines, as possible; True where any was new."""
+        known = self.functions
+        new = [(n, f) for n, fs in other.functions.items() for f in fs if f is not None and f not in known.get(n, ())]
+        for name, function in new:
+            self.define(name, function, certain=False)
+        return bool(new)
+
     def forget(self, names: Iterable[str] | None) -> None:
         """Make `names` unknown; None means every variable, function and parameter."""
         if names is not None:
@@ -195,18 +203,27 @@ class State:
 COUNTERS = frozenset({"UID", "EUID", "PPID", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS"})
 """Variables that bash keeps as integers, until a script unsets or assigns them."""
 
+READONLY = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
+"""Variables that bash makes readonly: an assignment to one ends the line."""
+
 DYNAMIC = COUNTERS | frozenset(
-    """BASHOPTS BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE BASH_SUBSHELL
-    BASH_VERSINFO COLUMNS COMP_CWORD COMP_LINE COMP_POINT COMP_TYPE COMP_WORDS DIRSTACK EPOCHREALTIME FUNCNAME GROUPS
-    HISTCMD LINES OLDPWD PIPESTATUS PWD SHELLOPTS _""".split()
-)
+    [
+        "BASHOPTS", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_COMMAND", "BASH_LINENO", "BASH_REMATCH",
+        "BASH_SOURCE", "BASH_SUBSHELL", "BASH_VERSINFO", "COLUMNS", "COMP_CWORD", "COMP_LINE", "COMP_POINT",
+        "COMP_TYPE", "COMP_WORDS", "DIRSTACK", "EPOCHREALTIME", "FUNCNAME", "GROUPS", "HISTCMD", "LINES",
+        "OLDPWD", "PIPESTATUS", "PWD", "SHELLOPTS", "_",
+    ]
+)  # fmt: skip
 """Variables that change by themselves, or that refuse an assignment: what a script assigns to them proves nothing."""
 
 BASH_VARIABLES = DYNAMIC | frozenset(
-    """BASH BASH_ALIASES BASH_CMDS BASH_EXECUTION_STRING BASH_LOADABLES_PATH BASH_VERSION COMP_KEY COMP_WORDBREAKS
-    COPROC HOSTNAME HOSTTYPE IFS MACHTYPE MAPFILE OPTARG OPTERR OPTIND OSTYPE PATH PS4 READLINE_ARGUMENT READLINE_LINE
-    READLINE_MARK READLINE_POINT REPLY SHELL SHLVL TERM""".split()
-)
+    [
+        "BASH", "BASH_ALIASES", "BASH_CMDS", "BASH_EXECUTION_STRING", "BASH_LOADABLES_PATH", "BASH_VERSION",
+        "COMP_KEY", "COMP_WORDBREAKS", "COPROC", "HOSTNAME", "HOSTTYPE", "IFS", "MACHTYPE", "MAPFILE", "OPTARG",
+        "OPTERR", "OPTIND", "OSTYPE", "PATH", "PS4", "READLINE_ARGUMENT", "READLINE_LINE", "READLINE_MARK",
+        "READLINE_POINT", "REPLY", "SHELL", "SHLVL", "TERM",
+    ]
+)  # fmt: skip
 """Variables that bash sets by itself (Bash Reference Manual 5.2, section 5.2): never certainly unset."""
 
 

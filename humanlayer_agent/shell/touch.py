@@ -4,15 +4,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
 from humanlayer_agent.shell.paths import absolute, split_pattern, unescape
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
-from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
 
-_STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION})
+_STREAMS = frozenset(
+    {"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION}
+)
 
 
 def path(

@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import arithmetic
+from humanlayer_agent.shell import arithmetic, touch
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.state import Glob, State, Value
+from humanlayer_agent.shell.state import READONLY, Glob, State, Value
 from humanlayer_agent.shell.syntax import ArrayLit, Assign, Param, Word
 from humanlayer_agent.shell.words import expand, literal_values
 
@@ -30,7 +30,7 @@ _HARMLESS_SUBSCRIPTS = ("@", "*", "")
 def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
     """Apply `assigns` to `state` (a copy of the caller's)."""
     for each in assigns:
-        if each.name in state.odd:
+        if each.name in state.odd or each.name in READONLY:
             walk.may_abort(state)  # bash drops the rest of the line where the variable is readonly
             if (why := arithmetic.word_risk(each.value, state)) is not None:
                 walk.program.doubt(why)
@@ -92,7 +92,9 @@ def note_effect(walk: "Walk", command: SimpleCommand, name: str, value: str | No
     """Setting `name` is an effect where it selects code."""
     if selects_code(name, value):
         command.effects.append(
-            Effect("environment", "assignment", name, value is not None, walk.span(start, end), f"{name}=", "assignment")
+            Effect(
+                "environment", "assignment", name, value is not None, walk.span(start, end), f"{name}=", "assignment"
+            )
         )
 
 
@@ -112,7 +114,7 @@ def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None
         _evaluate(walk, part.arg, state)
         walk.may_abort(state)
     if part.index is not None:
-        subscript(walk, part.name, part.index, state, part)
+        subscript(walk, part.name, part.index, state)
 
 
 def _only_names(part: Param) -> bool:
@@ -129,12 +131,18 @@ def _evaluate(walk: "Walk", word: Word, state: State) -> None:
     state.forget(arithmetic.assigned(word.raw))
 
 
-def subscript(walk: "Walk", name: str, index: str, state: State, part: Param | None = None) -> None:
-    """An array subscript is arithmetic: a variable's value in it is evaluated, `a[$(cmd)]` included."""
-    if index in _HARMLESS_SUBSCRIPTS or index.isdigit() or name in state.maps:
+def subscript(walk: "Walk", name: str, index: str, state: State, *, expanded: bool = False) -> None:
+    """An array subscript is arithmetic: a variable's value in it is evaluated, `a[$(cmd)]` included.
+
+    `expanded`: it comes from a word after expansion (`unset 'a[$(cmd)]'`), and is expanded once more.
+    """
+    if index in _HARMLESS_SUBSCRIPTS or (index.isascii() and index.isdigit()):
         return
     walk.may_abort(state)
-    why = arithmetic.subscript_risk(index, state)
+    if expanded:
+        why = arithmetic.value_risk(index, state)
+    else:
+        why = None if name in state.maps else arithmetic.subscript_risk(index, state)
     if why is not None:
         walk.program.doubt(f"subscript [{index}]: {why}")
     state.forget(arithmetic.assigned(index))
@@ -154,7 +162,8 @@ def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         return state, state  # it fails outside of a function
     out = state.copy()
     letters = {"export": "x", "readonly": "r"}.get(command.program or "", "")
-    removed, names = "", []
+    removed = ""
+    names: list[Field] = []
     for each in fields:
         if each.text is not None and each.text[:1] in ("-", "+") and len(each.text) > 1 and not names:
             if each.text[0] == "-":
@@ -170,8 +179,9 @@ def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     if "f" in letters and "x" in letters:
         walk.program.doubt("an exported function")
     if command.program != "local" and not ("f" in letters or "F" in letters) and ("p" in letters or not names):
-        for each in names or [None]:
-            touch.printed(walk, command, each.text if each else "environment", each, origin=command.program or "")
+        printed: list[Field | None] = [*names] if names else [None]
+        for shown in printed:
+            touch.printed(walk, command, shown.text if shown else "environment", shown, origin=command.program or "")
     if "f" in letters or "F" in letters or "p" in letters:
         return state, state
     for each in names:
@@ -190,16 +200,16 @@ def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: Stat
         return False
     name = found[0]
     walk.local(command.program or "", letters, name)
-    if name in state.odd:
+    if name in state.odd or name in READONLY:
         walk.may_abort(state)
-    if set("ilucnr") & set(letters + removed):
+    if set("ilucn") & set(letters + removed):
         state.odd |= {name}
     array = _array(each.word) if each.word.parts else None
     if "i" in letters or name in state.odd:
         _integer_value(walk, each, name, state)
     value: Value = None
     if shape is not None and shape[2] == "[":
-        subscript(walk, name, written[shape.end() :].partition("]")[0], state)
+        subscript(walk, name, written[shape.end() :].partition("]")[0], state, expanded=True)
         state.assign(name, None)
     elif array is not None and shape is not None:
         elements = _elements(array, state) if "A" not in letters and shape[2] == "=" else None
@@ -210,6 +220,8 @@ def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: Stat
         state.assign(name, value, number=number)
     elif command.program == "local" or (command.program != "export" and command.program != "readonly" and walk.frames):
         state.assign(name, None)  # a new local: unset, or what an outer function holds
+    if "r" in letters:
+        state.odd |= {name}
     if "A" in letters and shape is None:
         state.maps |= {name}
     elif name in state.maps and array is not None and "A" not in letters:
@@ -229,7 +241,11 @@ def _integer_value(walk: "Walk", each: Field, name: str, state: State) -> None:
     text = each.text if each.text is not None else each.word.raw
     value = text.partition("=")[2]
     if value and not _INTEGER.fullmatch(value):
-        why = arithmetic.value_risk(value, state) if each.text is not None else f"{each.word.raw} is evaluated as arithmetic"
+        why = (
+            arithmetic.value_risk(value, state)
+            if each.text is not None
+            else f"{each.word.raw} is evaluated as arithmetic"
+        )
         if why is not None:
             walk.program.doubt(why)
 
@@ -259,7 +275,7 @@ def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         elif each.text[:1] == "-" and (attached := _IDENTIFIER.search(each.text[2:])) is not None:
             names.add(attached[0])  # `read -aname`
         if found is not None and "[" in each.text:
-            subscript(walk, found[0], each.text.partition("[")[2].rstrip("]"), out)
+            subscript(walk, found[0], each.text.partition("[")[2].rstrip("]"), out, expanded=True)
         if each.text.startswith(("-C", "-c")) and command.program in ("mapfile", "readarray"):
             walk.program.doubt("mapfile -C runs a callback")
     literal = _read_literal(command, fields, state, context)
@@ -267,7 +283,9 @@ def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         if name in out.odd:
             walk.program.doubt(f"{command.program} sets {name}, which has an attribute")
         out.assign(name, (literal,) if literal is not None and fields[-1].text == name else None)
-        note_effect(walk, command, name, literal if literal is not None and fields[-1].text == name else None, *command.span)
+        note_effect(
+            walk, command, name, literal if literal is not None and fields[-1].text == name else None, *command.span
+        )
     # At the end of its input read fails, and has set the names all the same; with a wrong option it has not.
     return out, out
 
@@ -286,7 +304,7 @@ def _read_literal(command: SimpleCommand, fields: list[Field], state: State, con
 
 def wait(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`wait -p name` sets a variable; everything else only waits."""
-    plain = all(f.text is not None and not f.text.startswith("-") or f.word.raw in ("$!", '"$!"') for f in fields)
+    plain = all((f.text is not None and not f.text.startswith("-")) or f.word.raw in ("$!", '"$!"') for f in fields)
     return (state, state) if plain else setters(walk, command, fields, state, context)
 
 
@@ -303,7 +321,7 @@ def unset(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
             continue
         name = found[0]
         if "[" in each.text:
-            subscript(walk, name, each.text.partition("[")[2].rstrip("]"), out)
+            subscript(walk, name, each.text.partition("[")[2].rstrip("]"), out, expanded=True)
         out.assign(name, None)
         out.unexport([name])
         out.maps -= {name}
@@ -334,7 +352,9 @@ def let(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State,
     """`let`: each word is an arithmetic text."""
     out = state.copy()
     for each in fields:
-        why = f"{each.word.raw} is evaluated as arithmetic" if each.text is None else arithmetic.risk(each.text, (), out)
+        why = (
+            f"{each.word.raw} is evaluated as arithmetic" if each.text is None else arithmetic.risk(each.text, (), out)
+        )
         if why is None and each.text is not None and re.search(r"[$`]", each.text):
             why = f"{each.text!r} is evaluated as arithmetic"
         if why is not None:

@@ -18,6 +18,7 @@ from humanlayer_agent.shell.syntax import Arith, Lit, Param, Part, ProcSub, Sub,
 
 _WILD = re.compile(r"[*?]|\[.*\]", re.DOTALL)
 _WILD_CHARACTER = re.compile(r"[*?\[]")
+_LATER_TILDE = re.compile(r"[=:]~")
 _BLANKS = re.compile(r"[ \t\n]+")
 _EMPTY_QUOTES = re.compile(r"''|\"\"")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=", re.ASCII)
@@ -34,7 +35,7 @@ class _Text:
 
 @dataclass(slots=True)
 class _Gap:
-    """Text that is not known, of which every value matches `pattern` (None: anything). `many`: it may split into words."""
+    """Text that is not known: every value matches `pattern` (None: anything). `many`: it may split into words."""
 
     pattern: str | None = None
     many: bool = False
@@ -87,6 +88,8 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
 
 def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:
     """The values of `word` where nothing splits (an assignment): known texts, or None."""
+    if not assignment and _LATER_TILDE.search(word.raw):
+        return None  # bash expands some of these, depending on what stands before them
     if not word.dynamic and not word.pattern:
         return (word.text or "",)
     try:
@@ -109,19 +112,25 @@ def _variants(word: Word) -> list[list[Part]]:
     variants = expand_braces(parts)
     if len(variants) == 1:
         return variants
+    if any(isinstance(p, Param) and p.raw.count("{") != p.raw.count("}") for p in parts):
+        raise Unknown  # `${x:-{a}{b,c}}`: where the parameter ends differs between braces and parameters
     if _EMPTY_QUOTES.search(word.raw) or any(_later_tilde(v) or _longer_name(v) for v in variants):
         raise Unknown  # which variant the empty quotes are in is not known; `{a,b}=~` differs between versions
     return variants
 
 
 def _later_tilde(parts: list[Part]) -> bool:
-    return any(isinstance(p, Lit) and not p.quoted and ("=~" in p.text or ":~" in p.text) for p in parts)
+    return any(isinstance(p, Lit) and not p.quoted and _LATER_TILDE.search(p.text) is not None for p in parts)
 
 
 def _longer_name(parts: list[Part]) -> bool:
     """Braces are expanded as text, before names are read: `$x{a,b}` is `$xa $xb`."""
     for part, after in itertools.pairwise(parts):
-        named = isinstance(part, Param) and not part.raw.startswith("${") and (part.name[:1].isalpha() or part.name[:1] == "_")
+        named = (
+            isinstance(part, Param)
+            and not part.raw.startswith("${")
+            and (part.name[:1].isalpha() or part.name[:1] == "_")
+        )
         if named and isinstance(after, Lit) and not after.quoted and re.match(r"[A-Za-z0-9_\[]", after.text):
             return True
     return False
@@ -163,7 +172,7 @@ class _Expansion:
         raise Unknown
 
     def _empty_quotes(self, ways: list[list[_Partial]], parts: list[Part]) -> None:
-        """A pair of quotes with nothing in it makes a field, or not, depending on where it stands: that is not in `parts`."""
+        """An empty pair of quotes makes a field, or not, depending on where it stands: `parts` do not say."""
         if self.splits:
             raise Unknown
         for way in ways:
@@ -259,7 +268,7 @@ class _Expansion:
             while end < len(text) and text[end] != "/" and not (colons and text[end] == ":"):
                 end += 1
             if end == len(text) and not last:
-                continue  # `~$x` and `~"x"` are no tilde prefixes
+                raise Unknown  # `~$x` and `~"x"` are no tilde prefixes, but `~x:$y` is
             yield Lit(text[done:at], False)
             home = self.state.lookup("HOME") if end == at + 1 else None
             if home is not None and len(home) == 1 and home[0] and not isinstance(home[0], Glob):

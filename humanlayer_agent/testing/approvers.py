@@ -24,12 +24,14 @@ def answer(
     approver: Approver = TEST_APPROVER,
     decision_id: str = "",
     presented_digest: str | None = None,
+    edited: str = "",
 ) -> Answer:
     """An answer to `request`, as a channel would bring it.
 
     Args:
         decision_id: a new one where it is empty.
         presented_digest: that of the request where it is None.
+        edited: what the command is to be instead, in an edit.
     """
     return Answer(
         kind=kind,
@@ -38,6 +40,7 @@ def answer(
         decision_id=decision_id or uuid.uuid4().hex,
         comment=comment,
         input_mode="api",
+        edited=edited,
     )
 
 
@@ -48,21 +51,24 @@ class ScriptedAsker:
     """A channel that follows a script, one step a request. Thread-safe.
 
     Args:
-        script: a kind ("approve"), a kind with a comment, an exception to raise, None for silence, or a function of the
-            request. After the last step it says that nobody is there (`ChannelError`).
+        script: a kind ("approve"), a kind with a comment ("edit" with the command it is changed to), an exception to
+            raise, None for silence, or a function of the request. After the last step it says that nobody is there
+            (`ChannelError`).
         approver: who answers.
 
     Attributes:
         asked: the requests that were put before it, in order.
+        told: the lines it was told.
 
     Example:
-        >>> asker = ScriptedAsker(["approve", ("reject", "not on a Friday")])
+        >>> asker = ScriptedAsker(["approve", ("reject", "not on a Friday"), ("edit", "make test")])
     """
 
     name = "script"
 
     def __init__(self, script: Iterable[Step] = (), *, approver: Approver = TEST_APPROVER) -> None:
         self.asked: list[ApprovalRequest] = []
+        self.told: list[str] = []
         self._script = iter(script)
         self._approver = approver
         self._lock = threading.Lock()
@@ -80,8 +86,13 @@ class ScriptedAsker:
             return step(request)
         if step is None:
             return None
-        kind, comment = (step, "") if isinstance(step, str) else step
-        return answer(request, kind, comment, approver=self._approver)
+        kind, words = (step, "") if isinstance(step, str) else step
+        if kind == "edit":
+            return answer(request, kind, edited=words, approver=self._approver)
+        return answer(request, kind, words, approver=self._approver)
+
+    def tell(self, text: str) -> None:
+        self.told.append(text)
 
 
 class ScriptedDirector:

@@ -92,11 +92,18 @@ def bash_accepts(text: str) -> bool:
     return run.returncode == 0 and not run.stderr
 
 
+class OracleCrashed(Exception):
+    """The other parser died of a fault of its own (bash 5.2 corrupts its heap on some nested substitutions)."""
+
+
 def bash_prints(text: str) -> str | None:
     """`text` as bash prints it back, as the body of a function that is defined and never called.
 
-    Give it generated scripts only: text that leaves the function's braces would run.
+    Raises OracleCrashed where bash dies of it. Give it generated scripts only: text that leaves the function's braces
+    would run.
     """
     program = f"f() {{\n{text}\n}}\ndeclare -f f"
     run = subprocess.run(["bash", "--norc", "--noprofile", "-c", program], capture_output=True, check=False)
+    if run.returncode < 0:
+        raise OracleCrashed(text)
     return None if run.returncode or run.stderr else run.stdout.decode("utf-8", "replace")

@@ -134,8 +134,8 @@ class ScriptGenerator:
         prefix: what command names begin with.
 
     Example:
-        >>> ScriptGenerator(2).script().names
-        ['Zq1']
+        >>> ScriptGenerator(2).script() == ScriptGenerator(2).script()
+        True
     """
 
     seed: int

@@ -45,7 +45,8 @@ class WordDirector:
 
 @dataclass
 class ScriptedAsker:
-    """A channel whose human gives the answers of a list: approve, terminate, "reject WORDS", or an exception."""
+    """A channel whose human gives the answers of a list: approve, terminate, "reject WORDS", "edit COMMAND", or an
+    exception."""
 
     answers: list[Any]
     name: str = "scripted"
@@ -60,13 +61,15 @@ class ScriptedAsker:
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
-        kind, _, comment = answer.partition(" ")
+        kind, _, words = answer.partition(" ")
+        edited, _, comment = words.partition(" # ") if kind == "edit" else ("", "", words)
         return Answer(
             kind=kind,
             approver=Approver("os:1000:alice", "terminal", "terminal"),
             presented_digest=request.digest,
             decision_id=f"decision-{len(self.asked)}-{request.id}",
             comment=comment,
+            edited=edited,
         )
 
 

@@ -138,6 +138,95 @@ class TestDenial:
         assert first.agent == "mini-swe-agent"
 
 
+class TestEdit:
+    """A human changes a command: only what they made of it runs, and the model is told so."""
+
+    def test_in_every_format(self, make_agent: Any, make_model: Any, submit: str, project: Path) -> None:
+        script = [["touch QUESTION && echo original"], [submit]]
+        agent = make_agent(make_model(script), 'edit touch changed && echo "this one" # not "there"')
+        assert agent.run("t")["exit_status"] == "Submitted"
+        assert [p.name for p in project.iterdir()] == ["changed"]
+        (changed,) = observations(agent)
+        assert changed["extra"]["returncode"] == 0
+        assert changed["extra"]["raw_output"] == "this one\n"
+        told = shown(changed)
+        assert "A human changed your command before it ran: your own text was not executed" in told
+        assert json.dumps('touch changed && echo "this one"') in told
+        assert json.dumps('not "there"') in told
+        assert "original" not in told
+
+    def test_the_record(self, make_agent: Any, tools: Any, submit: str) -> None:
+        agent = make_agent(tools([["echo QUESTION"], [submit]]), "edit echo changed")
+        agent.run("t")
+        record = observations(agent)[0]["extra"]["supervision"]
+        assert (record["executed"], record["verdict"], record["rule"]) == (True, "allow", "harmless")
+        assert (record["by"], record["approver"], record["edited"]) == ("human", "os:1000:alice", "echo changed")
+        (judged, _, ran) = agent.judges.events("decision.evaluated")[0:2] + agent.judges.events("permit.consumed")[:1]
+        assert judged["digest"] != record["digest"] == ran["digest"]
+        saved = agent.save(None)["info"]["supervision"]["records"][0]
+        assert (saved["command"], saved["edited"]) == ("echo QUESTION", "echo changed")
+
+    def test_asked_about_again(self, make_agent: Any, tools: Any, submit: str) -> None:
+        agent = make_agent(tools([["echo QUESTION"], [submit]]), "edit echo QUESTION less", "approve fine so")
+        agent.run("t")
+        (changed,) = observations(agent)
+        assert changed["extra"]["raw_output"] == "QUESTION less\n"
+        assert json.dumps("echo QUESTION less") in shown(changed)
+        assert '"fine so"' in shown(changed)
+        record = changed["extra"]["supervision"]
+        assert (record["verdict"], record["request"]) == ("ask", agent.judges.asker.asked[1].id)
+
+    @pytest.mark.parametrize(
+        ("answers", "by", "rule", "edited"),
+        [
+            (["edit touch FORBIDDEN"], "policy", "no-forbidden", "touch FORBIDDEN"),
+            (["edit touch QUESTION 2", "reject no"], "human", "no-questions", "touch QUESTION 2"),
+            (["edit touch QUESTION 2", ValueError()], "nobody", "no-questions", "touch QUESTION 2"),
+            (["edit touch QUESTION 2", "edit touch FORBIDDEN"], "policy", "no-forbidden", "touch FORBIDDEN"),
+        ],
+    )
+    def test_neither_may_run(
+        self,
+        make_agent: Any,
+        tools: Any,
+        submit: str,
+        project: Path,
+        answers: list[Any],
+        by: str,
+        rule: str,
+        edited: str,
+    ) -> None:
+        agent = make_agent(tools([["touch QUESTION"], [submit]]), *answers)
+        assert agent.run("t")["exit_status"] == "Submitted"
+        assert list(project.iterdir()) == []
+        (denied,) = observations(agent)
+        assert denied["extra"]["returncode"] == 126
+        assert "Not executed: a human was asked about this command and changed it" in shown(denied)
+        assert json.dumps(edited) in shown(denied)
+        record = denied["extra"]["supervision"]
+        assert (record["executed"], record["by"], record["rule"]) == (False, by, rule)
+        assert record["edited"] == edited
+
+    def test_what_went_wrong_is_said_as_well(self, make_agent: Any, tools: Any, submit: str) -> None:
+        agent = make_agent(tools([["echo QUESTION"], [submit]]), "edit sleep 60", environment={"timeout": 1})
+        agent.run("t")
+        info = observations(agent)[0]["extra"]["exception_info"]
+        assert info.startswith("A human changed your command")
+        assert "timed out" in info
+
+    def test_it_may_hand_in(self, make_agent: Any, tools: Any, submit: str) -> None:
+        agent = make_agent(tools([["echo QUESTION"]]), f"edit {submit}; echo done")
+        assert agent.run("t") == {"exit_status": "Submitted", "submission": "done\n"}
+
+    def test_in_another_environment(self, project: Path, judges: Any) -> None:
+        inner = FakeContainer(cwd="/testbed", interpreter=["bash", "-lc"])
+        environment = SupervisedEnvironment(inner, gate=judges("edit ls").gate)
+        action = {"command": "QUESTION", "tool_call_id": "call_1"}
+        assert environment.execute(action, timeout=7)["output"] == "from inside\n"
+        assert inner.executed == [("ls", "", 7)]
+        assert action == {"command": "QUESTION", "tool_call_id": "call_1"}
+
+
 class TestEndOfTheRun:
     @pytest.mark.parametrize("answer", ["terminate enough", RunTerminated("Ctrl-C"), KeyboardInterrupt()])
     def test_a_human_stops_it(self, make_agent: Any, tools: Any, submit: str, project: Path, answer: Any) -> None:

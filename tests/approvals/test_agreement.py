@@ -15,8 +15,10 @@ from humanlayer_agent.approvals.sqlite import SQLiteStore
 @pytest.fixture
 def used(make_gate: Callable[..., Gate], act: Callable[..., object], store: SQLiteStore) -> SQLiteStore:
     """A store in which everything has happened once, and everything agrees."""
-    gate = make_gate([("approve", "fine"), ("reject", "no \ud800"), None])
-    for command in ("ls", "ask one", "ask two", "ask three", "rm x", "true"):
+    script = [("approve", "fine"), ("reject", "no \ud800"), None]
+    edits = [("edit", "ask five"), "approve", ("edit", "ls -l"), ("edit", "rm x")]
+    gate = make_gate([*script, *edits])
+    for command in ("ls", "ask one", "ask two", "ask three", "ask four", "ask six", "ask seven", "rm x", "true"):
         permit = gate.check(act(command))  # type: ignore[arg-type]
         if isinstance(permit, Permit) and command != "true":
             gate.start(permit, permit.action)

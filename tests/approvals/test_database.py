@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.approvals import database
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Denial, Outcome, Permit
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Run
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.store import sqlite_path
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.testing.approvers import answer
 
 NOBODY = 65534
 
@@ -64,6 +66,36 @@ def test_a_newer_schema_is_refused(path: Path, store: SQLiteStore) -> None:
     for create in (True, False):
         with pytest.raises(StoreError, match=r"newer humanlayer-agent \(schema 99, this one knows 2\): upgrade"):
             SQLiteStore(path, create=create)
+
+
+@pytest.fixture
+def first_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with one run, made before there were edits."""
+    with monkeypatch.context() as past:
+        scripts = database._migrations()
+        past.setattr(database, "_migrations", lambda: scripts[:1])
+        store = SQLiteStore(path)
+        store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
+        store.close()
+    return path
+
+
+def test_an_old_store_is_brought_up_to_date_where_it_is_used(first_version: Path, clock: Any, draft: Any) -> None:
+    store = SQLiteStore(first_version, clock=clock)
+    request = store.create_request(draft())
+    assert store.decide(request.id, answer(request, "edit", edited="ls")).state == "superseded"
+    assert store.verify().intact
+
+
+def test_an_old_store_can_be_read_and_stays_as_it_was(first_version: Path) -> None:
+    before = first_version.read_bytes()
+    reader = SQLiteStore(first_version, create=False)
+    assert [entry.event["type"] for entry in reader.events()] == ["audit.opened", "run.started"]
+    assert reader.requests() == []
+    assert reader.verify().intact
+    with pytest.raises(StoreError, match="readonly"):
+        reader.close_run("run-1", "finished")
+    assert first_version.read_bytes() == before
 
 
 def test_the_database_of_another_program_is_left_alone(path: Path) -> None:

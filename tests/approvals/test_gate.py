@@ -267,6 +267,225 @@ def test_a_vote_for_another_request_does_not_count(make_gate: Make, act: Act) ->
     assert "vote.refused" in types(gate)
 
 
+# Edits: "rm" is denied, "ask" is asked about, anything else is allowed
+
+
+def test_an_edit_that_the_policy_allows_runs_without_another_vote(make_gate: Make, act: Act) -> None:
+    asker = ScriptedAsker([lambda request: answer(request, "edit", "smaller", edited="ls -l")])
+    gate = make_gate(asker=asker)
+    permit = permitted(gate.check(act("ask", model_intent="I ask")))
+    assert permit.action == replace(act("ls -l"), run_id="run-1", agent="agent")
+    assert permit.digest == permit.action.digest(POLICY_DIGEST)
+    assert permit.decision.verdict is Verdict.ALLOW
+    assert (permit.approved_by, permit.edited_by, permit.comment) == ("", "os:1000:tester", "smaller")
+    (request,) = gate.store.requests()
+    assert (request.state, request.edited, permit.request_id) == ("superseded", "ls -l", request.id)
+    assert gate.start(permit, permit.action) is None
+    assert types(gate)[-6:] == [
+        "request.created",
+        "vote.recorded",
+        "request.superseded",
+        "decision.evaluated",
+        "permit.consumed",
+        "exec.started",
+    ]
+    judged = list(gate.store.events(type="decision"))[-1].event
+    assert (judged["command"], judged["edit_of"], judged["verdict"]) == ("ls -l", request.id, "allow")
+    assert asker.told == []
+
+
+@pytest.mark.parametrize("edited", ["ls -l", "ask less"])
+def test_the_original_of_an_edit_can_not_be_run(make_gate: Make, act: Act, edited: str) -> None:
+    gate = make_gate([("edit", edited), "approve"])
+    permit = permitted(gate.check(act("ask")))
+    denied(gate.start(permit, act("ask")), "policy", "not what was permitted")
+    denied(gate.start(permit, permit.action), "policy", "void")
+    assert "exec.started" not in types(gate)
+
+
+def test_an_edit_that_the_policy_asks_about_is_shown_again_and_needs_a_yes(make_gate: Make, act: Act) -> None:
+    asker = ScriptedAsker([("edit", "ask less"), ("approve", "go on")])
+    gate = make_gate(asker=asker)
+    permit = permitted(gate.check(act("ask", model_intent="I ask")))
+    original, child = gate.store.requests()
+    assert [request.id for request in asker.asked] == [original.id, child.id]
+    assert asker.asked[1].action.content == "ask less"
+    assert asker.asked[1].action.model_intent == ""  # the model's words were about another command
+    assert (original.state, child.state, child.parent) == ("superseded", "approved", original.id)
+    assert (permit.request_id, permit.digest, permit.action.content) == (child.id, child.digest, "ask less")
+    assert (permit.approved_by, permit.edited_by, permit.comment) == ("os:1000:tester", "os:1000:tester", "go on")
+    assert gate.start(permit, permit.action) is None
+    votes = [entry.event for entry in gate.store.events(type="vote")]
+    assert [(vote["answer"], vote["request"]) for vote in votes] == [("edit", original.id), ("approve", child.id)]
+    assert isinstance(gate.store, SQLiteStore)
+    assert gate.store.verify().intact
+
+
+def test_an_edit_that_the_policy_denies(make_gate: Make, act: Act) -> None:
+    asker = ScriptedAsker([("edit", "rm -rf build")])
+    gate = make_gate(asker=asker)
+    denial = denied(gate.check(act("ask")), "policy", "the policy denies the edited command (rule rm): rm: deny")
+    assert (denial.edited, denial.approver, denial.terminate) == ("rm -rf build", "os:1000:tester", False)
+    assert denial.decision is not None
+    assert denial.decision.verdict is Verdict.DENY
+    assert asker.told == [f"not run: {denial.reason}"]
+    (request,) = gate.store.requests()
+    assert (request.state, denial.request_id) == ("superseded", request.id)
+    judged = list(gate.store.events(type="decision"))[-1].event
+    assert (judged["verdict"], judged["edit_of"]) == ("deny", request.id)
+    assert not list(gate.store.events(type="permit"))
+
+
+@pytest.mark.parametrize(
+    ("then", "by", "edited"),
+    [
+        ([("reject", "no")], "human", "ask less"),
+        (["terminate"], "human", "ask less"),
+        ([KeyboardInterrupt()], "human", "ask less"),
+        ([None], "nobody", "ask less"),
+        ([ChannelError("gone")], "nobody", "ask less"),
+        ([OSError("gone")], "nobody", "ask less"),
+        ([("edit", "ask less")], "nobody", "ask less"),
+        ([("edit", "rm")], "policy", "rm"),
+        ([("edit", "ask even less"), ("reject", "no")], "human", "ask even less"),
+    ],
+)
+def test_no_way_from_an_edit_to_an_execution_but_a_yes(
+    make_gate: Make, act: Act, then: list[Any], by: str, edited: str
+) -> None:
+    gate = make_gate([("edit", "ask less"), *then])
+    denial = denied(gate.check(act("ask")), by)
+    assert denial.edited == edited
+    assert states(gate)[0] == "superseded"
+    assert set(states(gate)) & {"approved", "pending"} == set()
+    assert not list(gate.store.events(type="permit"))
+    assert isinstance(gate.store, SQLiteStore)
+    assert gate.store.verify().intact
+
+
+def test_an_edit_of_an_edit(make_gate: Make, act: Act) -> None:
+    gate = make_gate([("edit", "ask less"), ("edit", "ask even less"), "approve"])
+    permit = permitted(gate.check(act("ask")))
+    first, second, third = gate.store.requests()
+    assert (second.parent, third.parent) == (first.id, second.id)
+    assert states(gate) == ["superseded", "superseded", "approved"]
+    assert permit.action.content == "ask even less"
+    assert gate.start(permit, permit.action) is None
+
+
+def test_what_was_refused_after_an_edit_is_not_asked_again(make_gate: Make, act: Act) -> None:
+    asker = ScriptedAsker([("edit", "ask less"), ("reject", "not at all"), "approve"])
+    gate = make_gate(asker=asker)
+    denial = gate.check(act("ask"))
+    assert gate.check(act("ask")) == denial
+    assert denied(gate.check(act("ask less")), "human").comment == "not at all"
+    assert len(asker.asked) == 2
+
+
+def test_an_editor_may_come_back_to_what_they_refused(make_gate: Make, act: Act) -> None:
+    gate = make_gate([("reject", "no"), ("edit", "ask one"), "approve"])
+    denied(gate.check(act("ask one")), "human")
+    assert permitted(gate.check(act("ask two"))).action.content == "ask one"
+
+
+@pytest.mark.parametrize(("edited", "why"), [("ask", "changes nothing"), ("", "no command"), (" \n", "no command")])
+def test_an_edit_that_is_none(make_gate: Make, act: Act, edited: str, why: str) -> None:
+    gate = make_gate([("edit", edited)])
+    denied(gate.check(act("ask")), "nobody", why)
+    assert states(gate) == ["withdrawn"]
+
+
+def test_the_policy_of_the_edit_can_not_be_evaluated(make_gate: Make, act: Act) -> None:
+    class Director(ScriptedDirector):
+        def evaluate(self, action: Action) -> PolicyDecision:
+            if action.content == "ls":
+                raise RuntimeError("a bug")
+            return super().evaluate(action)
+
+    asker = ScriptedAsker([("edit", "ls")])
+    gate = make_gate(asker=asker, director=Director({"ask": Verdict.ASK}))
+    denial = denied(gate.check(act("ask")), "policy", "could not be evaluated")
+    assert denial.edited == "ls"
+    assert len(asker.told) == 1
+
+
+class Editor:
+    """A channel that can edit, and can't tell."""
+
+    name = "editor"
+
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer:
+        return answer(request, "edit", edited="rm")
+
+
+class BadTeller(Editor):
+    def tell(self, text: str) -> None:
+        raise RuntimeError("a bug")
+
+
+@pytest.mark.parametrize("channel", [Editor, BadTeller])
+def test_a_channel_that_can_not_tell(make_gate: Make, act: Act, channel: type[Editor]) -> None:
+    denied(make_gate(asker=channel()).check(act("ask")), "policy", "rule rm")
+
+
+@pytest.mark.parametrize("edited", ["ls", "ask less", "rm"])
+@pytest.mark.parametrize("broken", ["decide", "allow", "permit", "consume", "record_decision"])
+def test_a_store_that_fails_on_the_way_of_an_edit(
+    make_gate: Make, act: Act, store: SQLiteStore, broken: str, edited: str
+) -> None:
+    gate = make_gate([("edit", edited), "approve"], store=Flaky(store, broken, StoreError("full")))
+    permit = gate.check(act("ask"))
+    if isinstance(permit, Permit):
+        permit = gate.start(permit, permit.action)  # type: ignore[assignment]
+    needed = {"ls": "allow", "ask less": "permit", "rm": "record_decision"}[edited]
+    ran = broken not in ("decide", "consume", needed) and edited != "rm"
+    assert (permit is None) == ran
+    assert bool(list(store.events(type="exec.started"))) == ran
+
+
+def test_another_process_may_edit_while_the_terminal_waits(make_gate: Make, act: Act, path: Path) -> None:
+    """It has no Director: the one who waits judges what it finds in the store."""
+
+    class Waits:
+        name = "waits"
+
+        def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
+            other = SQLiteStore(path, clock=gate._asking._clock)
+            other.decide(request.id, answer(request, "edit", edited="ls"))
+            assert cancelled()
+            return None
+
+    gate = make_gate(asker=Waits())
+    permit = permitted(gate.check(act("ask", env={"A": "b"}, stdin=b"x")))
+    assert (permit.action.content, permit.action.env, permit.action.stdin) == ("ls", {"A": "b"}, b"x")
+    assert gate.start(permit, permit.action) is None
+
+
+def test_the_edit_is_asked_about_before_any_other_thread(make_gate: Make, act: Act) -> None:
+    """The human is still at it: the question about the edit does not go to the end of the queue."""
+    others: list[threading.Thread] = []
+
+    def edit(request: ApprovalRequest) -> Answer:
+        other = threading.Thread(target=lambda: gate.check(act("ask other")))
+        other.start()
+        others.append(other)
+        while len(gate.store.requests()) < 2:
+            other.join(0.001)
+        return answer(request, "edit", edited="ask edited")
+
+    asker = ScriptedAsker([edit, "approve", "approve"])
+    gate = make_gate(asker=asker)
+    permitted(gate.check(act("ask")))
+    others[0].join()
+    assert [request.action.content for request in asker.asked] == ["ask", "ask edited", "ask other"]
+
+
+def test_run_runs_the_edit(make_gate: Make, tmp_path: Path) -> None:
+    gate = make_gate([("edit", "echo edited")], runner=execute)
+    assert gate.run("ask; touch marker", cwd=str(tmp_path), env={}).stdout == b"edited\n"  # type: ignore[attr-defined]
+    assert list(tmp_path.iterdir()) == [tmp_path / "data"]
+
+
 # Whatever the Director, the channel or the store raises, nothing leads to a permit
 
 

@@ -4,8 +4,9 @@ Two connections to one file play two processes; a "restart" is a run whose proce
 """
 
 import os
+import secrets
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,11 +29,12 @@ from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals import process
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Outcome, Permit, Run
 from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
 
 LEGAL = {
-    "pending": {"approved", "rejected", "expired", "withdrawn", "terminated"},
+    "pending": {"approved", "rejected", "expired", "withdrawn", "superseded", "terminated"},
     "approved": {"lapsed", "invalidated"},
 }
 TIMEOUT, VALID_FOR, USE_BY = 10_000, 4_000, 2_000
@@ -50,6 +52,8 @@ class Known:
     approved_at: int = 0
     voted: set[str] = field(default_factory=set)
     executions: int = 0
+    edited: str = ""
+    child: str = ""
 
 
 class Approvals(RuleBasedStateMachine):
@@ -110,21 +114,8 @@ class Approvals(RuleBasedStateMachine):
 
     @rule(target=requests, command=st.sampled_from(["a", "b"]))
     def create(self, command: str) -> Any:
-        action = Action(command, cwd="/", run_id=self.run)
-        self.count += 1
-        digest = action.digest(POLICY_DIGEST)
-        draft = ApprovalRequest(
-            id=f"{self.count:032x}",
-            idempotency_key=digest,
-            digest=digest,
-            body=action.body(POLICY_DIGEST),
-            action=action,
-            decision=DECISION,
-            requester="os:1:ann",
-            created=self.now,
-            expires=self.now + TIMEOUT,
-            valid_for=VALID_FOR,
-        )
+        draft = self.draft(Action(command, cwd="/", run_id=self.run))
+        digest = draft.digest
         before = {key for key, known in self.known.items() if known.state == "pending" and known.digest == digest}
         created = self.stores[0].create_request(draft)
         assert created.digest == digest
@@ -138,11 +129,43 @@ class Approvals(RuleBasedStateMachine):
         assert found.state == "pending"
         return created
 
+    def draft(self, action: Action, key: str = "", parent: str = "") -> ApprovalRequest:
+        self.count += 1
+        digest = action.digest(POLICY_DIGEST)
+        return ApprovalRequest(
+            id=f"{self.count:032x}",
+            idempotency_key=key or digest,
+            digest=digest,
+            body=action.body(POLICY_DIGEST),
+            action=action,
+            decision=DECISION,
+            requester="os:1:ann",
+            created=self.now,
+            expires=self.now + TIMEOUT,
+            valid_for=VALID_FOR,
+            parent=parent,
+        )
+
+    @rule(target=requests, parent=requests, command=st.sampled_from(["right", "right", "another"]))
+    def ask_about_the_edit(self, parent: ApprovalRequest, command: str) -> Any:
+        """The one child of an edited request, with what it was edited to; nothing else can be one."""
+        known = self.known[parent.id]
+        run = self.run_of(parent.id)
+        content = known.edited if command == "right" else "rm -rf /"
+        draft = self.draft(replace(parent.action, content=content, run_id=run), secrets.token_hex(32), parent.id)
+        if known.state == "superseded" and not known.child and command == "right":
+            known.child = self.stores[0].create_request(draft).id
+            self.known[draft.id] = Known(draft.digest, self.now)
+            return draft
+        with pytest.raises(StoreError):
+            self.stores[0].create_request(draft)
+        return multiple()
+
     # Humans
 
     @rule(
         request=requests,
-        kind=st.sampled_from(["approve", "approve", "approve", "reject", "terminate"]),
+        kind=st.sampled_from(["approve", "approve", "approve", "reject", "edit", "edit", "terminate"]),
         who=st.sampled_from(APPROVERS),
         digest=st.sampled_from(["right", "right", "right", "wrong"]),
         side=st.integers(0, 1),
@@ -151,7 +174,8 @@ class Approvals(RuleBasedStateMachine):
     def vote(self, request: ApprovalRequest, kind: Any, who: Approver, digest: str, side: int, again: bool) -> None:
         known = self.known[request.id]
         shown = request.digest if digest == "right" else "f" * 64
-        given = answer(request, kind, approver=who, presented_digest=shown)
+        edited = f"{request.action.content} edited" if kind == "edit" else ""
+        given = answer(request, kind, approver=who, presented_digest=shown, edited=edited)
         result = self.stores[side].decide(request.id, given)
         in_time = known.state == "pending" and self.now < known.created + TIMEOUT
         if digest == "wrong":
@@ -162,6 +186,7 @@ class Approvals(RuleBasedStateMachine):
             known.voted.add(kind)
             if kind == "approve":
                 known.approved_at = self.now
+            known.edited = edited
             if kind == "terminate":
                 self.runs_open.discard(self.run_of(request.id))
         self.learn()

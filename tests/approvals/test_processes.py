@@ -277,6 +277,74 @@ def test_killed_and_started_again(
     assert store.verify().intact
 
 
+EDITED = """
+import sys
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.testing.approvers import ScriptedDirector, answer
+
+path, stop_at, edited = sys.argv[1:]
+
+def at(step):
+    print(step, flush=True)
+    if step == stop_at:
+        sys.stdin.readline()
+
+class Director(ScriptedDirector):
+    def evaluate(self, action):
+        at("judging " + action.content)
+        return super().evaluate(action)
+
+class Human:
+    name = "test"
+
+    def ask(self, request, *, until, cancelled):
+        at("asked " + request.action.content)
+        return answer(request, "edit", edited=edited)
+
+gate = Gate(Director({"ask": Verdict.ASK}), SQLiteStore(path), Human(), instance="the agent")
+gate.check(Action("ask", cwd="/", project="/"))
+at("end")
+"""
+
+
+@pytest.mark.parametrize(
+    ("edited", "moment", "states"),
+    [
+        ("ls", "judging ls", ["superseded"]),
+        ("ls", "end", ["superseded"]),
+        ("ask less", "judging ask less", ["superseded"]),
+        ("ask less", "asked ask less", ["superseded", "pending"]),
+    ],
+)
+def test_killed_at_an_edit(
+    spawn: Callable[..., Child], path: Path, edited: str, moment: str, states: list[str]
+) -> None:
+    """Nothing can be run that was not permitted, and a restarted agent is asked about its command anew."""
+    first = spawn(EDITED, path, moment, edited)
+    steps(first, moment)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    store = SQLiteStore(path)
+    assert [request.state for request in store.requests()] == states
+    assert not list(store.events(type="exec"))
+
+    again = spawn(EDITED, path, "judging ask", edited)
+    assert line(again) == "judging ask"
+    permits = store._database._open().execute("SELECT id, digest FROM permit").fetchall()
+    assert len(permits) == (moment == "end")
+    for row in permits:
+        assert isinstance(store.consume(row["id"], row["digest"]), Refused)
+    assert again.stdin is not None
+    again.stdin.write("go on\n")
+    again.stdin.flush()
+    assert line(again) == "asked ask"
+    assert not list(store.events(type="request.adopted"))
+    assert store.verify().intact
+
+
 WRITER = """
 import sys
 from humanlayer_agent.approvals.sqlite import SQLiteStore
@@ -310,6 +378,7 @@ def test_what_was_acknowledged_survives_kill_9(spawn: Callable[..., Child], path
         for writer in writers:
             assert writer.stdout is not None
             acknowledged += [text.strip() for text in writer.stdout.readlines() if len(text) == 33]
+            writer.wait()  # its end of the pipe is closed before it has ended
     store = SQLiteStore(path)
     store.reconcile()
     started = {entry.event["permit"] for entry in store.events(type="exec.started")}

@@ -14,6 +14,11 @@ from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
 
 H = "'" + "a" * 64 + "'"
 ID = "'" + "b" * 32 + "'"
+CHILD = (
+    "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, expires, "
+    f"valid_for, parent) SELECT {ID}, run_id, {H}, digest, body, {{action}}, decision, requester, created, expires, "
+    "valid_for, id FROM request WHERE state = {of}"
+)
 
 
 @pytest.fixture
@@ -25,7 +30,9 @@ def raw(
     act: Callable[..., Action],
     decide: Callable[..., PolicyDecision],
 ) -> Iterator[sqlite3.Connection]:
-    """A plain connection to a store with one request of each of three kinds, and a consumed and an unused permit."""
+    """A plain connection to a store with one request of each of four kinds, and a consumed and an unused permit."""
+    edited = store.create_request(draft("zero"))
+    store.decide(edited.id, answer(edited, "edit", edited="four"))
     for command, kind in (("one", "approve"), ("two", "reject"), ("three", None)):
         request = store.create_request(draft(command))
         if kind:
@@ -65,6 +72,25 @@ def raw(
         ("UPDATE request SET state = 'lapsed', decided = 1 WHERE state = 'pending'", "illegal transition"),
         ("UPDATE request SET state = 'fine' WHERE state = 'approved'", "illegal transition|CHECK"),
         ("UPDATE request SET state = 'expired' WHERE state = 'pending'", "CHECK"),
+        ("UPDATE request SET state = 'superseded', decided = 1 WHERE state = 'pending'", "no vote has edited"),
+        ("UPDATE request SET state = 'superseded' WHERE state = 'approved'", "illegal transition|no vote"),
+        ("UPDATE request SET state = 'approved' WHERE state = 'superseded'", "illegal transition|votes do"),
+        ("UPDATE request SET state = 'pending', decided = NULL WHERE state = 'superseded'", "illegal transition|once"),
+        ("UPDATE request SET parent = NULL", "immutable"),
+        ("UPDATE request SET parent = (SELECT id FROM request WHERE state = 'superseded')", "immutable"),
+        (CHILD.format(action="action", of="'superseded'"), "was not edited to this"),
+        (CHILD.format(action="""'{"content": "four"}'""", of="'rejected'"), "was not edited to this"),
+        (CHILD.format(action="""'{"content": "four"}'""", of="'pending'"), "was not edited to this"),
+        (
+            "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending'), 'approve', 'm', channel, "
+            "assurance, presented_digest, '', input_mode, at, pid, 'rm -rf /' FROM vote WHERE answer = 'reject'",
+            "CHECK",
+        ),
+        (
+            "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending'), 'edit', 'm', channel, "
+            "assurance, presented_digest, '', input_mode, at, pid, '' FROM vote WHERE answer = 'reject'",
+            "CHECK",
+        ),
         ("DELETE FROM request", "kept"),
         (
             "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "

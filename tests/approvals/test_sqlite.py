@@ -181,6 +181,98 @@ def test_hostile_words_in_an_answer_are_kept_and_stop_nothing(store: SQLiteStore
     assert store.verify().intact
 
 
+# Edits
+
+
+def test_an_edit_supersedes_the_request_and_approves_nothing(store: SQLiteStore, asked: ApprovalRequest) -> None:
+    result = store.decide(asked.id, answer(asked, "edit", "on staging", approver=BOB, edited="make test\n\t# é"))
+    assert (result.outcome, result.state) == ("recorded", "superseded")
+    found = store.get(asked.id)
+    assert found is not None
+    assert (found.state, found.decided_by, found.comment) == ("superseded", BOB.principal, "on staging")
+    assert (found.edited, found.action.content) == ("make test\n\t# é", "make deploy")
+    assert types(store, request=asked.id)[-2:] == ["vote.recorded", "request.superseded"]
+    assert next(iter(store.events(type="vote"))).event["edited"] == "make test\n\t# é"
+    issued = store.permit(asked.id, asked.action, asked.decision, use_by_ms=10_000)
+    assert isinstance(issued, Refused)
+    assert store.verify().intact
+
+
+@pytest.mark.parametrize("kind", ["approve", "reject", "edit", "terminate"])
+def test_a_vote_on_what_was_superseded_is_late(store: SQLiteStore, asked: ApprovalRequest, kind: Any) -> None:
+    store.decide(asked.id, answer(asked, "edit", edited="make test"))
+    late = store.decide(asked.id, answer(asked, kind, approver=BOB, edited="make clean" if kind == "edit" else ""))
+    assert (late.outcome, late.state) == ("late", "superseded")
+    assert (store.expire(asked.id), store.withdraw(asked.id, "x")) == ("superseded", "superseded")
+    assert store.terminate(asked.id, "x") == "superseded"
+
+
+@pytest.mark.parametrize(
+    ("kind", "edited", "why"),
+    [
+        ("edit", "", "leaves no command"),
+        ("edit", " \n\t", "leaves no command"),
+        ("edit", "make deploy", "changes nothing"),
+        ("edit", "make \ud800", "no command line can hold"),
+        ("edit", "make\x00test", "no command line can hold"),
+        ("edit", None, "leaves no command"),
+        ("edit", 7, "leaves no command"),
+        ("approve", "make test", "only an edit"),
+        ("reject", "make test", "only an edit"),
+        ("terminate", "make test", "only an edit"),
+        ("approve", None, "only an edit"),
+    ],
+)
+def test_an_edit_that_can_not_be_taken_is_refused(
+    store: SQLiteStore, asked: ApprovalRequest, kind: Any, edited: Any, why: str
+) -> None:
+    result = store.decide(asked.id, answer(asked, kind, edited=edited))
+    assert (result.outcome, result.state) == ("refused", "pending")
+    assert why in result.reason
+    assert last(store)["type"] == "vote.refused"
+    assert store.verify().intact
+
+
+def test_an_edit_that_says_it_equals_everything(store: SQLiteStore, asked: ApprovalRequest) -> None:
+    class Anything(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    assert store.decide(asked.id, answer(asked, "edit", edited=Anything("rm -rf /"))).outcome == "refused"
+
+
+def test_the_same_edit_delivered_twice_counts_once(store: SQLiteStore, asked: ApprovalRequest) -> None:
+    store.decide(asked.id, answer(asked, "edit", edited="make test", decision_id="e"))
+    again = store.decide(asked.id, answer(asked, "edit", edited="make test", decision_id="e"))
+    assert (again.outcome, again.state) == ("duplicate", "superseded")
+    other = store.decide(asked.id, answer(asked, "edit", edited="rm -rf /", decision_id="e"))
+    assert other.outcome == "refused"
+
+
+def test_the_request_about_an_edit_names_the_one_that_was_edited(
+    store: SQLiteStore, asked: ApprovalRequest, draft: Draft
+) -> None:
+    store.decide(asked.id, answer(asked, "edit", edited="make test"))
+    child = store.create_request(replace(draft("make test"), parent=asked.id))
+    found = store.get(child.id)
+    assert found is not None
+    assert (found.state, found.parent) == ("pending", asked.id)
+    assert last(store)["parent"] == asked.id
+    with pytest.raises(StoreError, match="UNIQUE"):
+        store.create_request(replace(draft("make test"), parent=asked.id))
+
+
+@pytest.mark.parametrize("command", ["make deploy", "make test ", "rm -rf /"])
+def test_a_request_that_is_not_about_the_edit(
+    store: SQLiteStore, asked: ApprovalRequest, draft: Draft, command: str
+) -> None:
+    store.decide(asked.id, answer(asked, "edit", edited="make test"))
+    with pytest.raises(StoreError, match="was not edited to this"):
+        store.create_request(replace(draft(command), parent=asked.id))
+
+
 # Restart
 
 

@@ -63,6 +63,7 @@ def test_names_and_codes_are_stable() -> None:
         "request.terminated": 506,
         "request.lapsed": 507,
         "request.invalidated": 508,
+        "request.superseded": 509,
         "vote.recorded": 600,
         "vote.refused": 601,
         "vote.late": 602,
@@ -106,7 +107,7 @@ def test_the_line_of_an_export_has_the_same_bytes() -> None:
 
 
 def test_text_that_is_not_unicode_can_be_read_and_restored() -> None:
-    assert loggable("a\udcff") == {"base64": "Yf8=", "display": "a\\udcff"}
+    assert loggable("a\udcff") == {"base64": "Yf8=", "encoding": "surrogateescape", "display": "a\\udcff"}
     assert loggable({"a": ["\ud800"]})["a"][0]["display"] == "\\ud800"
 
 

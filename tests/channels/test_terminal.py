@@ -41,7 +41,7 @@ def test_the_screen_says_everything(open_screen):
         'Unknown    "$CACHE"/*',
         "Instead    download the script",
         "says (not verified): The cache is stale",
-        "y run once   n reject   q stop the run",
+        "y run once   n reject   e edit   q stop the run",
     ):
         assert expected in text
     assert re.search(r"(10:00|9:\d\d) left", text)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.policy.load import load
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.load import load
 
 Judge = Callable[..., PolicyDecision]
 PROJECT = "/nowhere/project"

@@ -103,5 +103,5 @@ def test_find(tmp_path: Path) -> None:
     assert find("default").name == "default.yaml"
     assert find("builtin:strict").name == "strict.yaml"
     assert find(tmp_path / "x.yaml") == tmp_path / "x.yaml"
-    with pytest.raises(PolicyError, match="no policy is called 'nope'; shipped: default, strict"):
+    with pytest.raises(PolicyError, match="no policy is called 'nope'; shipped: ci, default, guard, sandbox, strict"):
         find("nope")

@@ -76,7 +76,9 @@ def test_an_unresolved_effect_is_never_certain() -> None:
     paths = PathSet(["/p/**"], {})
     assert (paths.some(unsure, Links()), paths.every(unsure, Links())) == (MAYBE, MAYBE)
     unread = Effect("execute", "script", "/p/a", False, (0, 1), unread=True)
-    assert (paths.some(unread, Links()), paths.every(unread, Links())) == (YES, YES), "what is not known of it is its text, not its place"
+    assert (paths.some(unread, Links()), paths.every(unread, Links())) == (YES, YES), (
+        "what is not known of it is its text, not its place"
+    )
 
 
 def test_symbolic_links_count_where_they_lead(tmp_path: Path) -> None:

@@ -1,71 +1,148 @@
 """The policies that ship: every inline test, and what each rule owes its readers."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.policy import examples
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.load import find, load
+from humanlayer_agent.policy.sources import shipped_names
 
-NAMES = ("default", "strict")
-PROJECT = "/nowhere/project"
-ENVIRON = {"HOME": "/nowhere/home"}
-
-
-def director(name: str) -> Director:
-    return Director.load(name, project=PROJECT, environ=ENVIRON)
+NAMES = ("guard", "default", "strict", "ci", "sandbox")
+PROJECT = examples.PROJECT
 
 
-def inline() -> list[tuple[str, str, str, str]]:
-    cases = []
-    for name in NAMES:
-        for rule in load(find(name)).rules:
-            for kind in ("match", "maybe", "not_match"):
-                cases += [(name, rule.id, kind, command) for command in getattr(rule.tests, kind)]
-    return cases
+def director(name: str, own_user: Path) -> Director:
+    return Director.load(name, project=PROJECT, environ={"HOME": str(own_user)})
 
 
-@pytest.mark.parametrize(("name", "rule", "kind", "command"), inline())
-def test_inline(name: str, rule: str, kind: str, command: str) -> None:
-    decision = director(name).evaluate(Action(command, cwd=PROJECT))
-    wanted = next(r.decision for r in load(find(name)).rules if r.id == rule)
-    shown = f"{decision.verdict} {decision.rules}: {decision.reason}"
-    if kind == "not_match":
-        assert rule not in decision.rules, shown
-        return
-    assert rule in decision.rules, shown
-    if kind == "maybe":
-        assert decision.verdict >= Verdict.ASK, shown
-    elif wanted == "allow":
-        assert decision.verdict is Verdict.ALLOW, shown
-    else:
-        assert str(decision.verdict) in (wanted, "deny"), shown
+def test_all_of_them_are_tested() -> None:
+    assert shipped_names() == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inline(name: str) -> None:
+    failed = [
+        (r.example.rule.id, r.example.kind, r.example.command, r.expected, r.found)
+        for r in examples.run(load(find(name)))
+        if not r.passed
+    ]
+    assert failed == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_rule_has_a_reason_and_tests(name: str) -> None:
     for rule in load(find(name)).rules:
         assert rule.reason, rule.id
-        assert rule.tests.match, rule.id
+        assert rule.tests.match or rule.tests.maybe, rule.id
         assert rule.tests.not_match, rule.id
         if rule.decision != "allow":
             assert rule.suggestion, rule.id
+            assert "severity" in rule.written, rule.id
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_suggested_command_is_itself_allowed(name: str, own_user: Path) -> None:
+    judged = director(name, own_user)
+    commands = [c for rule in load(find(name)).rules for c in re.findall(r"`([^`]+)`", rule.suggestion)]
+    for command in commands:
+        decision = judged.evaluate(Action(command, cwd=PROJECT))
+        assert decision.verdict is Verdict.ALLOW, (command, decision.rules, decision.reason)
+
+
+def test_some_suggestions_are_commands() -> None:
+    assert sum("`" in rule.suggestion for name in ("default", "strict") for rule in load(find(name)).rules) >= 4
+
+
+OURS = [
+    "cat {user}/store/store.sqlite3",
+    "rm -f {user}/store/store.sqlite3-wal",
+    "sqlite3 x < {user}/store/store.sqlite3",
+    "echo x > {user}/.config/humanlayer-agent/policy.yaml",
+    "echo '{{}}' > {user}/.local/state/humanlayer-agent/trusted/x.json",
+    "rm -rf {user}/.local/state/humanlayer-agent",
+    "ln -sf /tmp/x .humanlayer/policy.yaml",
+    "humanlayer-agent requests approve x",
+    "env -i hla requests approve x",
+    "bash -c 'hla run -t x'",
+    "hla policy trust",
+    'x=hla; $x requests approve "$(cat id)"',
+    "python3 -m humanlayer_agent.cli requests approve x",
+    "tee -a /etc/humanlayer-agent/policy.yaml < x",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_of_ours_is_off_limits(name: str, own_user: Path) -> None:
-    judged = director(name)
-    for command in (
-        f"cat {own_user}/store/store.sqlite3",
-        f"rm -f {own_user}/store/store.sqlite3-wal",
-        f"sqlite3 x < {own_user}/store/store.sqlite3",
-        "echo x > /nowhere/home/.config/humanlayer-agent/policy.yaml",
-        "humanlayer-agent requests approve x",
-        "env -i hla requests approve x",
-        "bash -c 'hla run -t x'",
-        'x=hla; $x requests approve "$(cat id)"',
-    ):
-        decision = judged.evaluate(Action(command, cwd=PROJECT))
-        assert decision.verdict is Verdict.DENY, (command, decision.verdict, decision.rules)
+@pytest.mark.parametrize("command", OURS)
+def test_everything_of_ours_is_off_limits(name: str, command: str, own_user: Path) -> None:
+    decision = director(name, own_user).evaluate(Action(command.format(user=own_user), cwd=PROJECT))
+    assert decision.verdict is Verdict.DENY, (decision.verdict, decision.rules)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_file_of_the_policy_in_force_is_off_limits(name: str, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    mine = project / "rules.yaml"
+    mine.write_text(f"version: 1\npolicy: mine\nextends: [builtin:{name}]\n")
+    decision = Director.load(mine, project=project).evaluate(Action("echo x >> rules.yaml", cwd=str(project)))
+    assert (decision.verdict, decision.rule) == (Verdict.DENY, "own-files")
+
+
+def test_other_folders_of_ours_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, folder in (("XDG_CONFIG_HOME", "c"), ("XDG_STATE_HOME", "s"), ("XDG_DATA_HOME", "d")):
+        monkeypatch.setenv(variable, f"/elsewhere/{folder}")
+    judged = Director.load("default", project=PROJECT)
+    for folder in "csd":
+        decision = judged.evaluate(Action(f"cat /elsewhere/{folder}/humanlayer-agent/x", cwd=PROJECT))
+        assert decision.verdict is Verdict.DENY
+
+
+def test_ci_denies_what_default_asks_and_allows_the_same() -> None:
+    default, ci = (Director.load(n, project=PROJECT, environ={"HOME": "/nowhere/home"}) for n in ("default", "ci"))
+    seen = set()
+    for example in examples.examples(load(find("default"))):
+        action = Action(example.command, cwd=PROJECT)
+        first, second = default.evaluate(action), ci.evaluate(action)
+        expected = Verdict.DENY if first.verdict is Verdict.ASK else first.verdict
+        assert second.verdict is expected, example.command
+        seen.add(first.verdict)
+    assert seen == set(Verdict)
+    assert ci.evaluate(Action("echo 'x", cwd=PROJECT)).verdict is Verdict.DENY, "what can't be parsed"
+    assert ci.evaluate(Action("frobnicate", cwd=PROJECT)).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("rm -rf /srv/x; python setup.py build; sudo make install", "allow"),
+        ("curl https://example.org/x -o x", "ask"),
+        ("bash -c 'curl https://example.org/x'", "ask"),
+        ("echo 'unterminated", "ask"),
+        ("rm -rf /", "deny"),
+    ],
+)
+def test_sandbox(command: str, verdict: str, own_user: Path) -> None:
+    assert str(director("sandbox", own_user).evaluate(Action(command, cwd=PROJECT)).verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("env", "environment-printed"),
+        ("date -s 2020-01-01", "machine"),
+        ("chmod 777 a", "dangerous-modes"),
+        ("find / -name x", "list-outside-project"),
+        ("docker run x", "containers"),
+        ("cp x .claude/settings.json", "startup-files"),
+    ],
+)
+def test_what_default_asks_about(command: str, rule: str, own_user: Path) -> None:
+    decision = director("default", own_user).evaluate(Action(command, cwd=PROJECT))
+    assert decision.verdict is Verdict.ASK
+    assert rule in decision.rules
+    assert not decision.default_hit

@@ -11,7 +11,7 @@ from humanlayer_agent.shell import catalog
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.catalog import spec as specs
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.grammars import GRAMMARS
+from humanlayer_agent.shell.grammars import READERS, reader
 from humanlayer_agent.shell.program import Program
 
 HERE = "/work"
@@ -45,18 +45,27 @@ def test_example(example: catalog.Example) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_every_program_of_a_file_is_in_an_example(path: Path) -> None:
-    """Programs that share one description need one example; those that change or run something need two."""
+def test_every_program_has_examples(path: Path) -> None:
+    """One for each description (which several programs may share); two where it changes or runs something."""
     content = yaml.safe_load(path.read_text())
-    commands = [
-        c for e in content["examples"] for c in analyse(e["command"], cwd=HERE, environ={}).commands
-    ]
+    ran = [(e["command"], analyse(e["command"], cwd=HERE, environ={}).commands) for e in content["examples"]]
     for names, body in content["programs"].items():
-        members = {n.partition(" ")[0] if n.startswith("git ") else n for n in specs.split_names(names)}
-        modules = {n.removeprefix("python -m ") for n in members}
-        uses = [c for c in commands if c.program in members or c.subcommand in modules]
-        assert uses, f"{path.name}: {names} has no example"
-        assert body and body.get("about") or names.startswith("git "), f"{path.name}: {names} says not what it does"
+        if names.startswith("git "):
+            continue  # git's sub-commands: the examples of the file cover them as a whole
+        members = {_key(n) for n in specs.split_names(names)}
+        uses = [(text, c) for text, commands in ran for c in commands if _is_one(c.program, c.subcommand, members)]
+        changes = any(e.kind in CHANGING for _, c in uses for e in c.effects)
+        assert body["about"], f"{path.name}: {names} says not what it does"
+        needed = 2 if changes else 1
+        assert len({text for text, _ in uses}) >= needed, f"{path.name}: {names} has too few examples"
+
+
+def _key(name: str) -> tuple[str, ...]:
+    return ("python", name.removeprefix("python -m ")) if name.startswith("python -m ") else (name,)
+
+
+def _is_one(program: str | None, subcommand: str | None, members: set[tuple[str, ...]]) -> bool:
+    return (program,) in members or (program, subcommand) in members
 
 
 def test_many_programs() -> None:
@@ -93,7 +102,8 @@ def test_the_index_finds_every_program_and_no_other() -> None:
 
 def test_grammars_exist() -> None:
     named = {spec.grammar for n in catalog.names() if (spec := catalog.lookup(n)) is not None}
-    assert named - {""} <= GRAMMARS.keys()
+    assert named - {""} <= READERS.keys()
+    assert all(callable(reader(name)) for name in READERS)
 
 
 @pytest.mark.parametrize(
@@ -127,3 +137,15 @@ def test_listed_commands_run_nothing_unseen(path: Path) -> None:
         for spelling, option in spec.long.items():
             if telling.fullmatch(spelling) and option.arity:
                 assert option.kind != "text", f"{name} {spelling}"
+
+
+def test_the_examples_of_the_documentation_are_catalog_files() -> None:
+    """docs/catalog.md shows a file; a reader who copies it must not get an error."""
+    text = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    whole = yaml.safe_load(blocks[0])
+    frob = specs.read_programs(whole, "frob.yaml")["frob"]
+    assert frob.short["o"].kind == "write"
+    assert len(list(specs.read_examples(whole, "frob.yaml"))) == 3
+    (one,) = specs.read_examples({"examples": yaml.safe_load(blocks[1])}, "x")
+    assert one.truth == catalog.Truth((("a", "text"),), "gzip a")

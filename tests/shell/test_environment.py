@@ -19,7 +19,9 @@ def test_selects_code(name: str) -> None:
     assert selects_code(name, None)
 
 
-@pytest.mark.parametrize("name", ["FOO", "LC_ALL", "CI", "PIPELINE", "GITHUB_RUN", "LDA", "TZ", "GIT_AUTHOR_NAME", "DEBUG"])
+@pytest.mark.parametrize(
+    "name", ["FOO", "LC_ALL", "CI", "PIPELINE", "GITHUB_RUN", "LDA", "TZ", "GIT_AUTHOR_NAME", "DEBUG"]
+)
 def test_does_not(name: str) -> None:
     assert not selects_code(name, "x")
 

@@ -9,7 +9,7 @@ import pytest
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell import parse
 from humanlayer_agent.shell.syntax import Lit, Script, simples, words_of
-from humanlayer_agent.testing.oracles import bash_accepts, bash_prints
+from humanlayer_agent.testing.oracles import OracleCrashed, bash_accepts, bash_prints
 from humanlayer_agent.testing.scripts import DECOY, Generated, ScriptGenerator
 from humanlayer_agent.testing.trees import command_names, every_word
 
@@ -62,7 +62,10 @@ def test_bash_prints_the_same_commands_back() -> None:
         # bash prints here-documents of conditions in the wrong place, and no `;` after a word that ends with \&
         if "<<" in script.text or "\\&" in script.text or TIME_FIRST.search(script.text):
             continue
-        printed = bash_prints(script.text)
+        try:
+            printed = bash_prints(script.text)
+        except OracleCrashed:
+            continue
         assert printed is not None, script.text
         assert shape(parse.read(printed, [])) == shape(tree), script.text
         checked += 1

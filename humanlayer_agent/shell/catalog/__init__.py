@@ -11,7 +11,6 @@ for, from the text that was scanned: there is no index on disk that could be out
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ __all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lo
 
 STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 
-_PROGRAM = re.compile(r"^  ([^\s#].*?):(?:\s.*)?$", re.MULTILINE)
+_PROGRAM = re.compile(r"\n  ([^\s#][^\n]*?):(?=[ \n])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,10 @@ class _Catalog:
         """Find where each program begins. Raises CatalogError where one is described twice."""
         for path in sorted(self.folder.glob("*.yaml")):
             text = path.read_text(encoding="utf-8")
-            head, begins, rest = text.partition("programs:\n")
-            body = rest.partition("\nexamples:\n")[0]
-            if not begins or (head and not head.endswith("\n")):
-                raise CatalogError(f"{path.name}: no line `programs:`")
+            head, begins, rest = text.partition("\nprograms:")
+            body = rest.partition("\nexamples:\n")[0] + "\n"
+            if not begins:
+                raise CatalogError(f"{path.name}: no line `programs:` below a first line that says what it is")
             starts = list(_PROGRAM.finditer(body))
             ends = [m.start() for m in starts[1:]] + [len(body)]
             for match, end in zip(starts, ends, strict=True):
@@ -72,7 +71,7 @@ class _Catalog:
         if place is None:
             return None
         if program not in self.specs:
-            content = _yaml(f"{place.head}programs:\n{place.body}", place.file)
+            content = _yaml(f"{place.head}\nprograms:{place.body}", place.file)
             self.specs |= read_programs(content, place.file)
         return self.specs.get(program)
 
@@ -89,7 +88,7 @@ def _yaml(text: str, file: str) -> Any:
 
 @cache
 def _catalog() -> _Catalog:
-    found = _Catalog(Path(str(files(__name__))))
+    found = _Catalog(Path(__file__).parent)
     found.scan()
     return found
 

@@ -61,6 +61,11 @@ SLOTS = {
     "git-setting": "key=value of git's configuration, some of which are commands",
     "git-dir": "a directory that git takes its configuration or hooks from",
     "git-remote": "a repository given by URL, path or name",
+    "revision-or-path": "a name of git's, or a path, which it reads where it lies outside of the repository",
+    "refspec": "what git pushes; + forces it, an empty source deletes",
+    "project": "a directory or file whose code it runs as the project's (path::name too)",
+    "test-name": "a module, package or test by name, or a path whose code it runs",
+    "pytest-setting": "name=value of pytest's settings, some of which are options or paths",
     "write-or-command": "a file it writes, or a command after | or !",
     "checkpoint-action": "an action of tar, which may be a command (exec=)",
     "ssh-option": "a setting of ssh (name=value), which may be a command",
@@ -144,7 +149,9 @@ class Spec:
 
     def dangerous_options(self) -> bool:
         """True where an option that a wildcard could turn up (`*` matching a file named -x) has an effect."""
-        return any(o.kind not in ("text", "read", "list") or o.does for o in (*self.short.values(), *self.long.values()))
+        return any(
+            o.kind not in ("text", "read", "list") or o.does for o in (*self.short.values(), *self.long.values())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +175,8 @@ class Truth:
 
 
 _PROGRAM_KEYS = frozenset(
-    """options operands variants recursive without_operands effects subcommands permute digits grammar
-    reads_stdin prints abbreviate inherit about""".split()
+    str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
+    reads_stdin prints abbreviate inherit about""")
 )
 _OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
 
@@ -218,7 +225,9 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
     if not isinstance(body, dict):
         raise CatalogError(f"{where}: expected a mapping, found {body!r}")
     if unknown := (body.keys() | defaults.keys()) - _PROGRAM_KEYS:
-        raise CatalogError(f"{where}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(_PROGRAM_KEYS))}")
+        raise CatalogError(
+            f"{where}: unknown key {', '.join(sorted(unknown))}; known: {', '.join(sorted(_PROGRAM_KEYS))}"
+        )
     spec = Spec(name)
     own: dict[str, Any] = body.get("options") or {}
     for canonical, option in own.items():

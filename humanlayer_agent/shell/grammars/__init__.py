@@ -1,83 +1,71 @@
 """Readers for arguments that options and slots can't describe: one module a program or family.
 
-A reader has the signature of `invoke.apply`: it notes in `command` what the words do.
+A reader has the signature of `invoke.apply`: it notes in `command` what the words do. Modules are imported when a
+program that needs them is met.
 """
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any
-
-from humanlayer_agent.shell.grammars import (
-    awk,
-    build,
-    cloud,
-    compress,
-    dd,
-    env,
-    find,
-    git,
-    joined,
-    jq,
-    names,
-    net,
-    pager,
-    patch,
-    plain,
-    python,
-    sed,
-    shells,
-    sqlite,
-    system,
-    tar,
-    unpack,
-    xargs,
-)
 
 Reader = Callable[..., Any]
 
-GRAMMARS: dict[str, Reader] = {
-    "at": joined.input_script,
-    "awk": awk.read,
-    "cloud": cloud.read,
-    "compiler": build.compiler,
-    "compress": compress.read,
-    "dd": dd.read,
-    "as-user": joined.as_user,
-    "cpio": unpack.cpio,
-    "device": system.device,
-    "django": python.django,
-    "entr": joined.entr,
-    "env": env.read,
-    "find": find.read,
-    "flock": joined.flock,
-    "gh": cloud.gh,
-    "git-clone": git.clone,
-    "git-config": git.config,
-    "git-apply": patch.apply,
-    "interpreter": build.interpreter,
-    "ip": net.ip,
-    "jq": jq.read,
-    "ln": names.ln,
-    "make": build.make,
-    "pager": pager.read,
-    "parallel": joined.parallel,
-    "patch": patch.read,
-    "script": joined.script,
-    "unzip": unpack.unzip,
-    "plain": plain.read,
-    "python": python.read,
-    "ps": system.ps,
-    "rmdir": names.rmdir,
-    "sed": sed.read,
-    "service": system.service,
-    "setting": system.setting,
-    "shell": shells.read,
-    "socat": net.socat,
-    "split": names.split,
-    "sqlite": sqlite.read,
-    "ssh": joined.ssh,
-    "su": joined.user_shell,
-    "sysctl": system.sysctl,
-    "tar": tar.read,
-    "watch": joined.watch,
-    "xargs": xargs.read,
+READERS = {
+    "ar": "unpack.ar",
+    "as-user": "joined.as_user",
+    "at": "joined.input_script",
+    "awk": "awk.read",
+    "cloud": "cloud.read",
+    "compiler": "build.compiler",
+    "compress": "compress.read",
+    "cpio": "unpack.cpio",
+    "dd": "dd.read",
+    "device": "system.device",
+    "django": "python.django",
+    "entr": "joined.entr",
+    "env": "env.read",
+    "find": "find.read",
+    "flock": "joined.flock",
+    "gh": "cloud.gh",
+    "git-apply": "patch.apply",
+    "git-clone": "git.clone",
+    "git-config": "git.config",
+    "interpreter": "build.interpreter",
+    "ip": "net.ip",
+    "jq": "jq.read",
+    "ln": "names.ln",
+    "make": "build.make",
+    "objcopy": "unpack.objcopy",
+    "pager": "pager.read",
+    "parallel": "joined.parallel",
+    "patch": "patch.read",
+    "plain": "plain.read",
+    "ps": "system.ps",
+    "python": "python.read",
+    "rmdir": "names.rmdir",
+    "script": "joined.script",
+    "sed": "sed.read",
+    "service": "system.service",
+    "setting": "system.setting",
+    "shell": "shells.read",
+    "socat": "net.socat",
+    "split": "names.split",
+    "sqlite": "sqlite.read",
+    "ssh": "joined.ssh",
+    "su": "joined.user_shell",
+    "sysctl": "system.sysctl",
+    "tar": "tar.read",
+    "unzip": "unpack.unzip",
+    "watch": "joined.watch",
+    "xargs": "xargs.read",
 }
+"""What `grammar:` in a catalog file may name, and the function that reads it."""
+
+
+@cache
+def reader(name: str) -> Reader:
+    """The reader called `name` in the catalog. Raises KeyError where there is none."""
+    module, _, function = READERS[name].partition(".")
+    found: Reader = getattr(import_module(f"{__name__}.{module}"), function)
+    return found

@@ -1,8 +1,8 @@
 """awk: a program that may only print, or may run commands (system, pipes) and open files (>, >>, getline <).
 
-The grammar follows POSIX awk and the gawk manual (chapters 5, 4.10, 9.1). A small lexer is enough: what matters is where
-strings and regular expressions end, and which `>` and `|` stand in a print statement. Where that is doubtful, or the
-program uses what is not described here (@include, |&, ARGV, /inet), the whole text counts as code that nobody has read.
+The grammar follows POSIX awk and the gawk manual (chapters 5, 4.10, 9.1). A small lexer is enough: what matters is
+where strings and regular expressions end, and which `>` and `|` stand in a print statement. Where that is doubtful, or
+the program uses what is not described here (@include, |&, ARGV, /inet), it counts as code that nobody has read.
 """
 
 import re
@@ -16,7 +16,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t\r]+|\\\r?\n)|(?P<end>\n|;)|(?P<comment>\#[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")
@@ -26,15 +27,25 @@ _TOKEN = re.compile(
 )
 _REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n\[]|\\.|\[[:.=][^\]\n]*[:.=]\]|\[)*\])*/", re.DOTALL)
 _BEFORE_REGEX = frozenset(
-    """( , { } ; && || ! ~ !~ = == != <= >= < > += -= *= %= ^= ? : print printf return in case else do exit | [""".split()
+    str.split(
+        """
+        ( , { } ; && || ! ~ !~ = == != <= >= < > += -= *= %= ^= ? : print printf return in case else do
+        exit | [
+        """
+    )
 ) | {"\n", ""}
-_BEFORE_DIVISION = frozenset(") ] $".split())
+_BEFORE_DIVISION = frozenset(str.split(") ] $"))
 _KEYWORDS = frozenset(
-    "print printf return in case else do exit if while for delete next nextfile function func switch default BEGIN END".split()
+    str.split(
+        """
+        print printf return in case else do exit if while for delete next nextfile function func switch
+        default BEGIN END
+        """
+    )
 )
-_CONTINUES = frozenset(", && || ? : do else".split())
+_CONTINUES = frozenset(str.split(", && || ? : do else"))
 """What a line may end with without ending the statement."""
-_REFUSED = frozenset("ARGV ARGC ARGIND SYMTAB FUNCTAB PROCINFO".split())
+_REFUSED = frozenset(str.split("ARGV ARGC ARGIND SYMTAB FUNCTAB PROCINFO"))
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "/": "/"}
 
@@ -133,7 +144,9 @@ def _name(tokens: list[Token], i: int, found: list[Found]) -> None:
         found.append(Found("environment", _value(tokens[i + 2].text) if one else "environment"))
     elif name == "system":
         closed = _at(tokens, i + 1).text == "(" and _at(tokens, i + 3).text == ")"
-        found.append(Found("execute", _value(tokens[i + 2].text) if closed and tokens[i + 2].kind == "string" else None))
+        found.append(
+            Found("execute", _value(tokens[i + 2].text) if closed and tokens[i + 2].kind == "string" else None)
+        )
     elif name == "getline":
         j = i + 1
         while _at(tokens, j).kind in ("name", "number") or _at(tokens, j).text in ("$", "["):
@@ -203,7 +216,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _regex(text: str, i: int, before: list[Token]) -> str:
-    """The regular expression at `i`, or "" where the slash there divides. Raises NotUnderstood where neither is sure."""
+    """The regular expression at `i`, or "" where the slash divides. Raises NotUnderstood where neither is sure."""
     kind, last = before[-1] if before else Token("end", "")
     if kind in ("number", "string", "regex") or last in _BEFORE_DIVISION or (kind == "name" and last not in _KEYWORDS):
         if last == ")" and "/" in text[i + 1 :].partition("\n")[0]:

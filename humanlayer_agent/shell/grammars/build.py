@@ -14,7 +14,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _COMMAND_VARIABLES = frozenset({"SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE", "MAKEFILES", "GNUMAKEFLAGS"})
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,/+=:@%-]*", re.ASCII)
@@ -100,5 +101,7 @@ def interpreter(
     elif operands and operands[0].text != "-":
         invoke.script(walk, command, operands[0], state, f"{command.program} operand 1")
     else:
-        touch.code(walk, command, None, what=context.stdin.text, role="stdin", origin=f"{command.program} standard input")
+        touch.code(
+            walk, command, None, what=context.stdin.text, role="stdin", origin=f"{command.program} standard input"
+        )
         command.doubt(command.text)

@@ -15,7 +15,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _READS = re.compile(
     r"(describe|list|get|head|batch-get|lookup|search|filter|view|show|check|query|scan|tail|wait|info|ls|read"
@@ -23,7 +24,9 @@ _READS = re.compile(
     re.ASCII,
 )
 _SECRETS = re.compile(r"secret|password|credential|access-token|token|key|session", re.ASCII)
-_LOCAL = frozenset({"configure", "config", "auth", "login", "logout", "init", "components", "account", "help", "version"})
+_LOCAL = frozenset(
+    {"configure", "config", "auth", "login", "logout", "init", "components", "account", "help", "version"}
+)
 _FLAG = re.compile(r"--?[a-z][A-Za-z0-9-]*", re.ASCII)
 
 
@@ -41,11 +44,26 @@ def read(
             continue
         if _FLAG.match(text) and text.startswith("-"):
             option = text
-            if option.partition("=")[0] in ("--cli-auto-prompt", "--endpoint-url", "--flags-file", "--file", "--template-file", "--ca-bundle"):
+            if option.partition("=")[0] in (
+                "--cli-auto-prompt",
+                "--endpoint-url",
+                "--flags-file",
+                "--file",
+                "--template-file",
+                "--ca-bundle",
+            ):
                 command.doubt(text)
             continue
         if text.startswith(("file://", "fileb://")):
-            touch.path(walk, command, "read", each.tail(text.index("//") + 2), state, role="option", origin=f"{program} {option}")
+            touch.path(
+                walk,
+                command,
+                "read",
+                each.tail(text.index("//") + 2),
+                state,
+                role="option",
+                origin=f"{program} {option}",
+            )
         elif text.startswith("@"):
             touch.path(walk, command, "read", each.tail(1), state, role="option", origin=f"{program} {option}")
         elif not option:
@@ -69,7 +87,7 @@ def _effects(walk: "Walk", command: SimpleCommand, program: str, words: list[str
         touch.printed(walk, command, " ".join(words), None, origin=program)
 
 
-_GH_READS = frozenset("list view status diff checks show download".split())
+_GH_READS = frozenset(str.split("list view status diff checks show download"))
 
 
 def gh(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
@@ -77,7 +95,9 @@ def gh(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
     parts = (command.subcommand or "").split()
     verb = fields[0].text if fields else None
     command.subcommand = " ".join([*parts, *([verb] if verb and not verb.startswith("-") else [])])
-    command.effects.append(Effect("network", "service", "code hosting service", True, command.span, command.program or "gh"))
+    command.effects.append(
+        Effect("network", "service", "code hosting service", True, command.span, command.program or "gh")
+    )
     texts = [f.text or "" for f in fields]
     if any(f.text is None for f in fields):
         command.doubt(next(f.word.raw for f in fields if f.text is None))

@@ -12,13 +12,20 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "lzma": ".lzma", "zstd": ".zst", "lz4": ".lz4", "pigz": ".gz"}
 _UNPACKERS = {
-    "gunzip": "gzip", "bunzip2": "bzip2", "unxz": "xz", "unlzma": "lzma", "unzstd": "zstd", "unlz4": "lz4", "unpigz": "pigz",
-}  # fmt: skip
-_SHORTENED = {".tgz": ".tar", ".taz": ".tar", ".tbz": ".tar", ".tbz2": ".tar", ".txz": ".tar", ".tlz": ".tar", ".tzst": ".tar"}
+    "gunzip": "gzip",
+    "bunzip2": "bzip2",
+    "unxz": "xz",
+    "unlzma": "lzma",
+    "unzstd": "zstd",
+    "unlz4": "lz4",
+    "unpigz": "pigz",
+}
+_SHORTENED = dict.fromkeys((".tgz", ".taz", ".tbz", ".tbz2", ".txz", ".tlz", ".tzst"), ".tar")
 _KEEPERS = frozenset({"zstd", "unzstd", "lz4", "unlz4"})
 """These keep the file that they read, unless told otherwise (--rm)."""
 
@@ -56,7 +63,10 @@ def read(
 
 def _result(walk: "Walk", command: SimpleCommand, each: Field, unpacks: bool, state: State, origin: str) -> None:
     """Note the file that is written in place of (or beside) `each`."""
-    if command.flags & {"recursive", "name", "suffix", "output-dir-flat", "output-dir-mirror", "format"} or each.text is None:
+    if (
+        command.flags & {"recursive", "name", "suffix", "output-dir-flat", "output-dir-mirror", "format"}
+        or each.text is None
+    ):
         # Names in a directory, from a header, or of a kind not spelled out: somewhere beside what is read.
         for effect in [e for e in command.effects if e.kind == "read" and e.origin == origin]:
             below = effect.operand is not None and (effect.recursive or effect.below)
@@ -64,18 +74,21 @@ def _result(walk: "Walk", command: SimpleCommand, each: Field, unpacks: bool, st
                 Effect("write", "result", effect.operand if below else None, False, effect.span, origin, below=below)
             )
         return
-    family = _UNPACKERS.get(command.program or "", command.program or "")
-    if not unpacks:
-        touch.path(walk, command, "write", named(each, each.text + _SUFFIX[family]), state, role="result", origin=origin)
-        return
-    for short, long in _SHORTENED.items():
-        if each.text.endswith(short):
-            return touch.path(
-                walk, command, "write", named(each, each.text.removesuffix(short) + long), state, role="result", origin=origin
-            )  # fmt: skip
-    head, dot, _ = each.text.rpartition(".")
-    if not dot or "/" in each.text[len(head) :]:
+    name = _unpacked(each.text) if unpacks else each.text + _suffix(command.program or "")
+    if name is None:
         command.doubt(each.word.raw)  # gunzip looks for NAME.gz
-        return None
-    touch.path(walk, command, "write", named(each, head), state, role="result", origin=origin)
-    return None
+    else:
+        touch.path(walk, command, "write", named(each, name), state, role="result", origin=origin)
+
+
+def _suffix(program: str) -> str:
+    return _SUFFIX[_UNPACKERS.get(program, program)]
+
+
+def _unpacked(name: str) -> str | None:
+    """The name without the ending of a compressed file; None where it has none."""
+    for short, long in _SHORTENED.items():
+        if name.endswith(short):
+            return name.removesuffix(short) + long
+    head, dot, ending = name.rpartition(".")
+    return head if dot and "/" not in ending else None

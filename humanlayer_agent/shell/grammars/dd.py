@@ -9,10 +9,11 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _KINDS = {"if": "read", "of": "write"}
-_DATA = frozenset("bs cbs conv count ibs iflag iseek obs oflag oseek seek skip status".split())
+_DATA = frozenset(str.split("bs cbs conv count ibs iflag iseek obs oflag oseek seek skip status"))
 
 
 def read(
@@ -23,7 +24,9 @@ def read(
         if each.text is None:
             name = each.prefix.partition("=")[0] if "=" in each.prefix else None
             if name in _KINDS:
-                touch.path(walk, command, _KINDS[name], Field(each.word, each.start, each.end), state, origin=f"dd {name}=")
+                touch.path(
+                    walk, command, _KINDS[name], Field(each.word, each.start, each.end), state, origin=f"dd {name}="
+                )
             elif name not in _DATA:
                 command.doubt(each.word.raw)
             continue

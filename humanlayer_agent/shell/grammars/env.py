@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell import touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -10,7 +11,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _PLAIN_SPLIT = re.compile(r"[A-Za-z0-9_./=:@,+\- \t]*", re.ASCII)
 """Texts that `env -S` splits at blanks and does nothing else to (no quotes, escapes or variables)."""
@@ -30,7 +32,9 @@ def read(
             if use.value.text is None or not _PLAIN_SPLIT.fullmatch(use.value.text):
                 command.doubt(use.value.word.raw)
                 return
-            words += [Field(use.value.word, use.value.start, use.value.end, text=t, prefix=t) for t in use.value.text.split()]
+            words += [
+                Field(use.value.word, use.value.start, use.value.end, text=t, prefix=t) for t in use.value.text.split()
+            ]
     words += arguments.operands
     scoped = state.copy()
     while words and (words[0].text is None or "=" in words[0].text):

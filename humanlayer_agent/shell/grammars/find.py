@@ -16,17 +16,26 @@ from humanlayer_agent.shell.syntax import Word
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _PLAIN = frozenset(
-    """-daystart -depth -d -follow -ignore_readdir_race -noignore_readdir_race -mount -noleaf -xdev -warn -nowarn -empty -executable
-    -false -nogroup -nouser -readable -writable -true -print -print0 -ls -prune -quit -not -a -and -o -or ! ( ) ,
-    -help --help -version --version""".split()
+    str.split(
+        """
+        -daystart -depth -d -follow -ignore_readdir_race -noignore_readdir_race -mount -noleaf -xdev
+        -warn -nowarn -empty -executable -false -nogroup -nouser -readable -writable -true -print -print0
+        -ls -prune -quit -not -a -and -o -or ! ( ) , -help --help -version --version
+        """
+    )
 )
 _ONE = frozenset(
-    """-maxdepth -mindepth -regextype -amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname
-    -iname -inum -ipath -iregex -iwholename -links -lname -mmin -mtime -name -newer -path -perm -printf -regex
-    -samefile -size -type -uid -used -user -wholename -xtype""".split()
+    str.split(
+        """
+        -maxdepth -mindepth -regextype -amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid
+        -group -ilname -iname -inum -ipath -iregex -iwholename -links -lname -mmin -mtime -name -newer
+        -path -perm -printf -regex -samefile -size -type -uid -used -user -wholename -xtype
+        """
+    )
 )
 _FILES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
 _EXEC = frozenset(("-exec", "-execdir", "-ok", "-okdir"))

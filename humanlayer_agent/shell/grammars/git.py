@@ -13,7 +13,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _HARMLESS = re.compile(
     r"""(user\.(name|email)|author\.(name|email)|committer\.(name|email)|color\..*|advice\..*|column\..*|log\.(date|decorate|follow)
@@ -48,7 +49,9 @@ def config(
     prints = "get" in arguments.flags() or (len(operands) < 2 and "change" not in arguments.flags())
     for use in arguments.options:
         if use.option.name == "file" and use.value is not None:
-            touch.path(walk, command, "read" if prints else "write", use.value, state, role="option", origin="git config")
+            touch.path(
+                walk, command, "read" if prints else "write", use.value, state, role="option", origin="git config"
+            )
     arguments.options = [u for u in arguments.options if u.option.name != "file"]
     invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in operands]
@@ -91,7 +94,7 @@ def implied_name(word: Field, text: str) -> Field:
 def note_remote(
     walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str, *, local: str | None = None
 ) -> None:
-    """A repository given by URL, path or name. `ext::cmd` and `fd::` are commands; a name stands in the configuration."""
+    """A repository by URL, path or name. `ext::cmd` is a command; a name stands in the configuration."""
     text = word.text
     if text is None:
         touch.host(walk, command, word, origin=origin)

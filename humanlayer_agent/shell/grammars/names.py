@@ -1,4 +1,4 @@
-"""Programs whose operands stand for other names: the file that ln makes, the pieces of split, the parents of rmdir -p."""
+"""Programs whose operands stand for other names: the file ln makes, the pieces of split, the parents of rmdir -p."""
 
 import posixpath
 from typing import TYPE_CHECKING
@@ -12,7 +12,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 
 def named(word: Field, text: str) -> Field:
@@ -40,9 +41,7 @@ def rmdir(
             command.doubt(each.word.raw)
 
 
-def ln(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def ln(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
     """ln makes what it is given reachable under another name: it counts as read, the name as written.
 
     A symbolic link is followed from where it stands, not from the working directory.

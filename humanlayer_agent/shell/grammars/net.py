@@ -12,9 +12,10 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
-_SHOWS = frozenset("show list lst ls sh s l get help".split())
+_SHOWS = frozenset(str.split("show list lst ls sh s l get help"))
 _FILES = frozenset({"open", "file", "create", "pipe", "gopen"})
 
 
@@ -29,11 +30,15 @@ def ip(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
     command.operands += texts
     if command.program == "ip" and texts[:2] in (["netns", "exec"], ["vrf", "exec"], ["netns", "e"]):
         run_words(walk, command, operands[3:], state, context)
-        command.effects.append(Effect("privilege", "namespace", "network namespace", True, command.span, "ip netns exec"))
+        command.effects.append(
+            Effect("privilege", "namespace", "network namespace", True, command.span, "ip netns exec")
+        )
         return
     shows = len(texts) < 2 or texts[1] in _SHOWS if command.program == "ip" else len(texts) < 2
     if not shows or any(t is None for t in texts[:2]):
-        command.effects.append(Effect("system", "setting", "network settings", True, command.span, command.program or "ip"))
+        command.effects.append(
+            Effect("system", "setting", "network settings", True, command.span, command.program or "ip")
+        )
 
 
 def socat(

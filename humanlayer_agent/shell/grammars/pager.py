@@ -11,7 +11,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _HARMLESS = re.compile(r"\+\+?([0-9]*[gGFp%]?|[/?][^!|]*)")
 

@@ -13,7 +13,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _NAMED = re.compile(r"^(?:--- |\+\+\+ |Index: |rename (?:from|to) |copy (?:from|to) )(.*)$", re.MULTILINE)
 _OTHER_FORMS = re.compile(r"^(?:\*\*\* |[0-9,]+[acd][0-9,]*$|Prereq:|GIT binary patch)", re.MULTILINE)
@@ -74,7 +75,9 @@ def note_targets(walk: "Walk", command: SimpleCommand, text: str | None, strip: 
     names = None if text is None else _targets(text, strip)
     if names is None:
         for cwd in state.cwd or (None,):
-            effect = Effect("write", "patched", cwd, False, command.span, f"{command.program} target", below=cwd is not None)
+            effect = Effect(
+                "write", "patched", cwd, False, command.span, f"{command.program} target", below=cwd is not None
+            )
             command.effects.append(effect)
         command.doubt(command.text)
         return

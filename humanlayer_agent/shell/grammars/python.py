@@ -12,7 +12,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _MODULES_AS_PROGRAMS = {
     "pytest": "pytest", "pip": "pip", "coverage": "coverage", "mypy": "mypy", "flake8": "flake8", "pylint": "pylint",

@@ -14,7 +14,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _LINE = r"[0-9]+(?:~[0-9]+)?|\$"
 _ADDRESS = re.compile(rf"(?:{_LINE})|[+~][0-9]+", re.ASCII)

@@ -11,12 +11,15 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 Noter = Callable[["Walk", SimpleCommand, Field, State, str], None]
 
 _WILD = re.compile(r"([*?\[\]\\])")
-_JQ_ENVIRONMENT = re.compile(r"\$ENV\b|\$__prog_|(?<![.\w$\"])(?:env|strenv|envsubst|load\w*|import|include)\b", re.ASCII)
+_JQ_ENVIRONMENT = re.compile(
+    r"\$ENV\b|\$__prog_|(?<![.\w$\"])(?:env|strenv|envsubst|load\w*|import|include)\b", re.ASCII
+)
 """What lets a filter of jq or yq print the environment or read other files."""
 
 
@@ -33,10 +36,15 @@ def note(
 
 
 _HARMLESS_SSH = frozenset(
-    """stricthostkeychecking batchmode connecttimeout serveraliveinterval serveralivecountmax loglevel port user
-    userknownhostsfile compression tcpkeepalive connectionattempts identitiesonly passwordauthentication
-    pubkeyauthentication preferredauthentications requesttty addressfamily checkhostip numberofpasswordprompts
-    visualhostkey hashknownhosts ciphers macs kexalgorithms hostkeyalgorithms forwardagent controlpersist""".split()
+    str.split(
+        """
+        stricthostkeychecking batchmode connecttimeout serveraliveinterval serveralivecountmax loglevel
+        port user userknownhostsfile compression tcpkeepalive connectionattempts identitiesonly
+        passwordauthentication pubkeyauthentication preferredauthentications requesttty addressfamily
+        checkhostip numberofpasswordprompts visualhostkey hashknownhosts ciphers macs kexalgorithms
+        hostkeyalgorithms forwardagent controlpersist
+        """
+    )
 )
 """Settings of ssh that neither run a command nor open a file or connection of their own (ssh_config(5))."""
 
@@ -121,6 +129,47 @@ def _git_remote(walk: "Walk", command: SimpleCommand, word: Field, state: State,
     git.note_remote(walk, command, word, state, origin)
 
 
+def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    path, separator, _ = (word.text or "").partition("::")
+    target = Field(word.word, word.start, word.end, text=path, prefix=path) if separator else word
+    touch.path(walk, command, "execute", target, state, role="project", origin=origin)
+
+
+_PYTEST_SETTING = re.compile(
+    r"(?:log_cli|log_cli_level|log_level|log_cli_format|xfail_strict|junit_family|console_output_style|asyncio_mode"
+    r"|faulthandler_timeout|python_files|python_classes|python_functions|markers|filterwarnings|norecursedirs)=.*"
+    r"|addopts=(?:\s*(?:-[vqxslr]+[A-Za-z]*|--tb=\w+|--strict-markers|-p no:\w+))*\s*",
+    re.ASCII | re.DOTALL,
+)
+
+
+def _pytest_setting(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None or not _PYTEST_SETTING.fullmatch(word.text):
+        command.doubt(word.word.raw)
+
+
+def _test_name(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    """A dotted name, or a path: what lies elsewhere runs from there."""
+    text = word.text
+    if text is None or text.startswith("/") or ".." in text.split("/"):
+        touch.path(walk, command, "execute", word, state, role="project", origin=origin)
+
+
+def _revision_or_path(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    text = word.text
+    outside = text is not None and (text.startswith("/") or ".." in text.split("/"))
+    if outside or (text is None and not word.prefix[:1].isalnum()):
+        touch.path(walk, command, "read", word, state, origin=origin)
+
+
+def _refspec(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None and word.prefix[:1].isalnum():
+        return
+    if word.text is None or word.text.startswith(("+", ":")):
+        span = walk.span(word.start, word.end)
+        command.effects.append(Effect("vcs-rewrite", "remote", word.text, word.text is not None, span, origin))
+
+
 def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     if word.text is None:
         command.doubt(word.word.raw)
@@ -163,11 +212,16 @@ def _plain(kind: str, role: str = "operand") -> Noter:
 _NOTERS: dict[str, Noter] = {
     "prefix": _prefix,
     "template": _template,
+    "test-name": _test_name,
     "remote-write": _remote_write,
     "remote-sync": _remote_sync,
     "printed": _printed,
     "git-remote": _git_remote,
     "jq": _jq,
+    "project": _project,
+    "pytest-setting": _pytest_setting,
+    "refspec": _refspec,
+    "revision-or-path": _revision_or_path,
     "at-file": _at_file,
     "cookie": _cookie,
     "openssl-password": _openssl_password,

@@ -11,15 +11,22 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _SAFE_DOT = frozenset(
-    """.tables .table .schema .fullschema .headers .header .mode .databases .indexes .indices .dump .width .quit .exit .help
-    .show .stats .timer .nullvalue .separator .bail .echo .changes .dbinfo .print .timeout .limit .lint .eqp .explain
-    .version .vfsinfo .vfslist .parameter .sha3sum .selftest .expert""".split()
+    str.split(
+        """
+        .tables .table .schema .fullschema .headers .header .mode .databases .indexes .indices .dump
+        .width .quit .exit .help .show .stats .timer .nullvalue .separator .bail .echo .changes .dbinfo
+        .print .timeout .limit .lint .eqp .explain .version .vfsinfo .vfslist .parameter .sha3sum
+        .selftest .expert
+        """
+    )
 )
 _REACHES_OUT = re.compile(
-    r"\b(load_extension|readfile|writefile|edit|attach|into|fts3_tokenizer|zipfile|fsdir|lsdir)\b|/\*", re.IGNORECASE | re.ASCII
+    r"\b(load_extension|readfile|writefile|edit|attach|into|fts3_tokenizer|zipfile|fsdir|lsdir)\b|/\*",
+    re.IGNORECASE | re.ASCII,
 )
 _INSERTS = re.compile(r"\b(?:insert|replace)(?:\s+or\s+\w+)?\s+into\b", re.IGNORECASE | re.ASCII)
 

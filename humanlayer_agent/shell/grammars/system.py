@@ -1,4 +1,4 @@
-"""Programs that show or change the system, told apart by a verb or by the number of words: systemctl, date, mount, ps."""
+"""Programs that show or change the system, told apart by a verb or the number of words: systemctl, date, mount."""
 
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,26 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _SHOWS = frozenset(
-    """status show cat help is-active is-enabled is-failed is-system-running get-default list-units list-unit-files
-    list-timers list-sockets list-dependencies list-jobs list-machines list-paths show-environment list print info
-    session-status user-status list-sessions list-users show-session show-user timesync-status show-timesync
-    list-timezones describe blame dump""".split()
+    str.split(
+        """
+        status show cat help is-active is-enabled is-failed is-system-running get-default list-units
+        list-unit-files list-timers list-sockets list-dependencies list-jobs list-machines list-paths
+        show-environment list print info session-status user-status list-sessions list-users show-session
+        show-user timesync-status show-timesync list-timezones describe blame dump
+        """
+    )
 )
-_OUTLASTS = frozenset("enable disable mask unmask link edit preset set-default add-wants add-requires reenable revert".split())
+_OUTLASTS = frozenset(
+    str.split(
+        """
+        enable disable mask unmask link edit preset set-default add-wants add-requires reenable revert
+        """
+    )
+)
 _ONLY_SHOWS = frozenset({"-l", "--list", "-V", "--version", "--help", "-h", "--show", "-n", "--json", "-J", "-p"})
 
 
@@ -49,7 +60,9 @@ def service(
     for name in names:
         command.effects.append(Effect("system", "service", name, name is not None, command.span, command.program or ""))
         if verb in _OUTLASTS:
-            command.effects.append(Effect("persist", "service", name, name is not None, command.span, command.program or ""))
+            command.effects.append(
+                Effect("persist", "service", name, name is not None, command.span, command.program or "")
+            )
 
 
 def setting(
@@ -111,12 +124,12 @@ def ps(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
-    columns = [v for v in command.options.get("format", [])]
+    columns = command.options.get("format", [])
     for each in arguments.operands:
         if each.text is None:
             command.doubt(each.word.raw)
         elif each.text.isalpha():
-            letters, o, format_ = each.text.partition("o")
+            letters, _, format_ = each.text.partition("o")
             if "e" in letters or "environ" in format_:
                 touch.printed(walk, command, "environment", each, origin="ps e")
     if any(c is None or "env" in c for c in columns):

@@ -17,7 +17,8 @@ from humanlayer_agent.shell.syntax import Word
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _ARCHIVE = {
     "create": "write",
@@ -45,9 +46,9 @@ def read(
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     modes = command.flags & _ARCHIVE.keys()
-    if len(modes) != 1 or not command.flags_complete:
-        if not command.flags & {"help", "version", "usage", "show-defaults"}:
-            command.doubt(command.text)
+    shows = command.flags & {"help", "version", "usage", "show-defaults"}
+    if not shows and (len(modes) != 1 or not command.flags_complete):
+        command.doubt(command.text)
     for mode in sorted(modes):
         _archives(walk, command, arguments, _ARCHIVE[mode], start)
     if sum(use.option.kind == "directory" for use in arguments.options) > 1:

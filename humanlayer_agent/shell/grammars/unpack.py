@@ -11,7 +11,8 @@ from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 _PREVIEWS = frozenset({"list", "test", "pipe", "help", "version"})
 
@@ -47,3 +48,41 @@ def cpio(
     elif "list" not in command.flags:
         # Members may have absolute names unless told otherwise.
         extracted(command, into, "cpio member", anywhere="no-absolute-filenames" not in command.flags)
+
+
+def ar(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
+    """ar KEYS [position] ARCHIVE [members]: the letters of the first word say what happens."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    keys = (operands[0].text or "").lstrip("-") if operands else ""
+    if len(operands) < 2 or not keys or set(keys) & set("abi") or not set(keys) <= set("rqtpxdmcsSuvDUoPTV"):
+        command.doubt(command.text)
+        return
+    reads = bool(set(keys) & set("tpx")) and not set(keys) & set("rqdm")
+    touch.path(walk, command, "read" if reads else "write", operands[1], state, role="archive", origin="ar archive")
+    if "x" in keys:
+        extracted(command, state, "ar member")
+    if set(keys) & set("rq"):
+        for n, each in enumerate(operands[2:], 3):
+            touch.path(walk, command, "read", each, state, origin=f"ar operand {n}")
+
+
+def objcopy(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """objcopy IN [OUT]: without a second operand it rewrites the first."""
+    from humanlayer_agent.shell import invoke
+
+    arguments = read_arguments(spec, fields)
+    invoke.note_options(walk, spec, command, arguments, state, context)
+    operands = arguments.operands
+    command.operands += [o.text for o in operands]
+    for each in operands[2:]:
+        command.doubt(each.word.raw)
+    for n, each in enumerate(operands[:2], 1):
+        kind = "read" if n == 1 and len(operands) > 1 and not operands[1].many else "write"
+        touch.path(walk, command, kind, each, state, origin=f"objcopy operand {n}")

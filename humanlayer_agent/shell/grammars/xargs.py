@@ -1,7 +1,7 @@
 """xargs: runs a command with words that it reads from its input.
 
-Where `find -print0` feeds `xargs -0`, those words are paths that find may find; else they are unknown: without NUL between
-them, a file name with blanks in it becomes several words.
+Where `find -print0` feeds `xargs -0`, those words are paths that find may find; else they are unknown: without NUL
+between them, a file name with blanks in it becomes several words.
 """
 
 from dataclasses import replace
@@ -15,7 +15,8 @@ from humanlayer_agent.shell.syntax import Word
 from humanlayer_agent.shell.words import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Context, Walk
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.context import Context
 
 
 def read(
@@ -37,10 +38,7 @@ def read(
     shown = Word("{}", None, *command.span, dynamic=True)
     more = Field(shown, *command.span, many=marker is None)
     listed = _listed(command, context)
-    if marker is None:
-        words = [*words, *(listed or [more])]
-    else:
-        words = [_replaced(w, marker, more) for w in words]
+    words = [*words, *(listed or [more])] if marker is None else [_replaced(w, marker, more) for w in words]
     invoke.run(walk, words, state, inner, command.span, command.text, shell=False)
 
 

@@ -1,0 +1,98 @@
+"""Options and operands, the way getopt reads them."""
+
+import pytest
+
+from humanlayer_agent.shell.arguments import Arguments, assign_slots, read_arguments
+from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.syntax import Word
+
+
+def made(text: str) -> Field:
+    """`*` stands for a wildcard, `$x` for one unknown word, `$@` for several."""
+    word = Word(text, None, 0, len(text), dynamic=True)
+    if "$" in text:
+        return Field(word, 0, len(text), prefix=text.partition("$")[0], many=text.endswith("$@"))
+    if "*" in text:
+        return Field(word, 0, len(text), glob=text, prefix=text.partition("*")[0], pathname=True)
+    return Field(word, 0, len(text), text=text, prefix=text)
+
+
+SPEC = Spec(
+    "tool",
+    short={"v": Option("verbose", 0, "text"), "o": Option("output", 1, "write"), "i": Option("backup", 2, "text")},
+    long={"--verbose": Option("verbose", 0, "text"), "--output": Option("output", 1, "write")},
+    abbreviate=True,
+)
+
+
+def read(text: str) -> Arguments:
+    return read_arguments(SPEC, [made(t) for t in text.split()])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "operands"),
+    [
+        ("-v a", ["verbose"], ["a"]),
+        ("a -v", ["verbose"], ["a"]),
+        ("-- -v", [], ["-v"]),
+        ("-vo f a", ["verbose", "output=f"], ["a"]),
+        ("-of a", ["output=f"], ["a"]),
+        ("-i a", ["backup"], ["a"]),
+        ("-ibak a", ["backup=bak"], ["a"]),
+        ("--output=f a", ["output=f"], ["a"]),
+        ("--out f a", ["output=f"], ["a"]),
+        ("-", [], ["-"]),
+    ],
+)
+def test_options(text: str, options: list[str], operands: list[str]) -> None:
+    found = read(text)
+    assert [u.option.name + (f"={u.value.text}" if u.value else "") for u in found.options] == options
+    assert [o.text for o in found.operands] == operands
+    assert not found.unknown
+    assert not found.loose
+
+
+@pytest.mark.parametrize("text", ["-x", "--nothing", "--verbose=1", "-o", "-vx a"])
+def test_unknown_options(text: str) -> None:
+    assert read(text).unknown
+
+
+@pytest.mark.parametrize("text", ["$x", "a$@", "*", "-o $@ a", "-o * a", "--outp$x"])
+def test_words_that_may_add_options(text: str) -> None:
+    assert read(text).loose
+
+
+def test_a_wildcard_in_an_options_value() -> None:
+    found = read("--output=*.py a")
+    assert [(u.option.name, u.value.glob) for u in found.options if u.value] == [("output", "*.py")]
+    assert [o.text for o in found.operands] == ["a"]
+
+
+def slots(kinds: str, words: str) -> list[tuple[str, str]]:
+    made_slots = [Slot(k.rstrip("*+"), k[-1] if k[-1] in "*+" else "") for k in kinds.split()]
+    pairs, excess = assign_slots(made_slots, [made(w) for w in words.split()])
+    return [(s.kind, w.word.raw) for s, ws in pairs for w in ws] + [("excess", w.word.raw) for w in excess]
+
+
+def test_slots() -> None:
+    assert slots("read+ write", "a b c") == [("read", "a"), ("read", "b"), ("write", "c")]
+    assert slots("text read*", "a b c") == [("text", "a"), ("read", "b"), ("read", "c")]
+    assert slots("read write", "a b c") == [("read", "a"), ("write", "b"), ("excess", "c")]
+    assert slots("text command", "a b c") == [("text", "a"), ("command", "b"), ("command", "c")]
+
+
+def test_a_wildcard_may_take_several_places() -> None:
+    assert ("move", "a*") in slots("move+ write", "a*")
+    assert ("read", "*") in slots("text read*", "* f")
+    assert ("read", "b*") in slots("read+ write", "a b*")
+    assert slots("read+ write", "a* b") == [("read", "a*"), ("write", "b")]
+
+
+def test_words_of_unknown_number_may_stand_anywhere() -> None:
+    assert set(slots("read+ write", "$@ b")) == {("read", "$@"), ("read", "b"), ("write", "$@"), ("write", "b")}
+
+
+def test_options_are_abbreviated_only_where_the_program_does_so() -> None:
+    strict = Spec("strict", long={"--output": Option("output", 1, "write")})
+    assert read_arguments(strict, [made("--out=f")]).unknown

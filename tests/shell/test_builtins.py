@@ -1,0 +1,99 @@
+"""bash's own commands, and functions."""
+
+import pytest
+
+from humanlayer_agent.shell.analyse import analyse
+
+
+def directories(text: str) -> tuple[str, ...] | None:
+    """Where the last command of `text` may run."""
+    return analyse(text, cwd="/p", environ={"HOME": "/h"}).commands[-1].cwd
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cd a && :", ("/p/a",)),
+        ("cd ../a/./b && :", ("/a/b",)),
+        ("cd && :", ("/h",)),
+        ("cd ~/x && :", ("/h/x",)),
+        ("cd -- a && :", ("/p/a",)),
+        ("cd -L a && :", ("/p/a",)),
+        ("cd -P a && :", None),
+        ("cd -Pe && :", ("/h",)),
+        ("cd - && :", None),
+        ("cd a b && :", None),
+        ("cd -- -a && :", None),
+        ("cd $x && :", None),
+        ("cd '' && :", ("/p",)),
+        ("HOME=rel; cd && :", None),
+        ("CDPATH=/x; cd a && :", None),
+        ("CDPATH=/x; cd /a && :", ("/a",)),
+        ("pushd a && :", ("/p/a",)),
+        ("pushd +1 && :", None),
+        ("popd && :", None),
+        ("eval cd a && :", ("/p/a",)),
+        ("f() { cd a; }; f && :", ("/p/a",)),
+        ("builtin cd a && :", ("/p/a",)),
+        (". ./f; :", None),
+        ("for d in a; do cd $d; done; :", None),
+        ("for d in a; do (cd $d); done; :", ("/p",)),
+    ],
+)
+def test_directory(text: str, expected: tuple[str, ...] | None) -> None:
+    assert directories(text) == expected
+
+
+def value(text: str) -> list[str | tuple[str, ...] | None]:
+    """What is known of the words of the last command."""
+    words = analyse(text, cwd="/p", environ={"HOME": "/h"}).commands[-1].words[1:]
+    return [w.text if w.text is not None else w.choices or None for w in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("export x=1; : $x", ["1"]),
+        ("y='a b'; export x=$y; : \"$x\"", ["a b"]),
+        ("y='a b'; command export x=$y; : \"$x\"", ["a"]),
+        ("declare -r x=1; : $x", ["1"]),
+        ("declare x=1 y=2; : $x$y", ["12"]),
+        ("local x=1; : $x", [None]),
+        ("f() { local x=1; : $x; }; f", ["1"]),
+        ("x=0; f() { local x=1; }; f; : $x", [None]),
+        ("x=0; f() { x=1; }; f; : $x", ["1"]),
+        ("x=0; f() { [ y ] && return; x=1; }; f; : $x", [("1", "0")]),
+        ("x=1 f; : $x", [None]),
+        ("unset x; : $x", [None]),
+        ("printf -v x 1; : $x", [None]),
+        ("read -r x <<< 'a b'; : \"$x\"", ["a b"]),
+        ("read x y <<< 'a b'; : \"$x\"", [None]),
+        ("set -- a b; : $2", ["b"]),
+        ("set -- a b; shift; : $1", ["b"]),
+        ("set -- a; shift 2; : $1", ["a"]),
+        ("set -e -- a; : $1", ["a"]),
+        ("set -e; set -; set -- b; : $1", ["b"]),
+        ("eval x=1; : $x", ["1"]),
+        ("eval \"$y\"; x=1; : \"$x\"", ["1"]),
+        ("x=1; eval \"$y\"; : $x", [None]),
+        ("source /dev/stdin <<< 'x=1'; : $x", ["1"]),
+        ("source /dev/stdin <<< 'x=1; return; x=2'; : $x", ["1"]),
+        ("x=1; trap 'x=2' EXIT; : $x", ["1"]),
+        ("f() { : $1; }; f \"a b\"", ["a", "b"]),
+        ("f() { : \"$@\"; }; set -- q; f x y", ["x", "y"]),
+        ("f() { :; }; set -- q; f x; : $1", ["q"]),
+    ],
+)  # fmt: skip
+def test_values(text: str, expected: list[str | tuple[str, ...] | None]) -> None:
+    assert value(text) == expected
+
+
+def test_source_of_a_path_is_code_nobody_read() -> None:
+    (command,) = analyse("source bin/activate", cwd="/p", environ={}).commands
+    assert [(e.kind, e.operand, e.unread, e.resolved) for e in command.effects] == [
+        ("execute", "/p/bin/activate", True, False)
+    ]
+
+
+def test_recursion_ends() -> None:
+    assert analyse("f() { g; }; g() { f; }; f", cwd="/p", environ={}).status == "partial"

@@ -1,0 +1,43 @@
+"""Path texts and patterns."""
+
+import pytest
+
+from humanlayer_agent.shell.paths import absolute, has_wildcard, logical, split_pattern, unescape
+
+
+def test_absolute_keeps_parents() -> None:
+    assert absolute("a/../b", "/p") == "/p/a/../b"
+    assert absolute("/a", "/p") == "/a"
+    assert absolute("a", "/") == "/a"
+
+
+def test_logical_goes_by_name() -> None:
+    assert logical("../b", "/p/a") == "/p/b"
+    assert logical("//x", "/p") == "/x"
+    assert logical("", "/p") == "/p"
+    assert logical("../../..", "/p") == "/"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "base", "safe"),
+    [
+        ("/p/*.py", "/p", True),
+        ("/*", "/", True),
+        ("/p/a", "/p/a", True),
+        ("/p/*/../x", "/p", False),
+        ("/p/.*", "/p", False),
+        ("/p/.?/x", "/p", False),
+        ("/p/.[a.]/x", "/p", False),
+        ("/p/.[[:punct:]]/x", "/p", False),
+        ("/p/.a*", "/p", True),
+        ("/p/\\*/b?", "/p/\\*", True),
+    ],
+)
+def test_split_pattern(pattern: str, base: str, safe: bool) -> None:
+    assert split_pattern(pattern) == (base, safe)
+
+
+def test_escapes() -> None:
+    assert unescape("a\\*b\\\\") == "a*b\\"
+    assert has_wildcard("a[b]")
+    assert not has_wildcard("a\\*\\[")

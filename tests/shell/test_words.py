@@ -1,0 +1,127 @@
+"""What a word becomes, as far as that is certain."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.parse import parse
+from humanlayer_agent.shell.state import Glob, State
+from humanlayer_agent.shell.syntax import Simple, Word
+from humanlayer_agent.shell.words import expand, literal_values
+
+
+def words(text: str) -> list[Word]:
+    script = parse(f": {text}").script
+    assert script is not None
+    assert isinstance(script.body, Simple)
+    return script.body.words[1:]
+
+
+def fields(text: str, **variables: str | tuple[str, ...] | None) -> list[Field]:
+    state = State(("/p",), {"HOME": "/h"}, closed=True, positional=("one", "two words"))
+    for name, value in variables.items():
+        state.assign(name, (value,) if isinstance(value, str) else value)
+    state.assign_array("list", ("p", "q r"))
+    return [f for w in words(text) for f in expand(w, state)]
+
+
+def texts(text: str, **variables: str | tuple[str, ...] | None) -> list[str | None]:
+    return [f.text for f in fields(text, **variables)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a'b'\"c\"\\d", ["abcd"]),
+        ("{a,b}{1..2}", ["a1", "a2", "b1", "b2"]),
+        ("{a},b} x{},a} stash@{0} {}", ["a}", "b", "x}", "xa", "stash@{0}", "{}"]),
+        ("{01..100..50} {3..1}", ["001", "051", "3", "2", "1"]),
+        ("~ ~/a a=~ a=b:~ x:~ '~' ~\"\"", ["/h", "/h/a", "a=/h", "a=b:/h", "x:~", "~", None]),
+        ("$x \"$x\" p$x", ["a", "b", "a b", "pa", "b"]),
+        ("$none \"$none\" ''", ["", ""]),
+        ("${none:-d} ${x:+s} ${none-}", ["d", "s"]),
+        ("$1 \"$2\" $#", ["one", "two words", None]),
+        ("\"$@\" \"a$*\"", ["one", "two words", "aone two words"]),
+        ("\"${list[@]}\" ${list[1]} $list", ["p", "q r", "q", "r", "p"]),
+        ("${f%.py} ${f##*/} \"${f/d/e}\" ${f:2} ${f^^} ${#f}", ["/d/n", "n.py", "/e/n.py", "/n.py", "/D/N.PY", "7"]),
+        ("$(echo hi there) \"$(echo hi there)\"", ["hi", "there", "hi there"]),
+    ],
+)  # fmt: skip
+def test_known_words(text: str, expected: list[str | None]) -> None:
+    assert texts(text, x="a b", f="/d/n.py") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$?x", "$other", "$0", "~root", "${x@P}", "${!x}", "${none:-'a b' c}", "$(cat f)", "{a..Z}", "{1..$x}", "$x{a,b}",
+        "''$x", "${x//[a]/b}", '$"x"', "$_", "$PWD/$OLDPWD", "<(ls)$y",
+        "~$x", "~root:$x", "${x:-{a,b}{1,2}}",
+    ],
+)  # fmt: skip
+def test_unknown_words(text: str) -> None:
+    assert None in texts(text, x=" a b ", y=None, other=None)
+
+
+def test_wildcards_become_patterns() -> None:
+    (field,) = fields("/a/*.py")
+    assert (field.glob, field.prefix, field.pathname, field.many) == ("/a/*.py", "/a/", True, False)
+    (field,) = fields("$x", x="*.py")
+    assert field.glob == "*.py"
+    assert texts("\"$x\" '*' \\*", x="*.py") == ["*.py", "*", "*"]
+
+
+def test_a_variable_that_holds_file_names_is_a_pattern_where_it_is_quoted() -> None:
+    (quoted, bare) = fields('"d/$f.bak" $f', f=(Glob("*.py"),))
+    assert (quoted.glob, quoted.pathname) == ("d/*.py.bak", False)
+    assert (bare.glob, bare.many) == (None, True)
+
+
+def test_several_values_are_choices() -> None:
+    (field,) = fields("a$x", x=("1", "2"))
+    assert field.choices == ("a1", "a2")
+    (field,) = fields("$x", x=("1", "2 3"))
+    assert field.dynamic
+
+
+def test_what_may_be_an_option() -> None:
+    assert [f.may_be_option() for f in fields("-a a $u a$u * a* $? \"a$u\"", u=None)] == [
+        True, False, True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_other_separators_make_splitting_unknown() -> None:
+    state = State(("/p",), {}, closed=True)
+    state.assign("x", ("a:b",))
+    state.assign("IFS", (":",))
+    bare, quoted = words('$x "$x"')
+    assert expand(bare, state)[0].many
+    assert expand(quoted, state)[0].text == "a:b"
+
+
+def test_a_later_tilde_in_a_here_string_is_unknown() -> None:
+    state = State(("/p",), {"HOME": "/h"}, closed=True)
+    assert [literal_values(w, state, assignment=False) for w in words("~/a '{a}'b=c:~ $none")] == [
+        ("/h/a",),
+        None,
+        ("",),
+    ]
+
+
+def test_values_of_assignments() -> None:
+    state = State(("/p",), {"HOME": "/h"}, closed=True)
+    assert [literal_values(w, state) for w in words("a $none ~:~/b 'a b'*")] == [("a",), ("",), ("/h:/h/b",), ("a b*",)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab{},.$x@*?[]~=:'\"\\ /-1#%!()`", max_size=24))
+def test_any_word_is_expanded(text: str) -> None:
+    parsed = parse(f"printf {text}").script
+    if parsed is None or not isinstance(parsed.body, Simple):
+        return
+    state = State(("/p",), {"HOME": "/h"}, closed=True, positional=())
+    state.assign("x", ("a b", "*"))
+    for word in parsed.body.words:
+        for field in expand(word, state):
+            assert (field.text is not None) + bool(field.choices) + (field.glob is not None) <= 1
