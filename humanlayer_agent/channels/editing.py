@@ -79,6 +79,11 @@ class CommandEditor:
     def changed(self) -> bool:
         return self.text != self.command
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to submit, and the key for it would count now."""
+        return self.changed and self._guard.silent and self._settled
+
     def submit(self, keys: int = 1) -> None:
         """Hands the command in, if the `keys` keys for that were pressed by themselves."""
         if not self._deliberate(keys):
@@ -122,7 +127,11 @@ class CommandEditor:
         return keys
 
     def _deliberate(self, keys: int) -> bool:
-        return self._guard.alone(keys) and self._clock() - self._pasted >= ARMING
+        return self._guard.alone(keys) and self._settled
+
+    @property
+    def _settled(self) -> bool:
+        return self._clock() - self._pasted >= ARMING
 
     def _keep_visible(self) -> None:
         if self._guard.batch_size > TYPED:

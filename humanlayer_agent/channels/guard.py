@@ -44,8 +44,8 @@ class KeyGuard:
 
     def deliberate(self, count: int) -> bool:
         """Notes that `count` keys arrived in one read; whether they may be a human's decision."""
+        self._quiet = self.silent
         now = self._clock()
-        self._quiet = now - self._last >= QUIET
         alone = count == 1 and self._quiet
         armed = now >= self.armed_at
         self._last = now
@@ -54,6 +54,11 @@ class KeyGuard:
         if not (alone and armed):
             self.rearm()
         return alone and armed
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing came for `QUIET` seconds: a key that comes now is not part of what came before."""
+        return self._clock() - self._last >= QUIET
 
     def alone(self, count: int) -> bool:
         """Whether the last read gave exactly `count` keys, after a silence: no part of a paste or of fast typing."""

@@ -407,7 +407,7 @@ class Prompt:
         if self._mode == "reason":
             return [key_label("Enter", "reject"), key_label("Esc", "back")]
         if self._mode == "edit":
-            submit = key_label("Ctrl-S", "submit", self._editor.changed)
+            submit = key_label("Ctrl-S", "submit", self._editor.ready)
             return [submit, key_label("Ctrl-X", "your editor"), key_label("Esc", "back")]
         if self._mode == "stop":
             return [

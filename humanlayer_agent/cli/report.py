@@ -197,7 +197,7 @@ def print_ending(console: Console, supervisor: Supervisor, status: str) -> None:
     records = supervisor.records
     console.print()
     console.print(closing_table(records, console.width))
-    asked = [record for record in records if record.verdict == "ask"]
+    asked = [record for record in records if record.verdict == "ask" or record.edited]
     ran = sum(record.executed for record in records)
     console.print(
         f"The run ended [bold]{escape(status)}[/bold]: {len(records)} commands, {ran} ran, "

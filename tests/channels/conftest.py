@@ -254,13 +254,13 @@ def ask_env(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def ask_argv(tmp_path: Path) -> Callable[..., tuple[list[str], Path]]:
     """Makes the command line of a program that asks, and the file where it leaves its result."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
     made = 0
 
-    def argv(**options: Any) -> tuple[list[str], Path]:
+    def argv(program_text: str = PROGRAM, **options: Any) -> tuple[list[str], Path]:
         nonlocal made
         made += 1
+        program = tmp_path / f"program-{made}.py"
+        program.write_text(program_text)
         result = tmp_path / f"result-{made}.json"
         arguments = json.dumps({**options, "result": str(result)})
         return [sys.executable, str(program), __file__, arguments], result
