@@ -16,7 +16,18 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from this checkout and unpacked where the checkout is not in sight."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--wheel-dir",
+            folder,
+            ROOT,
+        ],
         check=True,
         cwd=folder,
     )

@@ -66,7 +66,7 @@ def seal(last: Entry | None, kind: EventType, *, at: int, pid: int, fields: Mapp
 
 
 def loggable(value: Any) -> Any:
-    """`value` as an event can hold it: text that is not Unicode becomes `{"base64": ..., "encoding": ..., "display": ...}`."""
+    """`value` as an event can hold it; text that is not Unicode becomes a mapping with base64, encoding and display."""
     if isinstance(value, str):
         written = encodable(value)
         if isinstance(written, dict):
