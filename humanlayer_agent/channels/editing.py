@@ -81,8 +81,8 @@ class CommandEditor:
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to submit, and the key for it would count now."""
-        return self.changed and self._guard.silent and self._settled
+        """Whether the key that submits would count now."""
+        return self._guard.silent and self._settled
 
     def submit(self, keys: int = 1) -> None:
         """Hands the command in, if the `keys` keys for that were pressed by themselves."""

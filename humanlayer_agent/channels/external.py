@@ -6,10 +6,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from humanlayer_agent.channels import tty
 from humanlayer_agent.channels.text import one_line
@@ -101,13 +103,12 @@ def _run(argv: list[str], fd: int, over: Callable[[], bool]) -> int:
     with tty.restored(fd), _background():
         process = subprocess.Popen(argv, stdin=fd, stdout=fd, stderr=fd, process_group=0)
         try:
-            os.tcsetpgrp(fd, process.pid)
-            while process.poll() is None:
-                if over():
-                    break
-                if os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
-                    os.killpg(process.pid, signal.SIGCONT)  # it was too early at the terminal, or Ctrl-Z: no shell here
-                time.sleep(POLL)
+            with _ended_with_us(process):
+                os.tcsetpgrp(fd, process.pid)
+                while process.poll() is None and not over():
+                    if os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
+                        os.killpg(process.pid, signal.SIGCONT)  # too early at the terminal, or Ctrl-Z: no shell is here
+                    time.sleep(POLL)
         finally:
             _end(process)
             os.tcsetpgrp(fd, os.getpgrp())
@@ -122,6 +123,25 @@ def _background() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _ended_with_us(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """A SIGTERM that ends us ends the editor first."""
+    before = signal.getsignal(signal.SIGTERM)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminated(number: int, frame: FrameType | None) -> None:
+        _end(process)
+        before(number, frame)
+
+    signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -35,7 +35,9 @@ def _print_layer(console: Console, layer: Layer, day: str) -> None:
     console.print(Text(f"{policy.name}", style="bold") + Text(f"  ({authority(layer)})"))
     for source in reversed(policy.sources):
         shown = f"{source.name}" if not source.name.startswith(BUILTIN) else f"{source.name} ({source.path})"
-        console.print(Padding(Text(f"{one_line(shown)}  {source.sha256[:12]}", style="dim"), (0, 0, 0, 2), expand=False))
+        console.print(
+            Padding(Text(f"{one_line(shown)}  {source.sha256[:12]}", style="dim"), (0, 0, 0, 2), expand=False)
+        )
     defaults = policy.defaults
     said = (
         f"unmatched: {defaults.unmatched}, maybe: {defaults.maybe}, unparsed: {defaults.unparsed}, ask: {defaults.ask}"

@@ -28,7 +28,15 @@ def run(
     Example: hla run -m anthropic/claude-sonnet-4-5 -t "make the tests pass"
     """
     raise typer.Exit(
-        run_agent(task, model_name=model, config_specs=config or [], policy=policy, observe=observe, project=project, output=output)
+        run_agent(
+            task,
+            model_name=model,
+            config_specs=config or [],
+            policy=policy,
+            observe=observe,
+            project=project,
+            output=output,
+        )
     )
 
 

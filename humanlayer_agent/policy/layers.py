@@ -55,8 +55,10 @@ def find_layers(project: Path, *, machine: Path | None = None) -> list[Layer]:
                 raise PolicyError(f"{path}: observe: a project's policy can't turn enforcement off")
             layers.append(Layer(policy, "project", trust.is_trusted(project, policy)))
         else:
-            _check_owner(path, machine=authority == "machine")
-            layers.append(Layer(loading.load(path), authority))
+            policy = loading.load(path)
+            for file in trust.own_files(policy):
+                _check_owner(Path(file), machine=authority == "machine")
+            layers.append(Layer(policy, authority))
     if not any(layer.base for layer in layers):
         layers.insert(0, Layer(loading.load(loading.find("default")), "builtin"))
     return layers

@@ -72,6 +72,7 @@ class PathSet:
         self._trees: set[str] = set()
         self._named: set[str] = set()
         self._named_trees: set[str] = set()
+        self._endings: tuple[str, ...] = ()
         self._others: list[Pattern] = []
         for pattern in self.patterns:
             self._sort(pattern)
@@ -84,6 +85,8 @@ class PathSet:
             self._exact.add(pattern.text)
         elif len(parts) >= 2 and parts[0] == "**" and not has_star(parts[1]) and parts[2:] in ((), ("**",)):
             (self._named_trees if parts[2:] else self._named).add(parts[1])
+        elif len(parts) == 2 and parts[0] == "**" and parts[1][0] == "*" and not has_star(parts[1][1:]):
+            self._endings += (parts[1][1:],)
         else:
             self._others.append(pattern)
 
@@ -91,14 +94,14 @@ class PathSet:
         """True where `path` (absolute, normalised) matches."""
         if path in self._exact or self._in_tree(path):
             return True
-        if path[path.rfind("/") + 1 :] in self._named:
+        if path[path.rfind("/") + 1 :] in self._named or path.endswith(self._endings):
             return True
         if not self._named_trees and not self._others:
             return False
         components = [part for part in path.split("/") if part]
         if not self._named_trees.isdisjoint(components):
             return True
-        return any(components_match(p.components, components) for p in self._others)
+        return any(path.startswith(p.anchor) and components_match(p.components, components) for p in self._others)
 
     def _in_tree(self, path: str) -> bool:
         trees = self._trees

@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy import yamlfile
@@ -212,6 +212,12 @@ class Added(_Strict):
     add: Names
 
 
+ListOrAdded = Annotated[
+    Annotated[Names, Tag("list")] | Annotated[Added, Tag("added")],
+    Discriminator(lambda value: "added" if isinstance(value, dict | Added) else "list"),
+]
+
+
 class Policy(_Strict):
     version: Literal[1]
     policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -219,17 +225,8 @@ class Policy(_Strict):
     extends: Annotated[list[str], BeforeValidator(_listed), Field(max_length=16)] = []
     observe: bool = False
     defaults: Defaults = Defaults()
-    lists: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")], Names | Added] = {}
+    lists: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")], ListOrAdded] = {}
     rules: list[Rule] = []
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists(cls, data: Any) -> Any:
-        # One form for both, so that a mistake in a list is not also reported as a mistake in an addition.
-        lists = data.get("lists") if isinstance(data, dict) else None
-        if isinstance(lists, dict):
-            data = {**data, "lists": {k: v if isinstance(v, dict | list) else [v] for k, v in lists.items()}}
-        return data
 
     @model_validator(mode="after")
     def _decides(self) -> "Policy":
@@ -258,11 +255,11 @@ def check(document: yamlfile.Document) -> Policy:
 
 def _explained(document: yamlfile.Document, error: ValidationError) -> PolicyError:
     """The first mistake, at its place in the file."""
-    errors = error.errors()
-    # A list may be names or an addition: pydantic tells what is wrong with either.
-    first = next((e for e in errors if "Added" not in e["loc"] or isinstance(e.get("input"), dict)), errors[0])
+    first = error.errors()[0]
     loc = first["loc"]
-    path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[", "Added")))
+    if loc[0] == "lists":
+        loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
+    path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         key = str(path[-1])

@@ -42,8 +42,11 @@ def glob_matches(pattern: str, text: str) -> bool:
 
     Going back to the last star suffices, so this takes at most len(pattern) * len(text) steps.
     """
-    if pattern == "*":
-        return True
+    head, star_sign, tail = pattern.partition("*")
+    if not has_star(head + tail):
+        if not star_sign:
+            return pattern == text
+        return len(text) >= len(head) + len(tail) and text.startswith(head) and text.endswith(tail)
     p = t = 0
     star, mark = -1, 0
     while t < len(text):

@@ -8,6 +8,9 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.sources import MAX_BYTES
 
 MAX_NODES = 20_000
+MAX_DEPTH = 32
+MAX_NUMBER = 40
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 Key = str | int
 
 
@@ -42,7 +45,12 @@ def located(name: str, text: str, at: Position, message: str) -> str:
     shown = lines[at.line - 1] if at.line <= len(lines) else ""
     width = max(1, min(at.width, len(shown) - at.column + 1))
     mark = " " * (at.column - 1) + "^" * width
-    return f"{name}:{at.line}:{at.column}: {message}\n    {shown[:160]}\n    {mark[:160]}"
+    return f"{name}:{at.line}:{at.column}: {_printable(message)}\n    {_printable(shown[:160])}\n    {mark[:160]}"
+
+
+def _printable(text: str) -> str:
+    """A file may come from a repository: what it quotes must not act on the screen that shows the message."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def decode(raw: bytes, name: str) -> Document:
@@ -61,6 +69,7 @@ def parse(text: str, name: str) -> Document:
     import yaml
 
     try:
+        _check_size(text, name)
         root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -73,6 +82,17 @@ def parse(text: str, name: str) -> Document:
     positions: dict[tuple[Key, ...], Position] = {}
     builder = _Builder(name, text, positions)
     return Document(name, text, builder.build(root, ()), positions)
+
+
+def _check_size(text: str, name: str) -> None:
+    """Refuse what is nested too deep before it is composed: that recurses in C, and would end the process."""
+    import yaml
+
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or count > 2 * MAX_NODES:
+            raise PolicyError(located(name, text, _place(event), "too large or too deep"))
 
 
 def _place(node: Any) -> Position:
@@ -97,13 +117,15 @@ class _Builder:
         import yaml
 
         self.count += 1
-        if self.count > MAX_NODES or len(path) > 32:
+        if self.count > MAX_NODES or len(path) > MAX_DEPTH:
             raise self.fail(node, "too large or too deep (aliases count each time)")
         self.positions[path] = _place(node)
         if id(node) in self.open:
             raise self.fail(node, "an alias that contains itself")
         self.open.add(id(node))
         try:
+            if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
+                raise self.fail(node, f"the tag {node.tag} is not read here")
             if isinstance(node, yaml.MappingNode):
                 return dict(self.pairs(node, path))
             if isinstance(node, yaml.SequenceNode):
@@ -140,6 +162,8 @@ class _Builder:
             if node.tag == "tag:yaml.org,2002:timestamp":
                 return node.value
             raise self.fail(node, f"the tag {node.tag} is not read here")
+        if node.tag.endswith((":int", ":float")) and len(node.value) > MAX_NUMBER:
+            raise self.fail(node, f"a number of more than {MAX_NUMBER} characters")
         try:
             return yaml.SafeLoader("").construct_object(yaml.ScalarNode(node.tag, node.value))
         except (ValueError, yaml.YAMLError) as error:

@@ -1,0 +1,37 @@
+"""What docs/policies.md shows is a policy that works, and it names every clause."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.policy import examples, schema
+from humanlayer_agent.policy.load import load
+from humanlayer_agent.policy.sources import shipped_names
+
+TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+
+
+def test_the_policy_it_shows(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+    path = tmp_path / "team.yaml"
+    path.write_text(shown)
+    policy = load(path)
+    failed = [(r.example.rule.id, r.example.command, r.expected, r.found) for r in examples.run(policy) if not r.passed]
+    assert [f for f in failed if not next(r for r in policy.rules if r.id == f[0]).inherited] == []
+
+
+@pytest.mark.parametrize("name", [f.alias or n for n, f in schema.Match.model_fields.items()])
+def test_every_clause_is_named(name: str) -> None:
+    assert f"`{name}" in TEXT
+
+
+def test_every_shipped_policy_is_named() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", TEXT.partition("## A file")[0], re.MULTILINE) == [
+        "default",
+        "strict",
+        "ci",
+        "sandbox",
+        "guard",
+    ]
+    assert shipped_names() == ["ci", "default", "guard", "sandbox", "strict"]

@@ -1,0 +1,369 @@
+"""A second, plain reading of the semantics agrees with the Director on generated policies and commands.
+
+It has no closures, no dispatch and no memory: for each command and effect, every rule is read anew from its data. Only
+what an uncertain path may be (`PathSet`) and what a command does (`analyse`) is taken from the code that is tested.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.load import load
+from humanlayer_agent.policy.pathset import Links, PathSet
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
+
+PROJECT, HOME = "/nowhere/project", "/nowhere/home"
+FILES = ("read", "write", "append", "delete", "move", "metadata", "execute")
+ORDER = ("allow", "ask", "deny")
+NO, MAYBE, YES = 0, 1, 2
+
+
+class Reference:
+    """Judges by the letter of the policy."""
+
+    def __init__(self, layers: list[tuple[Mapping[str, Any], bool]]) -> None:
+        """`layers`: each policy as data, and whether it may allow."""
+        self.layers = layers
+
+    def judge(self, program: Program, agent: str) -> tuple[str, set[str], list[tuple[str, list[str]]]]:
+        """(verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command)."""
+        hits: list[tuple[str, str | None]] = []
+        parts = []
+        for command in program.commands:
+            own, effects = self.command(command, program.status, agent)
+            everything = own + [hit for found in effects for hit in found]
+            hits += everything
+            parts.append((strictest(everything), [strictest(found) for found in effects]))
+        if program.status != "ok" and not program.commands:
+            blank = SimpleCommand(None, [], (0, 0), "", known=False, resolved=False)
+            for policy, rule in self.rules():
+                if not speaks_of_effects(rule["when"]) and speaks_of_the_action(rule["when"]):
+                    hits += self.rule(policy, rule, blank, None, program.status, agent)
+        verdict = strictest(hits)
+        if program.status != "ok":
+            unparsed = [policy["defaults"]["unparsed"] for policy, _ in self.layers]
+            verdict = max([verdict, *unparsed], key=ORDER.index)
+        shown = {name for said, name in hits if name and (said != "allow" or verdict == "allow")}
+        return verdict, shown, parts
+
+    def rules(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        return [(p, r) for p, may_allow in self.layers for r in p["rules"] if may_allow or r["decision"] != "allow"]
+
+    def command(self, command: SimpleCommand, parse: str, agent: str) -> tuple[list[Any], list[list[Any]]]:
+        """The hits on the command itself, and on each effect."""
+        own = [
+            hit
+            for policy, rule in self.rules()
+            if not speaks_of_effects(rule["when"])
+            for hit in self.rule(policy, rule, command, None, parse, agent)
+        ]
+        nothing = (self.layers[0][0]["defaults"]["unmatched"], None)
+        if not command.effects:
+            return own or [nothing], []
+        found = []
+        for effect in command.effects:
+            hits = [
+                hit
+                for policy, rule in self.rules()
+                if speaks_of_effects(rule["when"])
+                for hit in self.rule(policy, rule, command, effect, parse, agent)
+            ]
+            runs_itself = effect.kind == "execute" and effect.source == "own" and effect.resolved
+            if not hits and not (runs_itself and any(said == "allow" for said, _ in own)):
+                hits = [nothing]
+            found.append(hits)
+        return own, found
+
+    def rule(
+        self,
+        policy: Mapping[str, Any],
+        rule: Mapping[str, Any],
+        command: SimpleCommand,
+        effect: Effect | None,
+        parse: str,
+        agent: str,
+    ) -> list[tuple[str, str]]:
+        lists = policy["scopes"][rule["scope"]]
+        value = holds(rule["when"], command, effect, lists, parse, agent)
+        excuse = holds(rule["unless"], command, effect, lists, parse, agent) if "unless" in rule else NO
+        decision = rule["decision"]
+        if decision == "allow":
+            return [("allow", rule["id"])] if value == YES and excuse == NO else []
+        if value == NO or excuse == YES:
+            return []
+        if decision == "ask":
+            decision = policy["defaults"]["ask"]
+        return [(decision if value == YES else policy["defaults"]["maybe"], rule["id"])]
+
+
+def strictest(hits: list[tuple[str, str | None]]) -> str:
+    return max((said for said, _ in hits), key=ORDER.index, default="allow")
+
+
+def speaks_of_effects(when: Mapping[str, Any]) -> bool:
+    return "effect" in when or any(speaks_of_effects(m) for m in (*when.get("any", ()), *when.get("all", ())))
+
+
+def speaks_of_the_action(when: Mapping[str, Any]) -> bool:
+    inner = [*when.get("any", ()), *when.get("all", ()), *([when["not"]] if "not" in when else [])]
+    return "parse" in when or "agent" in when or any(speaks_of_the_action(m) for m in inner)
+
+
+def holds(
+    when: Mapping[str, Any],
+    command: SimpleCommand,
+    effect: Effect | None,
+    lists: Mapping[str, Any],
+    parse: str,
+    agent: str,
+) -> int:
+    """All of the keys: the least certain of them."""
+    return min(clause(key, value, command, effect, lists, parse, agent) for key, value in when.items())
+
+
+def clause(
+    key: str,
+    value: Any,
+    command: SimpleCommand,
+    effect: Effect | None,
+    lists: Mapping[str, Any],
+    parse: str,
+    agent: str,
+) -> int:
+    effects = command.effects if effect is None else [effect]
+    hidden = effect is None and not command.resolved
+    match key:
+        case "all":
+            return min(holds(m, command, effect, lists, parse, agent) for m in value)
+        case "any":
+            return max(holds(m, command, effect, lists, parse, agent) for m in value)
+        case "not":
+            return YES - holds(value, command, effect, lists, parse, agent)
+        case "program":
+            if command.program is None:
+                return MAYBE
+            return yes(command.program in value["in"] or os.path.basename(command.program) in value["in"])
+        case "effect":
+            return yes(any(e.kind in value for e in effects)) or (MAYBE if hidden else NO)
+        case "role":
+            return yes(any(e.role in value for e in effects)) or (MAYBE if hidden else NO)
+        case "unread" | "recursive":
+            return yes(any(getattr(e, key) is value for e in effects)) or (MAYBE if hidden else NO)
+        case "resolved":
+            return yes((command.resolved if effect is None else effect.resolved) is value)
+        case "parse":
+            return yes(parse in value)
+        case "agent":
+            return yes(any(text["glob"] == agent for text in value))
+        case "via" | "inside":
+            return yes(any(v in getattr(command, key) for v in value))
+        case "flags":
+            return flags(value, command)
+        case "effects":
+            return kinds(value, command)
+        case "paths":
+            return paths(
+                value,
+                [e for e in effects if e.kind in FILES and (e.kind != "execute" or (e.operand or "")[:1] == "/")],
+                hidden,
+                lists,
+            )
+    raise AssertionError(key)
+
+
+def yes(so: bool) -> int:
+    return YES if so else NO
+
+
+def flags(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
+    sure = command.flags_complete and command.resolved
+    answers = []
+    for key, names in wanted.items():
+        given = [name in command.flags for name in names]
+        if key == "none":
+            answers.append(NO if any(given) else (YES if sure else MAYBE))
+        else:
+            answers.append(YES if (any if key == "any" else all)(given) else (NO if sure else MAYBE))
+    return min(answers)
+
+
+def kinds(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
+    found = {e.kind for e in command.effects}
+    answers = []
+    for key, names in wanted.items():
+        if key == "only":
+            answers.append(NO if found - set(names) else (YES if command.resolved else MAYBE))
+        else:
+            so = bool(found & set(names)) if key == "any" else set(names) <= found
+            answers.append(YES if so else (NO if command.resolved else MAYBE))
+    return min(answers)
+
+
+def paths(wanted: Mapping[str, Any], touched: list[Effect], hidden: bool, lists: Mapping[str, Any]) -> int:
+    answers = []
+    for key, names in wanted.items():
+        patterns = [p for name in names for p in (lists[name[1:]] if name[:1] == "$" and name[:2] != "${" else [name])]
+        if key == "any_within":
+            seen = [some(e, patterns) for e in touched]
+            answers.append(max([*seen, MAYBE if hidden else NO]))
+        else:
+            seen = [every(e, patterns) if key == "all_within" else YES - every(e, patterns) for e in touched]
+            answers.append(min([*seen, MAYBE if hidden else YES]) if seen else (MAYBE if hidden else NO))
+    return min(answers)
+
+
+def some(effect: Effect, patterns: list[str]) -> int:
+    if effect.operand is None or effect.below or effect.pattern or effect.recursive:
+        return PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).some(effect, Links())
+    if not (effect.resolved or effect.unread):
+        return MAYBE
+    return yes(lies_in(effect.operand, patterns))
+
+
+def every(effect: Effect, patterns: list[str]) -> int:
+    if effect.operand is None or effect.below or effect.pattern or effect.recursive:
+        return PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).every(effect, Links())
+    if not (effect.resolved or effect.unread):
+        return MAYBE
+    return yes(lies_in(effect.operand, patterns))
+
+
+def lies_in(path: str, patterns: list[str]) -> bool:
+    plain = os.path.normpath(path)
+    for pattern in patterns:
+        full = pattern.replace("${PROJECT}", PROJECT).replace("~", HOME)
+        regex = re.escape(full).replace(r"/\*\*", "(/.*)?").replace(r"\*\*/", "/(.*/)?").replace(r"\*", "[^/]*")
+        if re.fullmatch(regex, plain):
+            return True
+    return False
+
+
+# ---- what is generated ----------------------------------------------------------------------------------
+
+_PATHS = st.lists(
+    st.sampled_from(["${PROJECT}/**", "/srv/**", "/srv/x", "**/.env", "~/**", "/etc/*", "$list"]),
+    min_size=1,
+    max_size=3,
+)
+_KINDS = st.lists(
+    st.sampled_from(["read", "write", "append", "delete", "execute", "network", "move"]), min_size=1, max_size=3
+)
+_FLAGS = st.lists(st.sampled_from(["recursive", "force"]), min_size=1, max_size=2)
+_CLAUSES = {
+    "program": st.lists(
+        st.sampled_from(["rm", "cat", "cp", "git", "bash", "sudo", "frob", "x.sh"]), min_size=1, max_size=3
+    ),
+    "effect": _KINDS,
+    "role": st.lists(st.sampled_from(["operand", "redirect", "list", "script"]), min_size=1, max_size=2),
+    "recursive": st.booleans(),
+    "unread": st.booleans(),
+    "resolved": st.booleans(),
+    "via": st.just(["sudo"]),
+    "inside": st.sampled_from([["substitution"], ["loop"], ["string"]]),
+    "parse": st.sampled_from([["ok"], ["failed", "partial"]]),
+    "agent": st.sampled_from([["mini"], ["other"]]),
+    "flags": st.dictionaries(st.sampled_from(["any", "all", "none"]), _FLAGS, min_size=1, max_size=2),
+    "effects": st.dictionaries(st.sampled_from(["any", "all", "only"]), _KINDS, min_size=1, max_size=2),
+    "paths": st.dictionaries(
+        st.sampled_from(["any_within", "all_within", "none_within"]), _PATHS, min_size=1, max_size=2
+    ),
+}
+
+
+def _some_clauses(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    nested = {
+        "any": st.lists(inner, min_size=1, max_size=2),
+        "all": st.lists(inner, min_size=1, max_size=2),
+        "not": inner,
+    }
+    return st.lists(st.sampled_from([*_CLAUSES, *nested]), min_size=1, max_size=3, unique=True).flatmap(
+        lambda keys: st.fixed_dictionaries({key: {**_CLAUSES, **nested}[key] for key in keys})
+    )
+
+
+_FLAT = st.lists(st.sampled_from(sorted(_CLAUSES)), min_size=1, max_size=3, unique=True).flatmap(
+    lambda keys: st.fixed_dictionaries({key: _CLAUSES[key] for key in keys})
+)
+_WHEN = _FLAT | _some_clauses(_FLAT)
+_ALLOWED = st.fixed_dictionaries({"effect": st.lists(st.sampled_from(["read", "write", "delete"]), min_size=1), "paths": st.fixed_dictionaries({"all_within": _PATHS})}) | st.fixed_dictionaries({"effects": st.fixed_dictionaries({"only": st.lists(st.sampled_from(["read", "write"]))}), "resolved": st.just(True)}) | st.just({"program": ["cat", "rm", "frob"]})  # fmt: skip
+_RULES = st.one_of(
+    st.fixed_dictionaries({"decision": st.sampled_from(["ask", "deny"]), "when": _WHEN}, optional={"unless": _FLAT}),
+    st.fixed_dictionaries({"decision": st.just("allow"), "when": _ALLOWED}, optional={"unless": _FLAT}),
+)
+_POLICIES = st.fixed_dictionaries(
+    {
+        "rules": st.lists(_RULES, min_size=1, max_size=6),
+        "defaults": st.fixed_dictionaries(
+            {
+                "unmatched": st.sampled_from(ORDER),
+                "maybe": st.sampled_from(ORDER[1:]),
+                "unparsed": st.sampled_from(ORDER[1:]),
+                "ask": st.sampled_from(ORDER[1:]),
+            }
+        ),
+    }
+)
+_SIMPLE = st.sampled_from(
+    [
+        "rm -rf build", "rm -r /srv/x", 'rm -f "$F"', "rm -rf *", "rm /srv/*", "cat a /srv/x", "cat .env", 'cat "$D"/x',
+        "cp a ~/b", "mv a b", "cat a > /srv/x", "cat < /etc/hosts >> log", "git push -f", "git status", "curl https://example.org",
+        "./x.sh", "bash x.sh", "frob -f x", "$X y", "cat $OPTS a", "echo hi", "x=1", "ls ../y", "find . -delete", "cat --frob a", "",
+    ]
+)  # fmt: skip
+_AROUND = st.sampled_from(
+    ["{}", "sudo {}", "bash -c '{}'", "echo $({})", "for i in 1 2; do {}; done", "cd /srv; {}", "({})"]
+)
+_ONE = st.builds(lambda around, simple: around.format(simple or "true"), _AROUND, _SIMPLE)
+_COMMANDS = (
+    st.lists(_ONE, max_size=3).map(" && ".join)
+    | st.lists(_ONE, min_size=1, max_size=2).map(" | ".join)
+    | _ONE.map(lambda c: f"{c}; echo '")
+)
+
+
+def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
+    rules = [{"id": f"{name}-{n}", **rule} for n, rule in enumerate(policy["rules"])]
+    path = folder / f"{name}.yaml"
+    path.write_text(
+        json.dumps({"version": 1, "policy": name, "lists": {"list": ["/opt/**", "/srv/y"]}, **policy, "rules": rules})
+    )
+    return path
+
+
+@settings(
+    max_examples=20_000 if os.environ.get("HLA_SOAK") else 400,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    base=_POLICIES,
+    lower=st.none() | st.tuples(_POLICIES, st.booleans()),
+    commands=st.lists(_COMMANDS, min_size=1, max_size=4),
+)
+def test_the_director_agrees(tmp_path: Path, base: Any, lower: Any, commands: list[str]) -> None:
+    try:
+        layers = [Layer(load(policy_file(tmp_path, "base", base)), "user")]
+        if lower is not None:
+            layers.append(Layer(load(policy_file(tmp_path, "lower", lower[0])), "project", trusted=lower[1]))
+    except PolicyError as error:
+        assert "too broad" in str(error)
+        assume(False)
+    director = Director(layers, project=PROJECT, environ={"HOME": HOME})
+    reference = Reference([(layer.policy.body, layer.trusted) for layer in layers])
+    for command in (*commands, *commands):  # the second time from memory
+        action = Action(command, cwd=PROJECT, agent="mini")
+        decision = director.evaluate(action)
+        verdict, rules, parts = reference.judge(director.program(action), "mini")
+        found = [(str(part.verdict), [str(e.verdict) for e in part.judged]) for part in decision.parts]
+        assert (str(decision.verdict), set(decision.rules), found) == (verdict, rules, parts), command
