@@ -31,8 +31,8 @@ def open_store(location: str | None) -> "SQLiteStore":
     """
     from humanlayer_agent.approvals.sqlite import SQLiteStore
     from humanlayer_agent.approvals.store import sqlite_path
-    from humanlayer_agent.places import default_store_path
     from humanlayer_agent.errors import ConfigError, StoreError
+    from humanlayer_agent.places import default_store_path
 
     try:
         return SQLiteStore(Path(sqlite_path(location)) if location else default_store_path(), create=False)

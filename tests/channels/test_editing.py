@@ -6,11 +6,16 @@ import signal
 import termios
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.keys import Keys
 
 from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.channels.editing import CommandEditor
+from humanlayer_agent.channels.guard import KeyGuard
 
 PRINCIPAL = f"os:{os.getuid()}:{pwd.getpwuid(os.getuid()).pw_name}"
 KILL_LINE, SUBMIT, EDITOR, ESC, ALT_ENTER = "\x0b", "\x13", "\x18", "\x1b", "\x1b\r"
@@ -272,6 +277,54 @@ def test_a_command_with_what_can_not_be_seen(ask: Any, tmp_path: Path) -> None:
     screen.send(EDITOR)
     assert screen.result()[1] == command.replace("QUESTION", "changed")
     assert (tmp_path / "seen").read_bytes() == command.encode() + b"\n"
+
+
+class Typed:
+    """A command editor, the keys that it gets, and what it says; time passes as the test wants."""
+
+    def __init__(self, command: str) -> None:
+        self.now = 100.0
+        self.guard = KeyGuard(lambda: self.now)
+        self.heard: list[tuple[str, str]] = []
+        self.editor = CommandEditor(
+            command,
+            command,
+            guard=self.guard,
+            clock=lambda: self.now,
+            note=lambda text: self.heard.append(("note", text)) if text else None,
+            back=lambda text: self.heard.append(("back", text)),
+            submit=lambda text: self.heard.append(("submit", text)),
+            leave=lambda text: self.heard.append(("leave", text)),
+        )
+        self.keys = self.editor.keys(Condition(lambda: True))
+
+    def press(self, *keys: Keys, after: float = 1.0, data: str = "") -> None:
+        """One read of `keys`, `after` seconds."""
+        self.now += after
+        self.guard.deliberate(len(keys))
+        for binding in self.keys.get_bindings_for_keys(keys):
+            binding.handler(SimpleNamespace(data=data))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", [Keys.ControlS, Keys.ControlX])
+@pytest.mark.parametrize(("after", "counts"), [(0.05, False), (0.3, False), (0.5, True)])
+def test_a_key_soon_after_a_paste_does_not_count(key: Keys, after: float, counts: bool) -> None:
+    typed = Typed("echo")
+    typed.press(Keys.BracketedPaste, data=" a\r\nb\rc")
+    typed.press(key, after=after)
+    ((what, text),) = typed.heard
+    if counts:
+        assert (what, text) == ("submit" if key is Keys.ControlS else "leave", " a\nb\ncecho")
+    else:
+        assert (what, text[:7]) == ("note", "ignored")
+
+
+@pytest.mark.parametrize(("after", "counts"), [(0.05, False), (0.15, True)])
+def test_a_key_in_the_middle_of_typing_does_not_count(after: float, counts: bool) -> None:
+    typed = Typed("echo")
+    typed.press(Keys.Tab)
+    typed.press(Keys.ControlS, after=after)
+    assert [what for what, _ in typed.heard] == ["submit" if counts else "note"]
 
 
 # The human's own editor

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.channels import terminal
+from humanlayer_agent.channels.render import present
+
 PRINCIPAL = f"os:{os.getuid()}:{pwd.getpwuid(os.getuid()).pw_name}"
 
 
@@ -459,3 +462,46 @@ def test_dumb_terminal_stops_and_times_out(open_screen):
     screen.shows("Type yes to run it once")
     screen.send("\x03")
     assert screen.result()[0] == "RunTerminated"
+
+
+class Typist:
+    """Lines that come at given seconds; time passes only where somebody waits for them."""
+
+    def __init__(self, *lines):
+        self.lines = list(lines)
+        self.now = 0.0
+        self.asked = []
+
+    def select(self, reading, writing, failing, timeout):
+        if self.lines and self.lines[0][0] <= self.now + timeout:
+            self.now = max(self.now, self.lines[0][0])
+            return reading, [], []
+        self.now += timeout
+        return [], [], []
+
+    def read(self, fd):
+        return self.lines.pop(0)[1]
+
+    def write(self, fd, text):
+        if "Type yes" in text:
+            self.asked.append(self.now)
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked"),
+    [
+        ([(0.2, "yes\n"), (0.5, "yes\n"), (0.8, "yes\n"), (3, "no\n")], [pytest.approx(1.2)]),
+        ([(1, "yes\n"), (1.05, "ls\n"), (3, "no\n")], [0.4, pytest.approx(1.45)]),
+    ],
+    ids=["what still comes when it would ask", "a paste"],
+)
+def test_a_dumb_terminal_asks_in_a_silence_and_takes_a_line_that_came_alone(monkeypatch, make_request, lines, asked):
+    typist = Typist(*lines)
+    monkeypatch.setattr(terminal.select, "select", typist.select)
+    monkeypatch.setattr(terminal, "_read", typist.read)
+    monkeypatch.setattr(terminal.tty, "write", typist.write)
+    monkeypatch.setattr(terminal.tty, "discard_input", lambda fd: None)
+    request = make_request()
+    question = terminal._Question(request, present(request), 0, None, 2**60, lambda: False)
+    assert terminal._plain_question(question) == terminal.Decision("reject")
+    assert typist.asked == asked

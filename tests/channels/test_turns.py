@@ -1,5 +1,6 @@
 """One question at a time, in order, over threads; over processes see test_terminal."""
 
+import fcntl
 import os
 import threading
 
@@ -54,6 +55,22 @@ def test_who_waits_is_counted_and_may_give_up(tmp_path):
         other.join()
         assert place.waiting() == 0
     assert got == [None]
+
+
+def test_it_gives_up_also_where_somebody_asks_out_of_turn(tmp_path, monkeypatch):
+    """First in the queue, and the terminal is still taken: by one whose ticket came late."""
+
+    def sleep(seconds):
+        raise AssertionError("it waits, although nobody wants the answer any more")
+
+    queue = tmp_path / "tty-1"
+    queue.mkdir()
+    with (queue / "asking").open("w") as taken:
+        fcntl.flock(taken, fcntl.LOCK_EX)
+        monkeypatch.setattr("humanlayer_agent.channels.turns.time.sleep", sleep)
+        with turn("1", give_up=lambda: True, directory=tmp_path) as place:
+            assert place is None
+        assert not list(queue.glob("*.ticket"))
 
 
 def test_terminals_do_not_wait_for_each_other(tmp_path):

@@ -182,6 +182,36 @@ def test_approve_one_and_refuse_the_other_with_a_reason(screen: Screen, tmp_path
     assert leftovers(tmp_path, home) == []
 
 
+def test_edit_what_it_would_delete(screen: Screen, tmp_path: Path, home: Path) -> None:
+    screen.armed("n reject", "install.sh")
+    screen.child.send("n")
+    screen.armed("Enter reject")
+    screen.child.send("\r")
+    screen.armed("e edit", "old-reports")
+    screen.child.send("e")
+    screen.armed("Ctrl-S submit", "Change the command")
+    screen.child.send("\x0becho kept")
+    screen.armed("Ctrl-S submit", "1 echo kept")
+    screen.child.send("\x13")
+    code, output = screen.end()
+    assert code == 0, output
+    name = pwd.getpwuid(os.getuid()).pw_name
+    assert f"changed by {name} to: echo kept" in output
+    assert "✎ echo kept" in output
+    assert f"not run: rejected by {name}" in output
+    principal = f"os:{os.getuid()}:{name}"
+    assert principal not in output  # the identity is for the log, the name for people
+    info = trajectory(output)["info"]["supervision"]["records"]
+    assert [(r["command"].split()[0], r["edited"]) for r in info if r["approver"]] == [
+        ("curl", ""),
+        ("rm", "echo kept"),
+    ]
+    assert {r["approver"] for r in info} == {"", principal}
+    told = [str(m["content"]) for m in trajectory(output)["messages"] if "changed your command" in str(m["content"])]
+    assert len(told) == 1
+    assert leftovers(tmp_path, home) == []
+
+
 def test_q_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
     screen.armed("q stop", "install.sh")
     screen.child.send("q")
