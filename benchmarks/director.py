@@ -2,7 +2,8 @@
 
     python benchmarks/director.py [--data FILE] [--limit N] [--policy NAME]
 
-FILE has one JSON object with a "command" a line (default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data). Distinct commands are timed one by one, best of three; a table goes to standard error, the same figures as JSON to
+FILE has one JSON object with a "command" a line (default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data).
+Distinct commands are timed one by one, best of three; a table goes to standard error, the same figures as JSON to
 standard output. "resolved" is the share of simple commands whose program, options and effects are all certain, but for
 code that they run.
 """

@@ -10,7 +10,20 @@ import pytest
 import humanlayer_agent
 
 PACKAGE = Path(humanlayer_agent.__file__).parent
-ORDER = ["errors", "places", "actions", "shell", "policy", "audit", "approvals", "channels", "config", "agents", "testing", "cli"]
+ORDER = [
+    "errors",
+    "places",
+    "actions",
+    "shell",
+    "policy",
+    "audit",
+    "approvals",
+    "channels",
+    "config",
+    "agents",
+    "testing",
+    "cli",
+]
 """Each part may import itself and what stands before it."""
 EXCEPTIONS = {("agents", "testing"), ("config", "audit")}
 LIGHT = ("litellm", "minisweagent", "slack_sdk", "prompt_toolkit", "typer", "rich", "cryptography", "jinja2", "httpx")

@@ -23,8 +23,8 @@ class Effect:
     `operand` may still hold a directory that every possible path lies below (`below` is then True).
     `pattern` is the absolute glob the path matches, where it comes from one (`operand` is then the directory before its
     first component with a wildcard). `recursive`: everything below the operand is touched as well. `unread` marks code
-    that nobody could read. `origin` says where the effect comes from ("rm operand 1", "> redirect"); `source` is "own" where it is the
-    command's own options and operands, "redirect", "assignment", "wrapper" otherwise.
+    that nobody could read. `origin` says where the effect comes from ("rm operand 1", "> redirect"); `source` is "own"
+    where it is the command's own options and operands, "redirect", "assignment", "wrapper" otherwise.
     """
 
     kind: str
