@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from humanlayer_agent.errors import StoreError
@@ -250,6 +251,7 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     connection.execute(f"PRAGMA user_version={len(migrations)}")
 
 
+@cache
 def _migrations() -> list[str]:
     """The scripts that lead from an empty file to the newest schema, in order."""
     scripts = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
