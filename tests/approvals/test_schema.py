@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.approvals.model import ApprovalRequest, Permit
+from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
@@ -16,7 +16,7 @@ H = "'" + "a" * 64 + "'"
 ID = "'" + "b" * 32 + "'"
 CHILD = (
     "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, expires, "
-    f"valid_for, parent) SELECT {ID}, run_id, {H}, digest, body, {{action}}, decision, requester, created, expires, "
+    f"valid_for, parent) SELECT {ID}, {{run}}, {H}, digest, body, {{action}}, decision, requester, created, expires, "
     "valid_for, id FROM request WHERE state = {of}"
 )
 
@@ -78,9 +78,9 @@ def raw(
         ("UPDATE request SET state = 'pending', decided = NULL WHERE state = 'superseded'", "illegal transition|once"),
         ("UPDATE request SET parent = NULL", "immutable"),
         ("UPDATE request SET parent = (SELECT id FROM request WHERE state = 'superseded')", "immutable"),
-        (CHILD.format(action="action", of="'superseded'"), "was not edited to this"),
-        (CHILD.format(action="""'{"content": "four"}'""", of="'rejected'"), "was not edited to this"),
-        (CHILD.format(action="""'{"content": "four"}'""", of="'pending'"), "was not edited to this"),
+        (CHILD.format(run="run_id", action="action", of="'superseded'"), "was not edited to this"),
+        (CHILD.format(run="run_id", action="""'{"content": "four"}'""", of="'rejected'"), "was not edited to this"),
+        (CHILD.format(run="run_id", action="""'{"content": "four"}'""", of="'pending'"), "was not edited to this"),
         (
             "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending'), 'approve', 'm', channel, "
             "assurance, presented_digest, '', input_mode, at, pid, 'rm -rf /' FROM vote WHERE answer = 'reject'",
@@ -146,6 +146,23 @@ def test_an_execution_ends_once(raw: sqlite3.Connection) -> None:
     raw.execute("UPDATE execution SET state = 'finished', finished = 1, returncode = 0")
     with pytest.raises(sqlite3.IntegrityError, match="illegal transition"):
         raw.execute("UPDATE execution SET returncode = 1")
+
+
+def test_the_child_of_an_edit(raw: sqlite3.Connection, store: SQLiteStore) -> None:
+    """One, of the same run, when the edit has superseded its parent: with nothing else wrong it is taken."""
+    store.open_run(Run("run-2", "agent", "instance", "os:1000:alice"))
+    child = CHILD.format(run="run_id", action="""'{"content": "four"}'""", of="'superseded'")
+    with pytest.raises(sqlite3.IntegrityError, match="was not edited to this"):
+        raw.execute(child.replace("run_id, 'aaa", "'run-2', 'aaa"))
+    raw.execute(
+        "INSERT INTO vote SELECT 'new', request.id, 'edit', 'm', channel, assurance, request.digest, '', input_mode, "
+        "at, vote.pid, 'four' FROM vote, request WHERE vote.answer = 'reject' AND request.state = 'pending'"
+    )
+    with pytest.raises(sqlite3.IntegrityError, match="was not edited to this"):
+        raw.execute(child.replace("'superseded'", "'pending'"))
+    raw.execute(child)
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        raw.execute(child.replace(ID, "'" + "c" * 32 + "'").replace(H, "'" + "c" * 64 + "'"))
 
 
 def test_one_pending_request_a_key(raw: sqlite3.Connection) -> None:
