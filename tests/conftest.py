@@ -1,6 +1,7 @@
 """What every test shares: a user of its own, and no skipped test in CI."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     for name in [n for n in os.environ if n.startswith("XDG_")]:
         monkeypatch.delenv(name)
     return home
+
+
+def pytest_configure() -> None:
+    """A job in the background of a script ignores Ctrl-C, and so would every program that the tests interrupt."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,7 +31,7 @@ class NotEdited(Exception):
     """There is nothing to submit, and why: for the human."""
 
 
-def edit(text: str, fd: int, over: Callable[[], bool]) -> str:
+def edit(text: str, fd: int, over: Callable[[], bool], *, project: str = "") -> str:
     """Opens `text` in $VISUAL or $EDITOR, and returns what was saved, exactly.
 
     The file lies where every shipped policy keeps agents out, in a folder of its own that is removed afterwards. It
@@ -40,12 +40,13 @@ def edit(text: str, fd: int, over: Callable[[], bool]) -> str:
     Args:
         fd: the terminal.
         over: whether the question is over; the editor is ended then.
+        project: the directory the agent may write in. No program from there is started.
 
     Raises:
-        NotEdited: no editor, it failed, or it left the file unchanged, empty or unreadable.
+        NotEdited: no editor that can be trusted, it failed, or it left the file unchanged, empty or unreadable.
         NoTerminal: the folder can't be made.
     """
-    argv = _editor()
+    argv = _editor(project)
     name = one_line(Path(argv[0]).name)
     try:
         content = text.encode("utf-8", "surrogateescape")
@@ -69,15 +70,24 @@ def edit(text: str, fd: int, over: Callable[[], bool]) -> str:
     return _text(saved.removesuffix(added), name)
 
 
-def _editor() -> list[str]:
+def _editor(project: str) -> list[str]:
     configured = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
-        argv = shlex.split(configured) or [found for name in FALLBACKS if (found := shutil.which(name))][:1]
+        argv = shlex.split(configured) or [name for name in FALLBACKS if shutil.which(name)][:1]
     except ValueError as error:
         raise NotEdited(f"$VISUAL or $EDITOR can't be read: {error}") from None
     if not argv:
         raise NotEdited("no editor was found: set $EDITOR")
-    return argv
+    name, program = one_line(argv[0]), shutil.which(argv[0])
+    if program is None:
+        raise NotEdited(f"{name}: no such program")
+    if project and any(_below(path, project) for path in (os.path.abspath(program), os.path.realpath(program))):
+        raise NotEdited(f"{name} is not started, the agent could have written it: {one_line(program)}")
+    return [os.path.abspath(program), *argv[1:]]
+
+
+def _below(path: str, directory: str) -> bool:
+    return any(Path(path).is_relative_to(base) for base in (os.path.abspath(directory), os.path.realpath(directory)))
 
 
 def _read(file: Path) -> bytes:
@@ -101,18 +111,27 @@ def _text(saved: bytes, name: str) -> str:
 def _run(argv: list[str], fd: int, over: Callable[[], bool]) -> int:
     """Runs `argv` as the foreground job of the terminal: its Ctrl-C and Ctrl-Z are not ours."""
     with tty.restored(fd), _background():
-        process = subprocess.Popen(argv, stdin=fd, stdout=fd, stderr=fd, process_group=0)
+        # Not in the project: some editors read settings from where they are started.
+        folder = os.path.dirname(argv[-1])
+        process = subprocess.Popen(argv, cwd=folder, stdin=fd, stdout=fd, stderr=fd, process_group=0)
         try:
             with _ended_with_us(process):
                 os.tcsetpgrp(fd, process.pid)
                 while process.poll() is None and not over():
-                    if os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
+                    if _stopped(process.pid):
                         os.killpg(process.pid, signal.SIGCONT)  # too early at the terminal, or Ctrl-Z: no shell is here
                     time.sleep(POLL)
         finally:
             _end(process)
             os.tcsetpgrp(fd, os.getpgrp())
         return process.returncode
+
+
+def _stopped(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None
+    except ChildProcessError:  # it has ended just now
+        return False
 
 
 @contextmanager

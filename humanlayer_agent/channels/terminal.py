@@ -127,7 +127,7 @@ def _decision(question: _Question) -> Decision | None:
             return answer
         draft = answer.text
         try:
-            edited = external.edit(draft, question.fd, question.over)
+            edited = external.edit(draft, question.fd, question.over, project=question.request.action.project)
         except external.NotEdited as why:
             notice = str(why)
             continue

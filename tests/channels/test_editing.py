@@ -2,9 +2,12 @@
 
 import os
 import pwd
+import select
+import shlex
 import signal
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +19,8 @@ from prompt_toolkit.keys import Keys
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.channels.editing import CommandEditor
 from humanlayer_agent.channels.guard import KeyGuard
+from humanlayer_agent.channels.terminal import TerminalAsker
+from humanlayer_agent.channels.turns import turn
 
 PRINCIPAL = f"os:{os.getuid()}:{pwd.getpwuid(os.getuid()).pw_name}"
 KILL_LINE, SUBMIT, EDITOR, ESC, ALT_ENTER = "\x0b", "\x13", "\x18", "\x1b", "\x1b\r"
@@ -390,13 +395,75 @@ def test_an_editor_that_comes_to_nothing_goes_back(ask: Any, tmp_path: Path, edi
     assert list((tmp_path / "humanlayer-agent" / "run").glob("edit-*")) == []
 
 
-@pytest.mark.parametrize(("editor", "notice"), [("/no/such/editor", "No such file"), ("'unclosed", "can't be read")])
+@pytest.mark.parametrize(("editor", "notice"), [("/no/such/editor", "no such program"), ("'unclosed", "can't be read")])
 def test_an_editor_that_can_not_be_started_goes_back(ask: Any, editor: str, notice: str) -> None:
     screen = ask(env={"EDITOR": editor})
     screen.send(EDITOR)
     screen.shows(notice)
     screen.send("\x03")
     assert screen.result()[4]
+
+
+@pytest.mark.parametrize("way", ["in the project", "a link to it", "a link in it"])
+def test_an_editor_that_the_agent_could_have_written_is_not_started(
+    ask: Any, tmp_path: Path, place: Path, way: str
+) -> None:
+    """The project's own `.venv/bin` often comes first in PATH."""
+    honest = Path(shlex.split(script(tmp_path, 'echo "echo x" > "$1"'))[0])
+    planted, tools = place / "bin" / "vim", tmp_path / "tools"
+    planted.parent.mkdir()
+    tools.mkdir()
+    if way == "a link in it":
+        planted.symlink_to(honest)
+    else:
+        honest.rename(planted)
+    if way == "a link to it":
+        (tools / "vim").symlink_to(planted)
+    directory = tools if way == "a link to it" else planted.parent
+    screen = ask(env={"EDITOR": "vim", "PATH": f"{directory}:{os.environ['PATH']}"})
+    screen.send(EDITOR)
+    screen.shows("vim is not started, the agent could have written it: /")
+    screen.send("\x03")
+    assert screen.result()[4]
+
+
+def test_the_editor_is_not_started_in_the_project(ask: Any, tmp_path: Path) -> None:
+    screen = ask(env={"EDITOR": script(tmp_path, 'echo "echo $PWD" > "$1"')})
+    screen.send(EDITOR)
+    assert Path(screen.result()[1].removeprefix("echo ")).parent == tmp_path / "humanlayer-agent" / "run"
+
+
+# Telling
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
+    """The other end of a pty that is taken for the controlling terminal."""
+    ours, theirs = os.openpty()
+
+    @contextmanager
+    def opened() -> Iterator[int]:
+        yield theirs
+
+    monkeypatch.setattr("humanlayer_agent.channels.tty.controlling_terminal", opened)
+    monkeypatch.setattr("humanlayer_agent.channels.tty.terminal_name", lambda: "test")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    yield ours
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_what_is_told_is_one_safe_line(terminal: int) -> None:
+    TerminalAsker().tell("not run: a\nb\x1b[2J\u202e")
+    assert os.read(terminal, 1000) == b"not run: a\\x0ab\\x1b[2J\\u{202e}\r\n"
+
+
+def test_it_does_not_wait_for_ever_to_tell(terminal: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not into the question of another, who may take their time."""
+    monkeypatch.setattr("humanlayer_agent.channels.terminal.PATIENCE", 0)
+    with turn("test", give_up=lambda: False):
+        TerminalAsker().tell("not run")
+    assert select.select([terminal], [], [], 0)[0] == []
 
 
 def test_back_to_the_original_is_no_change(ask: Any, tmp_path: Path) -> None:
