@@ -23,6 +23,8 @@ from humanlayer_agent.channels.terminal import TerminalAsker
 from humanlayer_agent.channels.turns import turn
 
 PRINCIPAL = f"os:{os.getuid()}:{pwd.getpwuid(os.getuid()).pw_name}"
+STAY = "i=0; while [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done"
+"""What an editor script does while it is open: it ends by itself where a test could not end it."""
 KILL_LINE, SUBMIT, EDITOR, ESC, ALT_ENTER = "\x0b", "\x13", "\x18", "\x1b", "\x1b\r"
 
 PROGRAM = """
@@ -479,7 +481,7 @@ def test_ctrl_c_and_ctrl_z_are_the_editor_s(ask: Any, tmp_path: Path) -> None:
     """It is the foreground job: its Ctrl-C does not stop our run, and a stopped editor goes on."""
     lines = 'echo "# stopped" >> "$1"; echo ready; kill -TSTP $$; echo going; read -r line; echo "# $line" >> "$1"'
     interrupted = 'trap \'echo "# interrupted" >> "$1"; exit 0\' INT; '
-    screen = ask(env={"EDITOR": script(tmp_path, interrupted + lines + "; while :; do sleep 0.05; done")})
+    screen = ask(env={"EDITOR": script(tmp_path, f"{interrupted}{lines}; {STAY}")})
     screen.send(EDITOR)
     screen.shows("going")
     screen.send("typed\r")
@@ -493,7 +495,7 @@ def test_ctrl_c_and_ctrl_z_are_the_editor_s(ask: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stubborn", ["", "trap '' TERM INT HUP; "])
 def test_the_editor_is_ended_with_the_question(open_screen: Any, tmp_path: Path, stubborn: str) -> None:
-    editor = script(tmp_path, f"{stubborn}echo $$ > '{tmp_path}/pid'; echo editing; while :; do sleep 0.05; done")
+    editor = script(tmp_path, f"{stubborn}echo $$ > '{tmp_path}/pid'; echo editing; {STAY}")
     screen = open_screen(cancel=str(tmp_path / "decided"), env={"EDITOR": editor})
     screen.armed("n reject")
     screen.send(EDITOR)
@@ -515,7 +517,7 @@ def test_time_passes_while_editing_in_place(open_screen: Any, tmp_path: Path) ->
 
 
 def test_sigterm_ends_the_editor_and_restores_the_terminal(open_screen: Any, tmp_path: Path) -> None:
-    editor = script(tmp_path, f"stty -echo; echo $$ > '{tmp_path}/pid'; echo editing; while :; do sleep 0.05; done")
+    editor = script(tmp_path, f"stty -echo; echo $$ > '{tmp_path}/pid'; echo editing; {STAY}")
     screen = open_screen(shell='trap : TERM; "$@"; echo "ended $?"; read -r end', env={"EDITOR": editor})
     screen.armed("n reject")
     screen.send(EDITOR)
