@@ -90,15 +90,17 @@ def build_director(
     Raises:
         PolicyError: a policy can't be found or has a mistake (file:line:column and what was expected).
     """
+    from humanlayer_agent.files import DiskReader
     from humanlayer_agent.policy.director import Director
 
     base = checked_project(project) if project is not None else find_project()
     if policy is not None:
-        return Director.load(policy, project=base, environ=environ, observe=observe)
+        return Director.load(policy, project=base, environ=environ, observe=observe, reader=DiskReader(base))
     from humanlayer_agent.policy.layers import find_layers, observed
 
     layers = find_layers(base)
-    return Director(layers, project=base, environ=environ, observe=observed(layers, observe))
+    observe = observed(layers, observe)
+    return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base))
 
 
 def build_asker(user: Any = None) -> "Asker":

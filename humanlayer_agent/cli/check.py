@@ -8,6 +8,7 @@ from typing import Any
 from humanlayer_agent.actions import Action
 from humanlayer_agent.cli.rows import Row, answer_rows
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.files import GivenReader
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 
@@ -85,7 +86,8 @@ def start_of(director: Director) -> str:
 
 def _row(director: Director, row: Row, cwd: str | None) -> dict[str, Any]:
     action = Action(row.command, cwd=row.cwd or cwd or start_of(director))
-    return {"id": row.id, **public(director.evaluate(action))}
+    given = GivenReader(row.files, row.tracked) if row.files or row.tracked else None
+    return {"id": row.id, **public(director.evaluate(action, given))}
 
 
 def public(decision: PolicyDecision) -> dict[str, Any]:

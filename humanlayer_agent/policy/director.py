@@ -29,6 +29,7 @@ from humanlayer_agent.policy.model import Policy
 from humanlayer_agent.policy.trust import own_files
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.program import Program
+from humanlayer_agent.shell.reading import Reader
 
 _PLAIN_BASH_OPTIONS = frozenset({"-l", "-c", "-lc", "--norc", "--noprofile"})
 
@@ -51,6 +52,7 @@ class Director:
         environ: our environment: HOME and TMPDIR are taken from it.
         variables: further variables of path patterns.
         observe: decisions say that they are not enforced.
+        reader: gives the files that actions run; without one they are code that nobody has read.
         today: the day (UTC, ISO 8601); overrides expire by it.
 
     Raises:
@@ -71,6 +73,7 @@ class Director:
         environ: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
+        reader: Reader | None = None,
         today: Callable[[], str] = lambda: datetime.now(UTC).date().isoformat(),
     ) -> None:
         environ = os.environ if environ is None else environ
@@ -80,6 +83,7 @@ class Director:
         self.environ = {name: self.variables[name] for name in ("HOME", "TMPDIR") if name == "HOME" or name in environ}
         self.name = " + ".join(layer.policy.name for layer in self.layers)
         self.observe = observe
+        self.reader = reader
         self._today = today
         self._memo = Memo()
         self._in_force = self._on(today())
@@ -93,6 +97,7 @@ class Director:
         environ: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
+        reader: Reader | None = None,
     ) -> "Director":
         """Read one policy (a file, or a shipped policy's name): it is the whole, no layer is read.
 
@@ -100,7 +105,8 @@ class Director:
             PolicyError: with file:line:column.
         """
         found = loading.load(loading.find(policy))
-        return cls(found, project=project, environ=environ, variables=variables, observe=observe or found.observe)
+        observe = observe or found.observe
+        return cls(found, project=project, environ=environ, variables=variables, observe=observe, reader=reader)
 
     @property
     def digest(self) -> str:
@@ -112,21 +118,29 @@ class Director:
         decision = self.evaluate(action)
         return decision.verdict is Verdict.ALLOW, decision.reason
 
-    def evaluate(self, action: Action) -> PolicyDecision:
-        """What the policy says of `action`."""
+    def evaluate(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
+        """What the policy says of `action`. `reader` stands in for the Director's own."""
         begin = time.perf_counter_ns()
         in_force = self.in_force()
         decision = self._memo.get(action, in_force.digest)
         if decision is None:
             situation = Situation(agent=action.agent)
-            decision = self.judge(self.program(action), situation, action.content)
-            self._memo.put(action, in_force.digest, decision, situation.links)
+            program = self.program(action, reader)
+            decision = self.judge(program, situation, action.content)
+            if not program.unsettled:
+                self._memo.put(action, in_force.digest, decision, situation.links)
         return replace(decision, microseconds=(time.perf_counter_ns() - begin) // 1000)
 
-    def program(self, action: Action) -> Program:
+    def program(self, action: Action, reader: Reader | None = None) -> Program:
         """What `action` would run, as far as it can be seen."""
         environ = dict(action.env) if action.env else self.environ
-        program = analyse(action.content, cwd=action.cwd or self.project, environ=environ, closed=bool(action.env))
+        program = analyse(
+            action.content,
+            cwd=action.cwd or self.project,
+            environ=environ,
+            closed=bool(action.env),
+            reader=reader or self.reader,
+        )
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")
         if action.interpreter[:1] not in (("bash",), ("/bin/bash",), ("/usr/bin/bash",)):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from humanlayer_agent.actions import FileDigest
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.evaluation import VERDICTS, Hit, Judged
 from humanlayer_agent.shell.program import Program
@@ -59,6 +60,7 @@ def decided(
         spans=spans_of(ordered) if stopped else (),
         parts=tuple(_part(each) for each in judged),
         effects=tuple(e for c in program.commands for e in c.effects),
+        files=tuple(FileDigest(path, sha256) for path, sha256 in program.files),
         route=said.route if said is not None else "default",
         remember=said.remember if said is not None else ("once",),
         enforced=enforced,

@@ -8,13 +8,15 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 
-from humanlayer_agent.shell import arithmetic, builtins, dialect, flow, invoke, loops, redirects, variables
+from humanlayer_agent.shell import arithmetic, builtins, dialect, flow, invoke, loops, redirects, variables, written
 from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends, Stdin
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
 from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.reading import Reader
+from humanlayer_agent.shell.scripts import Scripts
 from humanlayer_agent.shell.state import READONLY, State, Value, join
 from humanlayer_agent.shell.syntax import (
     Arith,
@@ -51,6 +53,7 @@ def analyse(
     cwd: str,
     environ: Mapping[str, str] | None = None,
     closed: bool = False,
+    reader: Reader | None = None,
 ) -> Program:
     """What running `text` with bash in `cwd` would do. Never raises; its work is bounded.
 
@@ -59,6 +62,7 @@ def analyse(
         cwd: the absolute directory it starts in, without symbolic links (`cd ..` goes by name).
         environ: variables the command is started with.
         closed: `environ` is complete, so every other variable is unset.
+        reader: gives the files that the action runs; without one they stay unread.
 
     Example:
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
@@ -66,7 +70,7 @@ def analyse(
     """
     parsed = parse(text)
     start = State((logical_start(cwd),), dict(environ or {}), closed)
-    walk = Walk(text)
+    walk = Walk(text, start.environ, reader)
     walk.root(parsed, start)
     doubt_links(walk.program)
     return walk.program
@@ -80,9 +84,11 @@ def logical_start(cwd: str) -> str:
 class Walk:
     """One analysis: collects the commands of `program` while it follows the tree."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, environ: dict[str, str], reader: Reader | None = None) -> None:
         self.text = text
+        self.environ = environ
         self.program = Program([])
+        self.scripts = Scripts(self, reader)
         self.frames: list[builtins.Frame] = []
         self.functions_called: set[int] = set()
         self.functions_defined: dict[int, Function] = {}
@@ -105,10 +111,14 @@ class Walk:
                 self.uncalled(state)
             for simple in parsed.witnesses:
                 self.simple(simple, state.copy(), Context(inside=("witness",)))
+            while self.scripts.finish():
+                self.uncalled(state)
+            self.scripts.doubt_changed()
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow
             self.program.doubt(f"internal error: {type(error).__name__}")
+        self.program.unsettled = self.scripts.asked
         if state.work.left <= 0:
             self.program.doubt("too much expansion")
 
@@ -324,6 +334,8 @@ class Walk:
         command = self.program.commands[first]
         variables.assignment_effects(self, command, node.assigns, state)
         redirects.add(self, command, node.redirects, state, context)
+        if command.effects:
+            written.note(self, command, fields, node.redirects, context.stdin, state)
         if not node.assigns:
             return ends
         keeps = fields[0].many or fields[0].text is None or fields[0].text in builtins.KEEPS_PREFIX

@@ -153,12 +153,35 @@ def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Sta
         walk.frames.pop()
         return join(won, variables_frame.returned), join(lost, variables_frame.returned)
     if "/" in target.prefix and target.text not in _STDIN and not may_reach_process_substitution(target):
-        touch.script(walk, command, target, state, f"{command.program} operand 1")
+        origin = f"{command.program} operand 1"
+        # With further words, those are $1 and so on while it runs.
+        here = _read_here(walk, command, target, state, context, origin) if len(fields) == 1 else None
+        if here is not None:
+            return here
+        touch.script(walk, command, target, state, origin, language="source", arguments=fields[1:])
     else:
         touch.code(walk, command, target, what=target.text, role="script", origin=f"{command.program} operand 1")
         command.doubt(target.word.raw)
     unknown = state.lost()
     return unknown, unknown
+
+
+def _read_here(
+    walk: "Walk", command: SimpleCommand, target: Field, state: State, context: Context, origin: str
+) -> Ends | None:
+    """Follow a script that can be read, so that what it leaves behind is known. None where it can't."""
+    before = len(command.effects)
+    touch.path(walk, command, "execute", target, state, role="script", origin=origin)
+    added = command.effects[before:]
+    text = walk.scripts.settled(command, added[0], target) if len(added) == 1 else None
+    if text is None:
+        del command.effects[before:]
+        return None
+    inner = context.deeper(via=(*context.via, command.program or "source"))
+    walk.frames.append(frame := Frame())
+    won, lost = walk.source(text, target, state, inner, "script-file")
+    walk.frames.pop()
+    return join(won, frame.returned), join(lost, frame.returned)
 
 
 def trap(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:

@@ -143,7 +143,7 @@ def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: 
         else:
             # A file of this name: what it does stands in it, not in the catalog.
             command.known = False
-            touch.script(walk, command, name, state, "program")
+            touch.script(walk, command, name, state, "program", arguments=fields[1:])
             return state, state
     spec = lookup(command.program or "")
     if spec is None:
@@ -383,9 +383,18 @@ def note(
         slots.note(walk, command, kind, word, state, context, origin)
 
 
-def script(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def script(
+    walk: "Walk",
+    command: SimpleCommand,
+    word: Field,
+    state: State,
+    origin: str,
+    *,
+    language: str = "",
+    arguments: Sequence[Field] | None = None,
+) -> None:
     """A file that is executed (see touch.script)."""
-    touch.script(walk, command, word, state, origin)
+    touch.script(walk, command, word, state, origin, language=language, arguments=arguments)
 
 
 def shell_text(

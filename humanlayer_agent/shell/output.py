@@ -47,8 +47,13 @@ def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str 
     known = [t for t in texts if t is not None]
     if not known or len(known) != len(texts) or known[0] in state.functions:
         return None
-    printer = _PRINTERS.get(known[0])
-    out = printer(known[1:], stdin) if printer is not None else None
+    return prints(known, stdin)
+
+
+def prints(words: Sequence[str], stdin: str | None) -> str | None:
+    """What the program `words[0]` prints for its words and the text on its standard input; None where not known."""
+    printer = _PRINTERS.get(words[0])
+    out = printer(list(words[1:]), stdin) if printer is not None else None
     return out if out is not None and len(out) <= MAX_OUTPUT and "\0" not in out else None
 
 

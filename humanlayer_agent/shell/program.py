@@ -56,6 +56,10 @@ class Program:
     commands: list[SimpleCommand]
     status: str = "ok"
     reasons: list[str] = field(default_factory=list)
+    files: list[tuple[str, str]] = field(default_factory=list)
+    """The files that were read because they are run, each with the SHA-256 (hex) of its bytes."""
+    unsettled: bool = False
+    """True where a reader was asked for files: the next time they may be others."""
 
     def doubt(self, reason: str) -> None:
         """The analysis is incomplete: `status` becomes partial (a human is asked)."""

@@ -1,5 +1,6 @@
 """Turns an operand into effects: the one place where a word becomes a path, a host, a package, a piece of code."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -64,13 +65,27 @@ def path(
     add(None, False)
 
 
-def script(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    """A file that is executed: what it does stands in it, and nobody has read it yet."""
+def script(
+    walk: "Walk",
+    command: SimpleCommand,
+    word: Field,
+    state: State,
+    origin: str,
+    *,
+    language: str | None = None,
+    arguments: Sequence[Field] | None = None,
+) -> None:
+    """A file that is executed: what it does stands in it.
+
+    Args:
+        language: that of the program which runs it; None: its first line tells, "" that nothing does.
+        arguments: the words it is given, None where they are not known.
+    """
     before = len(command.effects)
     path(walk, command, "execute", word, state, role="script", origin=origin)
     for effect in command.effects[before:]:
         effect.unread, effect.resolved = True, False
-    command.doubt(word.word.raw)
+        walk.scripts.add(command, effect, word, state, language, arguments)
 
 
 def host(walk: "Walk", command: SimpleCommand, target: Field, *, kind: str = "network", origin: str = "") -> None:

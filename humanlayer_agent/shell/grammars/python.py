@@ -7,6 +7,7 @@ from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog import lookup
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.fields import positional
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
@@ -37,13 +38,33 @@ def read(
         _module(walk, command, arguments.operands, state, context)
     elif "code" in command.flags:
         value = next(u.value for u in arguments.options if u.option.name == "code")
-        touch.code(walk, command, value, what=value.text if value else None, role="code", origin="python -c")
-        command.doubt("-c")
+        text = value.text if value is not None else None
+        _code(walk, command, value, text, "-c", arguments.operands, state, context)
     elif arguments.operands and arguments.operands[0].text not in ("-", "/dev/stdin"):
-        invoke.script(walk, command, arguments.operands[0], state, "python operand 1")
+        file, *rest = arguments.operands
+        invoke.script(walk, command, file, state, "python operand 1", language="python", arguments=rest)
     elif not command.flags & {"version", "help"}:
-        touch.code(walk, command, None, what=context.stdin.text, role="stdin", origin="python standard input")
-        command.doubt(command.text)
+        text = context.stdin.text if context.stdin.kind != "null" else ""
+        _code(walk, command, None, text, "standard input", arguments.operands[1:], state, context)
+
+
+def _code(
+    walk: "Walk", command: SimpleCommand, word: Field | None, text: str | None, origin: str, rest: list[Field],
+    state: State, context: "Context",
+) -> None:  # fmt: skip
+    """Code that stands in the command itself."""
+    from humanlayer_agent.shell import code
+    from humanlayer_agent.shell.code.perform import perform
+
+    words = positional(rest)
+    argv = None if words is None else [code.Text.of("-c" if word is not None else ""), *map(code.Text.of, words)]
+    behaviour = code.read("python", text, argv=argv) if text is not None else None
+    if behaviour is None or behaviour.opaque:
+        role = "code" if word is not None else "stdin"
+        touch.code(walk, command, word, what=text, role=role, origin=f"python {origin}")
+        command.doubt("-c" if word is not None else command.text)
+        return
+    perform(walk, command, behaviour, state, context, "python")
 
 
 def _module(walk: "Walk", command: SimpleCommand, rest: list[Field], state: State, context: "Context") -> None:

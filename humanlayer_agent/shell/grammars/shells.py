@@ -41,7 +41,9 @@ def read(
         elif operands[0].text in ("/dev/stdin", "/dev/fd/0", "-"):
             _stdin(walk, command, operands[1:], state, context)
         else:
-            invoke.script(walk, command, operands[0], state, f"{command.program} operand 1")
+            origin = f"{command.program} operand 1"
+            language = command.program or ""
+            invoke.script(walk, command, operands[0], state, origin, language=language, arguments=operands[1:])
     elif not command.flags & {"version", "help"}:
         _stdin(walk, command, operands, state, context)
 

@@ -1,0 +1,157 @@
+"""The files that agents run, read from disk: their text, their hash, and whether the project's version control has them.
+
+What is under version control is taken from git's index as it was when the reader was made. Later additions don't count,
+or an agent could make its own script "project code" with `git add`. The format is that of git's
+Documentation/gitformat-index.txt, versions 2 to 4; an index that is not understood means that nothing is tracked.
+"""
+
+import hashlib
+import os
+import stat
+import struct
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from humanlayer_agent.shell.reading import MAX_TEXT, Source
+
+MAX_HASHED = 8 * 1024 * 1024
+MAX_INDEX = 64 * 1024 * 1024
+_ENTRY = struct.Struct(">40x20sH")
+_MODE = struct.Struct(">24xI")
+
+
+class DiskReader:
+    """Reads regular files, wherever they are.
+
+    Args:
+        project: the directory the agent works for; git's index is looked for there and above.
+    """
+
+    def __init__(self, project: Path | str) -> None:
+        self._top, self._index = _index_of(Path(os.path.realpath(project)))
+
+    def read(self, path: str) -> Source | None:
+        """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB."""
+        data = _bytes(path)
+        if data is None:
+            return None
+        text = None
+        if len(data) <= MAX_TEXT:
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                text = None
+        return Source(hashlib.sha256(data).hexdigest(), text, self._unmodified(path, data))
+
+    def _unmodified(self, path: str, data: bytes) -> bool:
+        if not self._index:
+            return False
+        real = os.path.realpath(path)
+        if not real.startswith(self._top.rstrip("/") + "/"):
+            return False
+        blob = self._tracked.get(os.fsencode(os.path.relpath(real, self._top)))
+        return blob is not None and blob == hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
+
+    @cached_property
+    def _tracked(self) -> dict[bytes, bytes]:
+        try:
+            return _entries(self._index)
+        except (ValueError, struct.error, IndexError):
+            return {}
+
+
+class GivenReader:
+    """Files that are given, instead of those on disk: a recorded run carries the scripts it ran.
+
+    Args:
+        files: the text of each by its absolute path.
+        tracked: paths under version control and unmodified.
+    """
+
+    def __init__(self, files: Mapping[str, str], tracked: Collection[str] = ()) -> None:
+        self._files, self._tracked = files, frozenset(tracked)
+
+    def read(self, path: str) -> Source | None:
+        """The file that was given for `path`."""
+        plain = "/" + os.path.normpath(path).lstrip("/")
+        text = self._files.get(plain)
+        if text is None and plain not in self._tracked:
+            return None
+        data = (text or "").encode("utf-8", "surrogatepass")
+        readable = text is not None and len(data) <= MAX_TEXT
+        return Source(hashlib.sha256(data).hexdigest(), text if readable else None, plain in self._tracked)
+
+
+def _bytes(path: str) -> bytes | None:
+    """The content of a regular file. A pipe or a device is not waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_HASHED:
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(MAX_HASHED + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data if len(data) <= MAX_HASHED else None
+
+
+def _index_of(directory: Path) -> tuple[str, bytes]:
+    """The working tree that `directory` lies in, and the bytes of its index; b"" where there is none."""
+    for place in (directory, *directory.parents):
+        git = place / ".git"
+        if not git.exists():
+            continue
+        try:
+            if git.is_file():  # a worktree or submodule: "gitdir: PATH"
+                name, _, where = git.read_text().partition(":")
+                git = place / where.strip() if name == "gitdir" else git
+            index = git / "index"
+            return str(place), index.read_bytes() if index.stat().st_size <= MAX_INDEX else b""
+        except (OSError, ValueError):
+            return str(place), b""
+    return str(directory), b""
+
+
+def _entries(data: bytes) -> dict[bytes, bytes]:
+    """The blob of every tracked regular file by its path. Raises ValueError where the index is not understood."""
+    magic, version, count = struct.unpack_from(">4sII", data)
+    checked = data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())
+    if magic != b"DIRC" or version not in (2, 3, 4) or not checked:
+        raise ValueError("not an index that is understood")
+    out: dict[bytes, bytes] = {}
+    at, previous = 12, b""
+    for _ in range(count):
+        (mode,) = _MODE.unpack_from(data, at)
+        blob, flags = _ENTRY.unpack_from(data, at)
+        name = at + (64 if version > 2 and flags & 0x4000 else 62)
+        if version == 4:
+            kept, name = _varint(data, name)
+            end = data.index(b"\0", name)
+            previous = previous[: len(previous) - kept] + data[name:end]
+            after = end + 1
+        else:
+            end = data.index(b"\0", name)
+            previous = data[name:end]
+            after = at + ((end - at) // 8 + 1) * 8
+        if mode & 0o170000 == 0o100000 and not flags & 0x3000:
+            out[previous] = blob
+        at = after
+    return out
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in git's offset encoding, and where it ends."""
+    byte = data[at]
+    value = byte & 127
+    while byte & 128:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) + (byte & 127)
+    return value, at + 1

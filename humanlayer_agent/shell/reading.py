@@ -1,0 +1,28 @@
+"""What the analysis may know of files on disk: a reader that is handed to it. Nothing in `shell` opens a file itself."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+MAX_TEXT = 262_144
+"""Longest file that is read as code, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that an action runs.
+
+    `sha256` is over its bytes. `text` is None where it can't be read as code: too long, or not UTF-8. `project`: it is
+    under version control and unmodified, so that running it is running the project's own code.
+    """
+
+    sha256: str
+    text: str | None = None
+    project: bool = False
+
+
+class Reader(Protocol):
+    """Gives the files that an action runs."""
+
+    def read(self, path: str) -> Source | None:
+        """The file at `path` (absolute), or None where there is none, or it is no regular file. Never raises."""
+        ...

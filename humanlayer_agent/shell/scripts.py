@@ -1,0 +1,226 @@
+"""Script files: what an action runs from disk, and what it writes to be run, is judged where it stands.
+
+Files are looked at after the whole action was followed, because only then all that it may write to them is known. A
+file that can't be read, that is too long, or whose content this action makes in a way that can't be told, stays unread.
+A file under version control that nobody changed is the project's own code.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.code import SHELLS, by_name, interpreter, read
+from humanlayer_agent.shell.code.behaviour import Text
+from humanlayer_agent.shell.code.perform import perform
+from humanlayer_agent.shell.context import MAX_DEPTH, Context
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.fields import Field, positional
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.reading import MAX_TEXT, Reader, Source
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.syntax import Word
+from humanlayer_agent.shell.written import Written, plain
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+MAX_FILES = 16
+"""Most files that are judged for one action."""
+_CHANGES = frozenset({"write", "append", "move"})
+_OWN_CODE = frozenset({"git"})
+"""Programs whose changes of files are those of version control, or of the project's own build."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """`command` runs the file that `effect` names. `language` and `arguments`: see `touch.script`."""
+
+    command: SimpleCommand
+    effect: Effect
+    word: Field
+    state: State
+    language: str | None
+    arguments: Sequence[Field] | None
+
+
+class Scripts:
+    """The files that one action runs or writes to be run.
+
+    Args:
+        reader: gives the files; None: nothing can be read.
+    """
+
+    def __init__(self, walk: "Walk", reader: Reader | None) -> None:
+        self.walk, self.reader = walk, reader
+        self.written = Written()
+        self.asked = False
+        """True once the reader was asked: what it said may be different at another time."""
+        self._sources: dict[str, Source | None] = {}
+        self._runs: list[_Run] = []
+        self._judged: list[tuple[str, _Run]] = []
+        self._texts: set[tuple[object, ...]] = set()
+        self._count = 0
+
+    def add(
+        self, command: SimpleCommand, effect: Effect, word: Field, state: State, language: str | None,
+        arguments: Sequence[Field] | None,
+    ) -> None:  # fmt: skip
+        """Note that a file is run; `finish` says what it does."""
+        self._runs.append(_Run(command, effect, word, state.copy(), language, arguments))
+
+    def settled(self, command: SimpleCommand, effect: Effect, word: Field) -> str | None:
+        """The text of the file that `effect` names, where this action has not written it so far; None: not known.
+
+        Should something in the action turn out to write it after all, the file is unread.
+        """
+        path = _exact(effect)
+        if path is None or path in self.written.texts or self._count >= MAX_FILES:
+            return None
+        source = self.source(path)
+        if source is None or source.text is None:
+            return None
+        self._count += 1
+        effect.role = "project" if source.project else effect.role
+        self._judged.append((path, _Run(command, effect, word, State(None, {}), "source", None)))
+        return source.text
+
+    def finish(self) -> bool:
+        """Judge what was noted. True where there was anything: that may have brought up more."""
+        pending, self._runs = self._runs, []
+        for run in pending:
+            if self._judge(run):
+                run.effect.unread, run.effect.resolved = False, True
+            else:
+                run.command.doubt(run.word.word.raw)
+        if not self._runs:
+            self._judge_written()
+        return bool(pending or self._runs)
+
+    def doubt_changed(self) -> None:
+        """Files that the action may have changed in a way that can't be told are unread after all."""
+        if not self._judged:
+            return
+        changes = [
+            effect
+            for command in self.walk.program.commands
+            if command.program not in _OWN_CODE
+            for effect in command.effects
+            if effect.kind in _CHANGES and effect.role != "build" and id(effect) not in self.written.effects
+        ]
+        for path, run in self._judged:
+            later = run.language == "source" and path in self.written.texts and run.arguments is None
+            if later or any(_reaches(effect, path) for effect in changes):
+                run.effect.unread, run.effect.resolved = True, False
+                run.command.doubt(run.word.word.raw)
+
+    def source(self, path: str) -> Source | None:
+        """The file at `path`, as it is on disk."""
+        if self.reader is None:
+            return None
+        if path not in self._sources:
+            self.asked = True
+            found = self._sources[path] = self.reader.read(path)
+            if found is not None:
+                self.walk.program.files.append((path, found.sha256))
+        return self._sources[path]
+
+    def _judge(self, run: _Run) -> bool:
+        """Add what the file does. False where that can't be told."""
+        path = _exact(run.effect)
+        if path is None:
+            return False
+        source = self.source(path)
+        contents = self.written.contents(path, source.text if source is not None else None)
+        if source is not None and source.project and not contents:
+            run.effect.role = "project"
+            self._judged.append((path, run))
+            return True
+        if source is not None and not source.project:
+            if source.text is None:
+                return False
+            contents = [source.text, *contents]  # what is written may not come in time
+        if not contents or not all(self._text(run, text, path) for text in contents):
+            return False
+        self._judged.append((path, run))
+        return True
+
+    def _text(self, run: _Run, text: str, path: str) -> bool:
+        """Add what `text` does when `run` runs it."""
+        language = run.language if run.language is not None else interpreter(text) or "bash"
+        arguments = positional(list(run.arguments)) if run.arguments is not None else None
+        key = (path, text, language, arguments, run.state.cwd, run.command.via)
+        if key in self._texts:
+            return True
+        self._texts.add(key)
+        self._count += 1
+        if self._count > MAX_FILES or len(text) > MAX_TEXT:
+            return False
+        context = Context(run.command.inside, (*run.command.via, language), depth=len(run.command.via) + 1)
+        if context.depth > MAX_DEPTH:
+            return False
+        if language in SHELLS or language == "source":
+            state = run.state if language == "source" else run.state.child(arguments)
+            self.walk.source(text, run.word, state, context, "script-file")
+            return True
+        argv = None if arguments is None else [Text.of(path), *(Text.of(a) for a in arguments)]
+        behaviour = read(language, text, argv=argv, path=path)
+        if behaviour is None or behaviour.opaque:
+            return False
+        perform(self.walk, run.command, behaviour, run.state, context, language)
+        return True
+
+    def _judge_written(self) -> None:
+        """Code that is written but not run yet is judged as if it ran."""
+        run = {path for path, _ in self._judged}
+        for path, texts in self.written.texts.items():
+            before = None
+            if path not in run and any(text.appended for text in texts) and by_name(path) is not None:
+                source = self.source(path)
+                before = source.text if source is not None and not source.project else None
+            for text in self.written.contents(path, before) if path not in run else ():
+                for language in dict.fromkeys((by_name(path), interpreter(text))):
+                    if language is not None:
+                        self._written(path, text, language, texts[0].by)
+
+    def _written(self, path: str, text: str, language: str, by: SimpleCommand) -> None:
+        if (path, text, language) in self._texts:
+            return
+        self._texts.add((path, text, language))
+        command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, "written"), by.cwd)
+        state = State(by.cwd, self.walk.environ, havoc=True)
+        context = Context((*by.inside, "written"), by.via, depth=len(by.via) + 1)
+        self._count += 1
+        if self._count > MAX_FILES or len(text) > MAX_TEXT or context.depth > MAX_DEPTH:
+            command.effects.append(Effect("execute", "script", path, False, by.span, "written code", unread=True))
+            command.doubt(path)
+        elif language in SHELLS:
+            word = Field(Word(by.text, by.text, *by.span), *by.span)
+            self.walk.source(
+                text, word, state, Context(context.inside, (*by.via, language), context.depth), "script-file"
+            )
+            return
+        else:
+            behaviour = read(language, text, path=path)
+            if behaviour is None:
+                return
+            perform(self.walk, command, behaviour, state, context, language)
+        if command.effects or not command.resolved:
+            self.walk.program.commands.append(command)
+
+
+def _exact(effect: Effect) -> str | None:
+    """The one file that `effect` is about."""
+    if effect.operand is None or effect.below or effect.pattern is not None or not effect.operand.startswith("/"):
+        return None
+    return plain(effect.operand)
+
+
+def _reaches(change: Effect, path: str) -> bool:
+    """May `change` be one of the file at `path`? One of which nothing is known is asked about by itself."""
+    if change.operand is None:
+        return False
+    target = plain(change.operand)
+    if target == path:
+        return True
+    spreads = change.below or change.recursive or change.pattern is not None
+    return spreads and path.startswith(target.rstrip("/") + "/")

@@ -1,0 +1,99 @@
+"""Texts that an action writes to files: `cat > x.py <<'EOF'`, `echo ... >> run.sh`, `tee f`.
+
+Order does not count, so that loops, jobs and functions need no thought: a file may hold any text that the action writes
+to it anywhere.
+"""
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import output
+from humanlayer_agent.shell.context import Stdin
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.fields import Field, positional
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.syntax import Redirect
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+MAX_TEXTS = 16
+_WRITES = frozenset({"write", "append"})
+_REPEATED = frozenset({"loop", "function", "trap", "background"})
+_TO_STDOUT = frozenset({">", ">|", ">>", "&>", "&>>"})
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text for a file. `appended`: it goes behind what the file holds."""
+
+    text: str
+    appended: bool
+    by: SimpleCommand
+
+
+@dataclass(slots=True)
+class Written:
+    """What an action writes, by the plain absolute path. `effects` are those whose text is known, by identity."""
+
+    texts: dict[str, list[Text]] = field(default_factory=dict)
+    effects: set[int] = field(default_factory=set)
+    _kept: list[Effect] = field(default_factory=list)
+
+    def add(self, effect: Effect, text: str, by: SimpleCommand) -> None:
+        """`effect` writes `text` to the file that is its operand."""
+        if effect.operand is None or not effect.resolved or effect.pattern is not None or effect.below:
+            return
+        if effect.kind == "append" and not _REPEATED.isdisjoint(by.inside):
+            return  # how often is not known
+        known = self.texts.setdefault(plain(effect.operand), [])
+        if len(known) < MAX_TEXTS:
+            known.append(Text(text, effect.kind == "append", by))
+            self.effects.add(id(effect))
+            self._kept.append(effect)  # an identity is one only while its object lives
+
+    def contents(self, path: str, before: str | None) -> list[str]:
+        """Every content that `path` may have because of what is written, given what it held `before`."""
+        out: list[str] = []
+        for each in self.texts.get(path, ()):
+            if not each.appended:
+                out.append(each.text)
+            elif out:
+                out += [text + each.text for text in out]
+            else:
+                out.append((before or "") + each.text)
+        return list(dict.fromkeys(out))[:MAX_TEXTS]
+
+
+def note(
+    walk: "Walk", command: SimpleCommand, fields: list[Field], redirects: list[Redirect], stdin: Stdin, state: State
+) -> None:
+    """Note the texts that `command`, whose effects are known, writes to files."""
+    if not any(e.kind in _WRITES for e in command.effects):
+        return
+    if command.program == "tee":
+        if stdin.text is not None:
+            for effect in command.effects:
+                if effect.kind in _WRITES and effect.source == "own":
+                    walk.scripts.written.add(effect, stdin.text, command)
+        return
+    if not any(r.op in _TO_STDOUT and r.fd in ("", "1") for r in redirects):
+        return
+    if any(r.op in _TO_STDOUT and r.fd not in ("", "1") for r in redirects):
+        return
+    words = positional(fields)
+    if words is None or not words or words[0] in state.functions or not state.untouched("PATH"):
+        return
+    text = output.prints(words, stdin.text)
+    if text is None:
+        return
+    for effect in command.effects:
+        if effect.kind in _WRITES and effect.source == "redirect":
+            walk.scripts.written.add(effect, text, command)
+
+
+def plain(path: str) -> str:
+    """`path` without `.`, `..` and doubled slashes."""
+    return "/" + posixpath.normpath(path).lstrip("/")
