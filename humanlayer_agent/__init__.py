@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from humanlayer_agent.actions import Action as Action
+    from humanlayer_agent.agents.functions import require_approval as require_approval
     from humanlayer_agent.agents.mini import HumanLayerAgent as HumanLayerAgent
     from humanlayer_agent.agents.mini import SupervisedAgent as SupervisedAgent
     from humanlayer_agent.agents.mini import SupervisedLocalEnvironment as SupervisedLocalEnvironment
@@ -27,6 +28,7 @@ _WHERE = {
     "PolicyDecision": "humanlayer_agent.policy.decision",
     "SupervisedAgent": "humanlayer_agent.agents.mini",
     "SupervisedLocalEnvironment": "humanlayer_agent.agents.mini",
+    "require_approval": "humanlayer_agent.agents.functions",
 }
 
 __all__ = [*_WHERE, "__version__"]

@@ -1,18 +1,20 @@
 """Finds what belongs together: the project, the policy, the store, the channels; builds a Director and a Gate."""
 
-import getpass
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import default_store_path
+from humanlayer_agent.places import default_store_path, key_path
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.model import Asker
+    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.approvals.store import Store
     from humanlayer_agent.policy.director import Director
 
@@ -55,22 +57,11 @@ def _too_wide(path: Path) -> str:
     return ""
 
 
-def data_file(folder: str, name: str) -> Path:
-    """A shipped file: `policies/NAME` or `channels/NAME`, from the wheel's data or from a checkout."""
-    package = Path(__file__).parent
-    for base in (package / "_data", package.parent):
-        if (found := base / folder / name).is_file():
-            return found
-    raise ConfigError(f"the shipped file {folder}/{name} is missing: reinstall humanlayer-agent")
-
-
 def requester() -> str:
-    """The stable identity of the person who started the run."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = "unknown"
-    return f"os:{os.getuid()}:{name}"
+    """The stable identity of the person who started the run. (Not by $USER, which anybody may set.)"""
+    from humanlayer_agent.approvals.process import os_user
+
+    return os_user()
 
 
 def build_director(
@@ -79,6 +70,7 @@ def build_director(
     project: Path | str | None = None,
     environ: Mapping[str, str] | None = None,
     observe: bool = False,
+    tested: bool = True,
 ) -> "Director":
     """The Director for `project`.
 
@@ -86,19 +78,23 @@ def build_director(
         policy: a shipped policy's name, or a file: the whole policy. None takes the layers: the policies of the
             machine, of the user and of the project (see `policy.layers`).
         observe: what it decides is to be recorded only.
+        tested: the tests in the policies' own rules must pass; False only to look at policies.
 
     Raises:
-        PolicyError: a policy can't be found or has a mistake (file:line:column and what was expected).
+        PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
+            expected).
     """
     from humanlayer_agent.files import DiskReader
     from humanlayer_agent.policy.director import Director
 
     base = checked_project(project) if project is not None else find_project()
     if policy is not None:
-        return Director.load(policy, project=base, environ=environ, observe=observe, reader=DiskReader(base))
+        return Director.load(
+            policy, project=base, environ=environ, observe=observe, reader=DiskReader(base), tested=tested
+        )
     from humanlayer_agent.policy.layers import find_layers, observed
 
-    layers = find_layers(base)
+    layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
     return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base))
 
@@ -114,7 +110,62 @@ def build_asker(user: Any = None) -> "Asker":
         return asker
     from humanlayer_agent.channels.user import UserAsker
 
-    return UserAsker(user)
+    return UserAsker(user, assurance="login")  # the program that hands it over vouches for who is behind it
+
+
+def build_authority(
+    channels: str | Path | None = None,
+    *,
+    project: Path | str | None = None,
+    asker: "Asker | None" = None,
+    timeout_ms: int | None = None,
+    valid_for_ms: int | None = None,
+) -> "Authority | None":
+    """Who may decide, as the channels files say; None where there is no such file: then who started the run may.
+
+    Args:
+        channels: one file that is the whole, instead of all others.
+        project: its file counts once a human has trusted it; until then a warning says that it does not.
+        asker: brings answers of whoever started the run under its `identities` too.
+        timeout_ms, valid_for_ms: for the shipped route, where no file has a "default" of its own.
+
+    Raises:
+        ConfigError: a file can't be read or has a mistake.
+    """
+    from humanlayer_agent.channels import profiles
+
+    if channels is None and not any(profiles.exists(path) for _, path in profiles.places(project)):
+        return None
+    found = profiles.load(project, file=channels)
+    for path in found.ignored:
+        _warn_ignored(path)
+    if not found.files:
+        return None
+    from humanlayer_agent.channels.authority import authority_of
+
+    also = getattr(asker, "identities", ())
+    return authority_of(found, requester(), *also, timeout_ms=timeout_ms, valid_for_ms=valid_for_ms)
+
+
+def build_signer(authority: "Authority | None") -> "Signer | None":
+    """The user's own key, where there is one and `authority` names signers; else None: the key of this process."""
+    from humanlayer_agent.channels.profiles import exists
+
+    if authority is None or not authority.signers or not exists(key_path()):
+        return None
+    from humanlayer_agent.channels.authority import ListedSigner
+
+    return ListedSigner(key_path(), authority.signers)
+
+
+@cache
+def _warn_ignored(path: str) -> None:
+    """Say once that a repository's own file does not say who may decide."""
+    import logging  # not above: `check` does without it
+
+    logging.getLogger("humanlayer_agent").warning(
+        "Warning: %s is ignored: nobody has trusted it (hla policy trust shows it first).", path
+    )
 
 
 def build_gate(
@@ -128,6 +179,9 @@ def build_gate(
     store: "Store | Path | str | None" = None,
     agent: str = "",
     run_id: str | None = None,
+    channels: str | Path | None = None,
+    authority: "Authority | None" = None,
+    signer: "Signer | None" = None,
     **limits: Any,
 ) -> "Gate":
     """A Gate with its Director, store and channel.
@@ -138,6 +192,10 @@ def build_gate(
         user: the seed design's `user.query(prompt, options=[...])` object; None asks at the terminal.
         asker: a channel, instead of `user`.
         store: a Store, or the path of a store file; None is the user's own store.
+        channels: a channels file that is the whole; None takes those of the machine, of the user, and of a project that
+            is trusted.
+        authority, signer: who may decide, and the key that vouches for answers, as Gate takes them, instead of what
+            channels files say.
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, as Gate takes them.
     """
     from humanlayer_agent.approvals.gate import Gate
@@ -147,12 +205,24 @@ def build_gate(
         director = build_director(policy, project=project, observe=observe)
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
+    asker = asker or build_asker(user)
+    if authority is None:
+        authority = build_authority(
+            channels,
+            project=project or getattr(director, "project", None),
+            asker=asker,
+            timeout_ms=limits.get("timeout_ms"),
+            valid_for_ms=limits.get("valid_for_ms"),
+        )
+        signer = signer or build_signer(authority)
     return Gate(
         director,
         store,
-        asker or build_asker(user),
+        asker,
         run_id=run_id,
         agent=agent,
         requester=requester(),
+        authority=authority,
+        signer=signer,
         **limits,
     )

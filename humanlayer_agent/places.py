@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from humanlayer_agent.errors import ConfigError
+
 STORE_VARIABLE = "HUMANLAYER_STORE"
 """Environment variable that names another store file (a path)."""
 
@@ -42,6 +44,11 @@ def default_store_path() -> Path:
     return data_folder() / "store.sqlite3"
 
 
+def key_path() -> Path:
+    """The file of the user's signing key, as `hla init` writes it: in the data directory, whatever store is named."""
+    return data_folder() / "signing.key"
+
+
 def own_places() -> dict[str, str]:
     """The variables of policies that name what is ours: the store's file and our folders."""
     return {
@@ -56,6 +63,15 @@ def own_places() -> dict[str, str]:
 def _xdg(variable: str, below_home: str) -> Path:
     base = os.environ.get(variable)
     return (Path(base) if base and os.path.isabs(base) else Path.home() / below_home) / "humanlayer-agent"
+
+
+def data_file(folder: str, name: str) -> Path:
+    """A shipped file: `policies/NAME` or `channels/NAME`, from the wheel's data or from a checkout."""
+    package = Path(__file__).parent
+    for base in (package / "_data", package.parent):
+        if (found := base / folder / name).is_file():
+            return found
+    raise ConfigError(f"the shipped file {folder}/{name} is missing: reinstall humanlayer-agent")
 
 
 # ---- files that only we write -------------------------------------------------------------------------

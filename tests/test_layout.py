@@ -15,6 +15,7 @@ ORDER = [
     "places",
     "actions",
     "shell",
+    "files",
     "policy",
     "audit",
     "approvals",

@@ -20,7 +20,8 @@ def denial_text(denial: Denial) -> str:
     """
     texts = _texts()
     why = denial.decision.reason if denial.decision else ""
-    kind = "edit" if denial.edited else denial.by
+    answered = denial.answer if denial.answer in texts["denied"] else denial.by
+    kind = "edit" if denial.edited else answered
     lines = [texts["denied"][kind].format(reason=denial.reason[:_LIMIT], why=why[:_LIMIT] or "nothing allows it")]
     if denial.edited:
         lines.append(texts["changed_to"].format(command=json.dumps(denial.edited, ensure_ascii=False)))

@@ -32,6 +32,8 @@ class Supervision(BaseModel):
     policy: str | None = None
     """Name of a shipped policy, or path of a policy file: then it is the whole policy. Default: the policies of the
     machine, the user and the project; where there are none, the shipped policy "default"."""
+    channels: Path | None = None
+    """Path of a channels file that is the whole. Default: those of the machine, the user and a trusted project."""
     project: Path | None = None
     """Directory the agent works for; default: the git top level of where the supervisor was started, else that."""
     observe: bool = False
@@ -157,6 +159,7 @@ def open_gate(
         user=user,
         policy=settings.policy,
         observe=settings.observe,
+        channels=settings.channels,
         project=settings.project or project,
         store=settings.store,
         agent=settings.agent,

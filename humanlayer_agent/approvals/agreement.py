@@ -12,14 +12,15 @@ from typing import Any
 from humanlayer_agent.approvals.record import context_digest
 from humanlayer_agent.audit.chain import Entry
 
-_STATES = ("approved", "rejected", "expired", "withdrawn", "superseded", "terminated", "lapsed", "invalidated")
+_SETTLED = ("approved", "rejected", "answered", "expired", "withdrawn", "superseded", "terminated")
+_UNUSED = ("revoked", "lapsed", "invalidated")
 
 _TABLES = {
     "run": "SELECT id, agent, instance, requester, project, state FROM run",
     "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
-    "body, action, decision, parent FROM request",
+    "body, action, decision, parent, needed, rule, escalated FROM request",
     "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
-    "presented_digest, comment, input_mode, at, pid, edited FROM vote",
+    "presented_digest, comment, input_mode, at, pid, edited, person, solo, signer, signature FROM vote",
     "permit": "SELECT id, run_id AS run, request_id AS request, digest, state FROM permit",
     "execution": "SELECT permit_id AS id, state, started, returncode FROM execution",
 }
@@ -104,12 +105,15 @@ class Agreement:
         if what == "created":
             names = ("run", "digest", "requester", "asked", "expires", "valid_for", "context")
             fields = {name: event[name] for name in names} | {"state": "pending", "decided": None}
-            fields["parent"] = event.get("parent")
+            fields |= {"parent": event.get("parent"), "rule": event.get("rule", ""), "escalated": 0}
+            fields["needed"] = event.get("needed", 1)
         elif what == "adopted":
             fields = {"run": event["run"]}
-        elif what in ("lapsed", "invalidated"):
+        elif what == "escalated":
+            fields = {"escalated": event["level"]}
+        elif what in _UNUSED:
             fields = {"state": what}
-        elif what in _STATES:
+        elif what in _SETTLED:
             fields = {"state": what, "decided": event["at"]}
         self._tell("request", event["request"], event["seq"], **fields)
 
@@ -118,7 +122,8 @@ class Agreement:
             fields = {
                 name: event[name] for name in ("request", "answer", "presented_digest", "input_mode", "at", "pid")
             }
-            fields["edited"] = event.get("edited", "")
+            fields |= {name: event.get(name, "") for name in ("edited", "person", "signer", "signature")}
+            fields["solo"] = event.get("solo", False)
             comment = event["comment"]
             fields["comment"] = comment if isinstance(comment, str) else comment["display"]
             self._tell("vote", event["decision_id"], event["seq"], **fields, **event["approver"])

@@ -21,12 +21,20 @@ from typing import Protocol, Self
 
 from humanlayer_agent.actions import Action, FileDigest
 from humanlayer_agent.approvals.asking import Asking, describe
+from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
 from humanlayer_agent.approvals.process import os_user
+from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.store import Store, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ActionDenied, ConfigError, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+
+TIMEOUT_MS = 600_000
+"""How long the one person who is there without any configuration may take."""
+
+VALID_FOR_MS = 60_000
+"""How long such an approval may wait to be used."""
 
 
 class Judge(Protocol):
@@ -53,9 +61,12 @@ class Gate:
         agent: who proposes the actions.
         requester: the principal who started the run; the OS user where it is empty.
         instance: stays the same when the agent is restarted; requester, host and project where it is empty.
-        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches.
-        timeout_ms: how long a human may take; then it is a denial.
-        valid_for_ms: how long an approval may wait to be used.
+        authority: who may decide. Where it is None: one person, who started the run and is the OS user of this process,
+            or whoever the asker says that it brings answers from (its `identities`).
+        signer: signs the answers that come by the asker; a key that only this process has where it is None.
+        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches. sleep: waits.
+        timeout_ms: how long humans may take; then it is a denial. None, or more than the route says: what that says.
+        valid_for_ms: how long an approval may wait to be used; None, or more than the route says: what that says.
         use_by_ms: how long a permit may wait to be used.
         runner: executes an action, for `run`.
 
@@ -80,14 +91,17 @@ class Gate:
         agent: str = "",
         requester: str = "",
         instance: str = "",
+        authority: Authority | None = None,
+        signer: Signer | None = None,
         clock: Callable[[], int] = now_ms,
         monotonic: Callable[[], float] = time.monotonic,
-        timeout_ms: int = 600_000,
-        valid_for_ms: int = 60_000,
+        sleep: Callable[[float], None] = time.sleep,
+        timeout_ms: int | None = None,
+        valid_for_ms: int | None = None,
         use_by_ms: int = 10_000,
         runner: Callable[[Action], Completed] | None = None,
     ) -> None:
-        if min(timeout_ms, valid_for_ms, use_by_ms) <= 0:
+        if min(limit for limit in (timeout_ms, valid_for_ms, use_by_ms) if limit is not None) <= 0:
             raise ConfigError("timeout_ms, valid_for_ms and use_by_ms must be positive")
         self.director = director
         self.store = store
@@ -96,14 +110,22 @@ class Gate:
         self.agent = agent
         self.requester = requester or os_user()
         self.instance = instance
+        self.authority = authority or Authority.alone(
+            *(self.requester, os_user(), *getattr(asker, "identities", ())),
+            timeout_ms=timeout_ms or TIMEOUT_MS,
+            valid_for_ms=valid_for_ms or VALID_FOR_MS,
+        )
         self._monotonic = monotonic
         self._asking = Asking(
             store,
             asker,
             self._judge,
+            authority=self.authority,
+            signer=signer,
             requester=self.requester,
             clock=clock,
             monotonic=monotonic,
+            sleep=sleep,
             timeout_ms=timeout_ms,
             valid_for_ms=valid_for_ms,
             use_by_ms=use_by_ms,
@@ -114,6 +136,7 @@ class Gate:
         self._opened = False
         self._policies: set[str] = set()
         self._use_by: dict[str, float] = {}  # by permit, in monotonic seconds
+        self._started: set[str] = set()  # permits: one that was used is used, whatever its row says later
         self._unrecorded: dict[str, Outcome] = {}  # by permit: what `finish` could not write
 
     def check(self, action: Action) -> Permit | Denial:
@@ -289,11 +312,23 @@ class Gate:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
         digest = action.digest(decision.policy_digest, tuple(_rehash(file) for file in decision.files))
-        result = self.store.consume(permit.id, digest)
+        # Where nobody was asked there are no votes to count, and the key of this process is not needed.
+        authority = self._asking.authority if permit.request else self.authority
+        result = self.store.consume(permit, digest, authority)
         if isinstance(result, Execution) and result.permit_id == permit.id and result.digest == digest:
-            return None
+            return self._used_before(permit)
+        if permit.request and isinstance(result, Refused) and (revoked := self._asking.revoked(permit.request)):
+            return revoked
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
         return Denial(reason, by="policy", decision=decision, request_id=permit.request_id)
+
+    def _used_before(self, permit: Permit) -> Denial | None:
+        """The denial of a permit that was started in this process already, although its row says that it was not."""
+        with self._lock:
+            if permit.id in self._started:
+                return Denial("the permit was already used", by="policy", decision=permit.decision)
+            self._started.add(permit.id)
+            return None
 
     def _failed(self, error: Exception) -> Denial:
         """The denial for what kept a decision from being recorded. A run that was stopped stays stopped."""

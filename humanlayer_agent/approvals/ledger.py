@@ -12,8 +12,8 @@ from typing import Any
 from humanlayer_agent import __version__
 from humanlayer_agent.actions import canonical
 from humanlayer_agent.approvals import process
-from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Execution, Outcome, Run
-from humanlayer_agent.approvals.record import context_digest, dump_action, dump_decision
+from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Run, Vote
+from humanlayer_agent.approvals.record import context_digest, dump_action, dump_decision, dump_rule, read_vote, sayable
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry, seal
 from humanlayer_agent.audit.events import EventType
@@ -22,14 +22,18 @@ from humanlayer_agent.errors import StoreError
 REQUEST_EVENTS = {
     "approved": events.REQUEST_APPROVED,
     "rejected": events.REQUEST_REJECTED,
+    "answered": events.REQUEST_ANSWERED,
     "expired": events.REQUEST_EXPIRED,
     "withdrawn": events.REQUEST_WITHDRAWN,
     "superseded": events.REQUEST_SUPERSEDED,
     "terminated": events.REQUEST_TERMINATED,
+    "revoked": events.REQUEST_REVOKED,
     "lapsed": events.REQUEST_LAPSED,
     "invalidated": events.REQUEST_INVALIDATED,
 }
 """The event that says a request has reached a state."""
+
+_OVER = tuple(event.name for state, event in REQUEST_EVENTS.items() if state != "approved")
 
 
 class Ledger:
@@ -91,7 +95,7 @@ class Ledger:
         if not changed.rowcount:
             return
         if state == "lost":  # its pending requests stay: the restarted run adopts them
-            self._void_permits(run_id)
+            self.void_permits("run_id = ?", run_id)
         else:
             self._clear_run(run_id, "the run ended")
         self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
@@ -99,12 +103,13 @@ class Ledger:
     def _clear_run(self, run_id: str, why: str) -> None:
         for row in self.rows("SELECT * FROM request WHERE run_id = ? AND state = 'pending'", run_id):
             self.settle(row, "withdrawn", why=why)
-        self._void_permits(run_id)
+        self.void_permits("run_id = ?", run_id)
         for row in self.unused_approvals("run_id = ?", run_id):
             self.spoil(row, "lapsed", why)
 
-    def _void_permits(self, run_id: str) -> None:
-        self._db.execute("UPDATE permit SET state = 'void' WHERE run_id = ? AND state = 'issued'", (run_id,))
+    def void_permits(self, condition: str, *values: Any) -> None:
+        """Make unused permits unusable. (`condition` is our own text.)"""
+        self._db.execute(f"UPDATE permit SET state = 'void' WHERE state = 'issued' AND {condition}", values)
 
     # Requests
 
@@ -123,7 +128,14 @@ class Ledger:
             *values,
         )
 
-    def adoptable(self, draft: ApprovalRequest) -> sqlite3.Row | None:
+    def is_over(self, request_id: str, *also: EventType) -> bool:
+        """Whether the log says that a request has ended: a row that was made to live again leaves that behind."""
+        names = (*_OVER, *(event.name for event in also))
+        places = ", ".join("?" * len(names))
+        query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"
+        return bool(self.rows(query, request_id, *names))
+
+    def waiting(self, draft: ApprovalRequest) -> sqlite3.Row | None:
         """The pending request that `draft` would repeat, where nobody else waits for its answer."""
         found = self.rows(
             "SELECT request.*, run.process, run.state AS run_state FROM request JOIN run ON run.id = run_id "
@@ -137,10 +149,10 @@ class Ledger:
             self.settle(row, "expired")
             return None
         abandoned = row["run_state"] != "open" or process.is_gone(row["process"])
-        mine = row["run_id"] == draft.action.run_id or abandoned
-        return row if mine and row["digest"] == draft.digest else None
+        return row if abandoned or row["run_id"] == draft.action.run_id else None
 
-    def adopt(self, row: sqlite3.Row, run_id: str) -> None:
+    def adopt(self, request_id: str, run_id: str) -> None:
+        (row,) = self.rows("SELECT * FROM request WHERE id = ?", request_id)
         self._db.execute("UPDATE request SET run_id = ? WHERE id = ? AND state = 'pending'", (run_id, row["id"]))
         self.append(
             events.REQUEST_ADOPTED, run=run_id, request=row["id"], digest=row["digest"], former_run=row["run_id"]
@@ -152,12 +164,14 @@ class Ledger:
             # Another live run of the same agent waits for an answer of its own.
             key = hashlib.sha256(f"{key} {run_id}".encode()).hexdigest()
         action, decision = dump_action(draft.action), dump_decision(draft.decision)
+        rule = dump_rule(draft.rule)
         self._db.execute(
             "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
-            "expires, valid_for, parent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "expires, valid_for, parent, needed, rule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(draft.id, run_id, key, draft.digest, canonical(draft.body), action, decision),
                 *(draft.requester, draft.created, draft.expires, draft.valid_for, draft.parent or None),
+                *(draft.needed, rule),
             ),
         )
         self.append(
@@ -171,6 +185,8 @@ class Ledger:
             valid_for=draft.valid_for,
             context=context_digest(action, decision),
             parent=draft.parent or None,
+            needed=draft.needed,
+            rule=rule or None,
         )
 
     def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
@@ -185,8 +201,29 @@ class Ledger:
 
     def spoil(self, row: sqlite3.Row, state: str, why: str) -> None:
         """An approved request that will not be used: lapsed or invalidated."""
-        self._db.execute("UPDATE request SET state = ? WHERE id = ? AND state = 'approved'", (state, row["id"]))
-        self._say(row, state, why=why)
+        self.take_back(row, state, why=why)
+
+    def take_back(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+        """Move an approved request to how it ended unused."""
+        changed = self._db.execute(
+            "UPDATE request SET state = ? WHERE id = ? AND state = 'approved'", (state, row["id"])
+        )
+        if changed.rowcount != 1:
+            raise StoreError(f"request {row['id']} could not become {state}")
+        self._say(row, state, **fields)
+
+    def escalate(self, row: sqlite3.Row, level: int, to: str, by: str) -> None:
+        """Ask the next audience now: so many steps of its rule as `level` are due."""
+        self._db.execute("UPDATE request SET escalated = ? WHERE id = ? AND state = 'pending'", (level, row["id"]))
+        self.append(
+            events.REQUEST_ESCALATED,
+            run=row["run_id"],
+            request=row["id"],
+            digest=row["digest"],
+            level=level,
+            to=to,
+            by=by,
+        )
 
     def _say(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
         self.append(
@@ -200,44 +237,54 @@ class Ledger:
 
     # Votes
 
-    def vote(self, row: sqlite3.Row, answer: Answer) -> None:
-        approver = answer.approver
+    def vote(self, row: sqlite3.Row, vote: Vote) -> None:
+        approver = vote.approver
         self._db.execute(
             "INSERT INTO vote (decision_id, request_id, answer, principal, channel, assurance, presented_digest, "
-            "comment, input_mode, at, pid, edited) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "comment, input_mode, at, pid, edited, person, solo, signer, signature) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(answer.decision_id, row["id"], answer.kind),
+                *(vote.decision_id, vote.request_id, vote.answer),
                 *(approver.principal, approver.channel, approver.assurance),
-                *(answer.presented_digest, storable(answer.comment), answer.input_mode, self.now, os.getpid()),
-                answer.edited,
+                *(vote.presented_digest, vote.comment, vote.input_mode, vote.at, os.getpid(), vote.edited),
+                *(vote.person, int(vote.solo), vote.signer, vote.signature),
             ),
         )
-        self.say_vote(events.VOTE_RECORDED, row["id"], answer, run=row["run_id"], asked=row["created"])
+        self.say_vote(
+            events.VOTE_RECORDED,
+            row["id"],
+            vote,
+            run=row["run_id"],
+            asked=row["created"],
+            person=vote.person,
+            solo=vote.solo,
+            signer=vote.signer,
+            signature=vote.signature,
+        )
 
-    def say_vote(self, kind: EventType, request_id: str, answer: Answer, **fields: Any) -> None:
+    def say_vote(self, kind: EventType, request_id: str, answer: Any, **fields: Any) -> None:
+        """Append an event about an `Answer` or a `Vote`; of one that is refused, whatever stands in it."""
         approver = answer.approver
         self.append(
             kind,
             request=request_id,
-            answer=answer.kind,
-            approver={
-                "principal": approver.principal,
-                "channel": approver.channel,
-                "assurance": approver.assurance,
-            },
-            presented_digest=answer.presented_digest,
-            decision_id=answer.decision_id,
-            comment=answer.comment,
-            input_mode=answer.input_mode,
-            edited=answer.edited or None,
+            answer=sayable(answer.kind if hasattr(answer, "kind") else answer.answer),
+            approver={name: sayable(getattr(approver, name, None)) for name in ("principal", "channel", "assurance")},
+            presented_digest=sayable(answer.presented_digest),
+            decision_id=sayable(answer.decision_id),
+            comment=sayable(answer.comment),
+            input_mode=sayable(answer.input_mode),
+            edited=sayable(answer.edited) or None,
             **fields,
         )
 
-    def approving_vote(self, request_id: str) -> sqlite3.Row:
-        found = self.rows("SELECT * FROM vote WHERE request_id = ? AND answer = 'approve'", request_id)
-        if not found:
-            raise StoreError(f"request {request_id} is approved, and there is no vote for it")
-        return found[0]
+    def votes(self, request_id: str) -> list[Vote]:
+        """All recorded answers to a request, in the order of the table."""
+        return self.votes_where("request_id = ?", request_id)
+
+    def votes_where(self, condition: str, *values: Any) -> list[Vote]:
+        """Votes, in the order of the table. (`condition` is our own text.)"""
+        return [read_vote(row) for row in self.rows(f"SELECT * FROM vote WHERE {condition} ORDER BY rowid", *values)]
 
     # Permits and executions
 
@@ -261,7 +308,7 @@ class Ledger:
         return found[0] if found else None
 
     def consume(self, permit_id: str, digest: str) -> bool:
-        """The compare-and-set that everything else is for: True for one caller at most."""
+        """The compare-and-set that everything else is for: True for one caller at most. (Votes are counted before.)"""
         changed = self._db.execute(
             """
             UPDATE permit SET state = 'consumed'
@@ -270,10 +317,7 @@ class Ledger:
               AND (request_id IS NULL OR EXISTS (
                 SELECT 1 FROM request
                 WHERE request.id = permit.request_id AND request.state = 'approved'
-                  AND request.digest = :digest AND request.decided + request.valid_for > :now
-                  AND EXISTS (SELECT 1 FROM vote WHERE vote.request_id = request.id
-                              AND answer = 'approve' AND presented_digest = :digest AND vote.at < request.expires)
-                  AND NOT EXISTS (SELECT 1 FROM vote WHERE vote.request_id = request.id AND answer <> 'approve')))
+                  AND request.digest = :digest AND request.decided + request.valid_for > :now))
             """,
             {"permit": permit_id, "digest": digest, "now": self.now},
         )
@@ -336,8 +380,3 @@ class Ledger:
                 detail=outcome.detail or None,
                 duration_ms=outcome.duration_ms,
             )
-
-
-def storable(text: str) -> str:
-    """`text` as SQLite can hold it: what is not Unicode is escaped, as with backslashes."""
-    return text.encode("utf-8", "backslashreplace").decode()

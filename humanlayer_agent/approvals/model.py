@@ -5,12 +5,23 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.policy.decision import PolicyDecision
 
 RequestState = Literal[
-    "pending", "approved", "rejected", "expired", "withdrawn", "superseded", "terminated", "lapsed", "invalidated"
+    "pending",
+    "approved",
+    "rejected",
+    "answered",
+    "expired",
+    "withdrawn",
+    "superseded",
+    "terminated",
+    "revoked",
+    "lapsed",
+    "invalidated",
 ]
-AnswerKind = Literal["approve", "reject", "edit", "terminate"]
+AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +39,8 @@ class Run:
 class Approver:
     """Who answered: the stable identity, how it was established, and how far that is trusted.
 
-    `principal` names the person ("os:1000:alice"); `assurance` is, lowest first: os, mail-reply, chat, mail-link,
-    login, terminal.
+    `principal` is the identity that answered ("os:1000:alice"); `assurance` is one of `authority.ASSURANCES`. Who that
+    is, and whether they may decide, is found out where the answer is recorded.
     """
 
     principal: str
@@ -52,6 +63,8 @@ def person(principal: str) -> str:
 class Answer:
     """What a human said to one request, as the channel heard it.
 
+    `kind` is approve, reject (`comment` says why), edit, respond (`comment` is what the model gets instead of the
+    output), escalate (ask the next audience now), terminate (end the run), or revoke (take an approval back).
     `decision_id` is unique and comes from the channel (the same click delivered twice has the same one).
     `presented_digest` is the digest of what was shown. `input_mode` is typed, click, reply or api. `edited` is what the
     command is to be instead, exactly, in an edit; "" in every other answer.
@@ -74,6 +87,11 @@ class ApprovalRequest:
     `expires` is when nobody may answer any more; an approval may be used for `valid_for` ms. `decided` is when it left
     pending, `decided_by` the principal whose vote did that ("" where none), `comment` that vote's words. `edited` is
     what that vote made of the command (state superseded), `parent` the request whose edit this one asks about.
+
+    `rule` is what it takes to approve it, as whoever asked saw it: for display, because whoever runs the action asks
+    their own `Authority`. So many approvals as `needed` must be there before it can be approved at all. `escalated` is
+    how many steps of the rule an escalation has made due. Votes from before `since` don't count: it is set where a
+    restarted run has adopted the request.
     """
 
     id: str
@@ -92,11 +110,18 @@ class ApprovalRequest:
     comment: str = ""
     edited: str = ""
     parent: str = ""
+    rule: ApprovalRule | None = None
+    needed: int = 1
+    escalated: int = 0
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One recorded answer."""
+    """One recorded answer: of which person, signed with which key (its fingerprint), and the signature in hex.
+
+    `solo` says that this person also started the run. Votes from before there were signatures have none.
+    """
 
     request_id: str
     answer: AnswerKind
@@ -107,18 +132,25 @@ class Vote:
     input_mode: str
     at: int
     edited: str = ""
+    person: str = ""
+    solo: bool = False
+    signer: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class VoteResult:
     """What became of an answer: recorded, the same one again (duplicate), late, or refused.
 
-    `state` is that of the request afterwards (None where there is no such request), `reason` why it did not count.
+    `state` is that of the request afterwards (None where there is no such request), `reason` why it did not count, and
+    `code` the same as one of `votes.REFUSALS`. `missing` is how many approvals a pending request still needs.
     """
 
     outcome: Literal["recorded", "duplicate", "late", "refused"]
     state: RequestState | None
     reason: str = ""
+    code: str = ""
+    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +159,8 @@ class Permit:
 
     `action` is what may run, and `digest` is its digest: where a human changed the command (`edited_by` is not ""), it
     is not what was proposed. `request_id` is the request that a human answered ("" where none was asked), `approved_by`
-    who approved this action ("" where the policy itself allows it).
+    who approved this action, the last of several ("" where the policy itself allows it). `request` is the approved
+    request as the process knows it that asked; what it takes to run is judged by that, and not by the store's row.
     """
 
     id: str
@@ -139,6 +172,7 @@ class Permit:
     approved_by: str = ""
     comment: str = ""
     edited_by: str = ""
+    request: ApprovalRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +195,7 @@ class Refused:
 class Denial:
     """Why an action may not run. `by` is policy, human, nobody (no answer, no channel), or store.
 
+    `answer` is what the human said, where one did, and `comment` their words: an approver's, proved by a signed vote.
     `terminate` says that the human wants the whole run to end. Where a human had changed the command, `edited` is what
     it was changed to, and that is what `decision` and `reason` are about.
     """
@@ -173,6 +208,7 @@ class Denial:
     comment: str = ""
     terminate: bool = False
     edited: str = ""
+    answer: AnswerKind | None = None
 
     def __str__(self) -> str:
         return self.reason
@@ -194,7 +230,8 @@ class Asker(Protocol):
     `ask` raises `ChannelError` (`NoTerminal`) where nobody can be asked, `RunTerminated` on Ctrl-C. It returns None
     where `until` (ms) passed or `cancelled()` became true without an answer. It never decides by itself.
 
-    A channel that can edit may also have `tell(text)`: says one line to the human who has just answered.
+    A channel may also have `tell(text)`: it says one line to the human who has just answered. And where a program that
+    has no configured people hands it over, `identities`: the principals whose answers it brings.
     """
 
     name: str

@@ -3,9 +3,13 @@
 import dataclasses
 import hashlib
 import json
+import sqlite3
 from typing import Any
 
 from humanlayer_agent.actions import Action, FileDigest, canonical
+from humanlayer_agent.approvals.authority import ApprovalRule, Step
+from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.effects import Effect
 
@@ -50,6 +54,22 @@ def load_decision(text: str) -> PolicyDecision:
     return decision
 
 
+def dump_rule(rule: ApprovalRule | None) -> str:
+    """JSON of `rule`, always the same for the same rule; "" where there is none."""
+    return "" if rule is None else json.dumps(dataclasses.asdict(rule), sort_keys=True)
+
+
+def load_rule(text: str) -> ApprovalRule | None:
+    """The rule that `dump_rule` wrote; None for what is none. It is for display: nothing is judged by it."""
+    try:
+        fields = json.loads(text)
+        steps = tuple(_build(Step, step) for step in fields.pop("steps"))
+        rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps})
+    except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
+        return None
+    return rule
+
+
 def context_digest(action: str, decision: str) -> str:
     """What the log keeps of a request's stored action and decision, so that an edit of them shows."""
     return hashlib.sha256(canonical([action, decision])).hexdigest()
@@ -89,6 +109,36 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
         "enforced": decision.enforced,
         "us": decision.microseconds,
     }
+
+
+def storable(text: str) -> str:
+    """`text` as SQLite can hold it: what is not Unicode is escaped, as with backslashes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def sayable(value: Any) -> Any:
+    """`value` where it is a text; else its type in brackets: an answer that is refused may hold anything."""
+    return value if type(value) is str else f"<{type(value).__name__}>"
+
+
+def read_vote(row: sqlite3.Row) -> Vote:
+    """The vote in a row of the table."""
+    answer: AnswerKind = row["answer"]
+    return Vote(
+        request_id=row["request_id"],
+        answer=answer,
+        approver=Approver(row["principal"], row["channel"], row["assurance"]),
+        presented_digest=row["presented_digest"],
+        decision_id=row["decision_id"],
+        comment=row["comment"],
+        input_mode=row["input_mode"],
+        at=row["at"],
+        edited=row["edited"],
+        person=row["person"],
+        solo=bool(row["solo"]),
+        signer=row["signer"],
+        signature=row["signature"],
+    )
 
 
 def _build(kind: type[Any], fields: dict[str, Any]) -> Any:

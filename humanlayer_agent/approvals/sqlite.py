@@ -14,6 +14,7 @@ from typing import Any
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals import process
 from humanlayer_agent.approvals.agreement import Agreement
+from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.database import Database
 from humanlayer_agent.approvals.ledger import Ledger
 from humanlayer_agent.approvals.model import (
@@ -25,10 +26,21 @@ from humanlayer_agent.approvals.model import (
     Refused,
     RequestState,
     Run,
+    Vote,
     VoteResult,
 )
-from humanlayer_agent.approvals.record import action_fields, decision_fields, load_action, load_decision
-from humanlayer_agent.approvals.store import edit_fault, now_ms
+from humanlayer_agent.approvals.proving import prove, unproved, why_refused
+from humanlayer_agent.approvals.record import (
+    action_fields,
+    decision_fields,
+    load_action,
+    load_decision,
+    load_rule,
+    read_vote,
+)
+from humanlayer_agent.approvals.recording import adoptable, is_as_asked, record_answer
+from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
@@ -36,12 +48,6 @@ from humanlayer_agent.audit.verify import Verification, verify
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PolicyDecision
 
-_ANSWERED: dict[str, RequestState] = {
-    "approve": "approved",
-    "reject": "rejected",
-    "edit": "superseded",
-    "terminate": "terminated",
-}
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
 
@@ -135,19 +141,17 @@ class SQLiteStore:
             self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
         return Permit(permit_id, digest, action, decision, use_by)
 
-    def create_request(self, draft: ApprovalRequest) -> ApprovalRequest:
+    def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
         with self._transaction() as ledger:
-            waiting = ledger.adoptable(draft)
-            request_id = waiting["id"] if waiting else draft.id
+            waiting = adoptable(ledger, draft, authority)
+            request = waiting or draft
             edit_of = draft.parent or None
-            self._judged(ledger, draft.action, draft.decision, draft.digest, request=request_id, edit_of=edit_of)
-            if not waiting:
+            self._judged(ledger, draft.action, draft.decision, draft.digest, request=request.id, edit_of=edit_of)
+            if waiting:
+                ledger.adopt(waiting.id, draft.action.run_id)
+            else:
                 ledger.insert(draft)
-                return draft
-            ledger.adopt(waiting, draft.action.run_id)
-            return dataclasses.replace(
-                draft, **{name: waiting[name] for name in ("id", "requester", "created", "expires", "valid_for")}
-            )
+            return request
 
     def get(self, request_id: str) -> ApprovalRequest | None:
         found = self._read_requests("id = ?", request_id)
@@ -156,35 +160,18 @@ class SQLiteStore:
     def requests(self, *, state: RequestState | None = None, run: str | None = None) -> list[ApprovalRequest]:
         return self._read_requests("(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR run_id = ?2)", state, run)
 
-    def decide(self, request_id: str, answer: Answer) -> VoteResult:
+    def votes(self, request_id: str) -> list[Vote]:
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT * FROM vote WHERE request_id = ? ORDER BY rowid", (request_id,))
+            return [read_vote(row) for row in rows]
+
+    def decide(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
         with self._transaction() as ledger:
-            row = ledger.request(request_id)
-            before = ledger.rows("SELECT * FROM vote WHERE decision_id = ?", answer.decision_id)
-            if before:
-                return self._repeated(ledger, row, before[0], request_id, answer)
-            if row is None:
-                return self._refused(ledger, request_id, answer, None, "there is no such request")
-            state: RequestState = row["state"]
-            if answer.presented_digest != row["digest"]:
-                return self._refused(
-                    ledger, request_id, answer, row, "the answer is for something else than the request"
-                )
-            if answer.kind not in _ANSWERED or not answer.decision_id or not answer.approver.principal:
-                return self._refused(ledger, request_id, answer, row, "the answer is incomplete")
-            if fault := edit_fault(answer, load_action(row["action"]).content):
-                return self._refused(ledger, request_id, answer, row, fault)
-            if state == "pending" and row["expires"] <= ledger.now:
-                ledger.settle(row, state := "expired")
-            if state != "pending":
-                reason = f"the request was already {state}"
-                ledger.say_vote(events.VOTE_LATE, request_id, answer, run=row["run_id"], why=reason)
-                return VoteResult("late", state, reason)
-            ledger.vote(row, answer)
-            state = _ANSWERED[answer.kind]
-            ledger.settle(row, state, by=answer.approver.principal)
-            if state == "terminated":
-                ledger.stop_run(row["run_id"], "a human stopped the run")
-            return VoteResult("recorded", state)
+            return record_answer(ledger, request_id, answer, authority, signer)
+
+    def revoke(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
+        with self._transaction() as ledger:
+            return record_answer(ledger, request_id, answer, authority, signer, revoking=True)
 
     def expire(self, request_id: str) -> RequestState:
         return self._end_pending(request_id, "expired", None)
@@ -202,37 +189,51 @@ class SQLiteStore:
 
     # Permits and executions
 
-    def permit(self, request_id: str, action: Action, decision: PolicyDecision, *, use_by_ms: int) -> Permit | Refused:
+    def permit(self, request: ApprovalRequest, authority: Authority, *, use_by_ms: int) -> Permit | Refused:
         with self._transaction() as ledger:
-            row = self._known(ledger, request_id)
+            row = self._known(ledger, request.id)
             if row["state"] != "approved":
                 return Refused(f"the request is {row['state']}")
-            usable_until = row["decided"] + row["valid_for"]
-            if usable_until <= ledger.now:
+            if row["decided"] + row["valid_for"] <= ledger.now:
                 ledger.spoil(row, "lapsed", "nobody used it in time")
                 return Refused("the approval was not used in time")
-            if ledger.rows("SELECT 1 FROM permit WHERE request_id = ?", request_id):
+            if ledger.rows("SELECT 1 FROM permit WHERE request_id = ?", request.id):
                 return Refused("the approval was already used")
-            use_by = min(ledger.now + use_by_ms, usable_until)
-            permit_id = ledger.issue(row["run_id"], row["digest"], use_by, request_id)
-            vote = ledger.approving_vote(request_id)
+            proof = prove(ledger, request, authority)
+            if isinstance(proof, Refused):
+                ledger.append(
+                    events.PERMIT_REFUSED, run=row["run_id"], request=request.id, digest=row["digest"], why=proof.reason
+                )
+                return proof
+            use_by = min(ledger.now + use_by_ms, row["decided"] + row["valid_for"], proof.usable_until)
+            permit_id = ledger.issue(row["run_id"], request.digest, use_by, request.id)
         return Permit(
-            permit_id, row["digest"], action, decision, use_by, request_id, vote["principal"], vote["comment"]
+            permit_id,
+            request.digest,
+            request.action,
+            request.decision,
+            use_by,
+            request.id,
+            proof.votes[-1].approver.principal,
+            "\n".join(vote.comment for vote in proof.votes if vote.comment),
+            request=request,
         )
 
-    def consume(self, permit_id: str, digest: str) -> Execution | Refused:
+    def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
         with self._transaction() as ledger:
-            permit = ledger.permit(permit_id)
-            if permit is not None and ledger.consume(permit_id, digest):
-                return ledger.start(permit)
-            reason = _why_refused(permit, digest, ledger.now)
-            if permit is None:
-                ledger.void(permit_id, reason, about_to_run=digest)
+            row = ledger.permit(permit.id)
+            why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
+            if row is not None and not why_not and ledger.consume(permit.id, digest):
+                return ledger.start(row)
+            reason = why_refused(row, digest, ledger.now) or why_not or "its request is not approved now"
+            if row is None:
+                ledger.void(permit.id, reason, about_to_run=digest)
                 return Refused(reason)
-            ledger.void(permit_id, reason, about_to_run=digest, run=permit["run_id"], request=permit["request_id"])
-            if permit["state"] == "issued" and permit["request_state"] == "approved":
-                row = self._known(ledger, permit["request_id"])
-                ledger.spoil(row, "invalidated" if permit["digest"] != digest else "lapsed", reason)
+            ledger.void(permit.id, reason, about_to_run=digest, run=row["run_id"], request=row["request_id"])
+            if row["state"] == "issued" and row["request_state"] == "approved":
+                request = self._known(ledger, row["request_id"])
+                late = row["digest"] == digest and not why_not
+                ledger.spoil(request, "lapsed" if late else "invalidated", reason)
             return Refused(reason)
 
     def void(self, permit_id: str, why: str) -> None:
@@ -331,57 +332,24 @@ class SQLiteStore:
             reached: RequestState = row["state"]
             return reached
 
-    def _refused(
-        self, ledger: Ledger, request_id: str, answer: Answer, row: sqlite3.Row | None, reason: str
-    ) -> VoteResult:
-        run = row["run_id"] if row else None
-        ledger.say_vote(
-            events.VOTE_REFUSED, request_id, answer, run=run, digest=row["digest"] if row else None, why=reason
-        )
-        return VoteResult("refused", row["state"] if row else None, reason)
-
-    def _repeated(
-        self, ledger: Ledger, row: sqlite3.Row | None, vote: sqlite3.Row, request_id: str, answer: Answer
-    ) -> VoteResult:
-        """An answer whose id we have seen: the channel delivered it twice, or somebody uses the id of another."""
-        given = (request_id, answer.kind, answer.approver.principal, answer.presented_digest, answer.edited)
-        known = (vote["request_id"], vote["answer"], vote["principal"], vote["presented_digest"], vote["edited"])
-        if row is not None and given == known:
-            return VoteResult("duplicate", row["state"], "this answer was already recorded")
-        return self._refused(ledger, request_id, answer, row, "the decision id belongs to another answer")
-
     def _read_requests(self, condition: str, *values: Any) -> list[ApprovalRequest]:
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT request.*, principal, comment, edited FROM request LEFT JOIN vote ON request_id = request.id "
-                f"WHERE {condition} ORDER BY created, request.rowid",
+                "SELECT request.*, principal, comment, edited FROM request LEFT JOIN vote ON vote.rowid = ("
+                "SELECT max(rowid) FROM vote WHERE request_id = request.id AND answer = CASE state "
+                "WHEN 'pending' THEN '' WHEN 'rejected' THEN 'reject' WHEN 'answered' THEN 'respond' "
+                "WHEN 'superseded' THEN 'edit' WHEN 'terminated' THEN 'terminate' WHEN 'revoked' THEN 'revoke' "
+                f"ELSE 'approve' END) WHERE {condition} ORDER BY created, request.rowid",
                 values,
             ).fetchall()
         return [_request(row) for row in rows]
-
-
-def _why_refused(permit: sqlite3.Row | None, digest: str, now: int) -> str:
-    """The reason for a refusal that the compare-and-set has already decided."""
-    if permit is None:
-        return "there is no such permit"
-    if permit["state"] == "consumed":
-        return "the permit was already used: it is good for one execution"
-    if permit["digest"] != digest:
-        return "what is about to run is not what was permitted"
-    if permit["run_state"] != "open":
-        return "the run has ended"
-    if permit["state"] == "void":
-        return "the permit is void"
-    if permit["use_by"] <= now:
-        return "the permit was not used in time"
-    return f"its request is {permit['request_state']}, and the votes do not approve it now"
 
 
 def _request(row: sqlite3.Row) -> ApprovalRequest:
     return ApprovalRequest(
         id=row["id"],
         idempotency_key=row["idempotency_key"],
-        digest=row["digest"],
+        digest=row["digest"] if is_as_asked(row) else "",  # what is shown may be approved, and nothing else
         body=json.loads(row["body"]),
         action=dataclasses.replace(load_action(row["action"]), run_id=row["run_id"]),
         decision=load_decision(row["decision"]),
@@ -395,6 +363,9 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
         comment=row["comment"] or "",
         edited=row["edited"] or "",
         parent=row["parent"] or "",
+        rule=load_rule(row["rule"]),
+        needed=row["needed"],
+        escalated=row["escalated"],
     )
 
 

@@ -2,6 +2,9 @@
 
 Each method is one transaction that holds the change and its audit event, or nothing. Everything that keeps a store
 from doing its work is a `StoreError`, and the action is denied.
+
+A store has no opinion on who may decide. Methods that need to know take the caller's `Authority`: the one that records
+an answer asks its own, and the one that runs the action asks its own again, because one store serves many processes.
 """
 
 import time
@@ -9,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -18,8 +22,10 @@ from humanlayer_agent.approvals.model import (
     Refused,
     RequestState,
     Run,
+    Vote,
     VoteResult,
 )
+from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.errors import ConfigError
@@ -60,11 +66,11 @@ class Store(Protocol):
         """
         ...
 
-    def create_request(self, draft: ApprovalRequest) -> ApprovalRequest:
+    def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
         """Record an ask and begin to wait for humans. Where `draft.parent` is set it asks about that request's edit.
 
         A *pending* request with the same idempotency key, left by a run whose process is gone, is adopted instead: the
-        human is asked once. An approved one never is.
+        human is asked once. An approved one never is, nor one with votes that `authority` does not count.
         """
         ...
 
@@ -76,12 +82,25 @@ class Store(Protocol):
         """Requests, oldest first."""
         ...
 
-    def decide(self, request_id: str, answer: Answer) -> VoteResult:
+    def votes(self, request_id: str) -> list[Vote]:
+        """What was answered to a request, oldest first."""
+        ...
+
+    def decide(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
         """Count one human's answer, once. Late, wrong and unknown answers leave an audit event and nothing else.
 
-        An edit supersedes the request, and that is all it does here: whoever waits for the request judges `edited`. An
-        edit to nothing, or to the same command, is refused.
+        An approval counts towards the quorum, and the request stays pending until that is reached; one rejection ends
+        it. An edit supersedes it, and that is all it does here: whoever waits for the request judges `edited`. An edit
+        to nothing, or to the same command, is refused.
+
+        Args:
+            authority: says whether this person may answer.
+            signer: signs the vote; its key must be one of the authority's.
         """
+        ...
+
+    def revoke(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
+        """Take an approval back (answer kind "revoke"), before it is used: late afterwards. See `decide`."""
         ...
 
     def expire(self, request_id: str) -> RequestState:
@@ -96,16 +115,22 @@ class Store(Protocol):
         """A human stopped the run without an answer to this request (Ctrl-C). Ends the run as well."""
         ...
 
-    def permit(self, request_id: str, action: Action, decision: PolicyDecision, *, use_by_ms: int) -> Permit | Refused:
-        """Issue the one permit of an approved request."""
-        ...
-
-    def consume(self, permit_id: str, digest: str) -> Execution | Refused:
-        """Use a permit, before execution, at most once.
+    def permit(self, request: ApprovalRequest, authority: Authority, *, use_by_ms: int) -> Permit | Refused:
+        """Issue the one permit of an approved request.
 
         Args:
-            permit_id: of a permit that this store issued.
+            request: as the caller knows it, from `create_request`; the row is not believed.
+            authority: counts the votes.
+        """
+        ...
+
+    def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
+        """Use a permit, before execution, at most once. The votes are counted again.
+
+        Args:
+            permit: as this store issued it.
             digest: computed anew from what is about to run.
+            authority: that of the process that is about to run it.
         """
         ...
 
@@ -149,7 +174,7 @@ def edit_fault(answer: Answer, original: str) -> str:
     """Why the edited command of an answer can't be taken; "" where it can, or where there rightly is none."""
     edited = answer.edited
     if answer.kind != "edit":
-        return "" if edited == "" else "only an edit may come with another command"
+        return "" if type(edited) is str and not edited else "only an edit may come with another command"
     if type(edited) is not str or not edited.strip():  # a str subclass may compare equal to anything
         return "the edit leaves no command"
     if "\0" in edited or edited.encode("utf-8", "replace").decode() != edited:

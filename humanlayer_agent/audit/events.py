@@ -37,9 +37,12 @@ REQUEST_TERMINATED = EventType("request.terminated", 506, "a human stopped the w
 REQUEST_LAPSED = EventType("request.lapsed", 507, "approved, but not used in time")
 REQUEST_INVALIDATED = EventType("request.invalidated", 508, "approved, but something else was about to run")
 REQUEST_SUPERSEDED = EventType("request.superseded", 509, "a human changed the command: it is judged anew as changed")
+REQUEST_REVOKED = EventType("request.revoked", 510, "approved, and taken back by a human before it was used")
+REQUEST_ANSWERED = EventType("request.answered", 511, "a human gave words to the model instead of letting it run")
+REQUEST_ESCALATED = EventType("request.escalated", 512, "a human had the next audience asked; it goes on waiting")
 
 VOTE_RECORDED = EventType("vote.recorded", 600, "one human's answer counted")
-VOTE_REFUSED = EventType("vote.refused", 601, "an answer did not count: wrong digest, unknown request, forged identity")
+VOTE_REFUSED = EventType("vote.refused", 601, "an answer did not count; `refusal` is the stable code of why not")
 VOTE_LATE = EventType("vote.late", 602, "an answer came after the request was settled")
 
 PERMIT_CONSUMED = EventType("permit.consumed", 700, "the right to run one action was used")

@@ -31,7 +31,8 @@ _KINDS = ("people", "groups", "channels", "routes")
 class Profiles:
     """What all channels files together say. `files` are those that took part, the highest authority first.
 
-    `ignored` are files that did not: a project's that nobody has trusted.
+    `ignored` are files that did not: a project's that nobody has trusted. `stands_in` says that no file has a route
+    "default", so that the shipped one stands in.
     """
 
     people: "Mapping[str, Person]"
@@ -41,6 +42,7 @@ class Profiles:
     signers: frozenset[str]
     files: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    stands_in: bool = False
 
 
 @dataclass(slots=True)
@@ -64,13 +66,20 @@ class _Merged:
         self.files.append(document.name)
 
 
-def load(project: Path | str | None = None, *, file: Path | str | None = None, machine: Path | None = None) -> Profiles:
+def load(
+    project: Path | str | None = None,
+    *,
+    file: Path | str | None = None,
+    machine: Path | None = None,
+    trusting: bool = False,
+) -> Profiles:
     """The channels files in force.
 
     Args:
         project: the directory the agent works for: its own file counts where a human has trusted it.
         file: one file that is the whole, instead of all others.
         machine: the folder of the machine's settings; the usual one where it is None.
+        trusting: take the project's file as if a human had trusted it, to see whether it could be used.
 
     Raises:
         ConfigError: a file can't be read or has a mistake (`file:line:column`), or others may write it.
@@ -84,16 +93,17 @@ def load(project: Path | str | None = None, *, file: Path | str | None = None, m
         _take(merged, Path(file), signs=True)
     else:
         for authority, path in places(project, machine=machine):
-            if not path.exists():
+            if not exists(path):
                 continue
             if authority == "project":
-                if not is_trusted(path):
+                if not trusting and not is_trusted(path):
                     ignored.append(str(path))
                     continue
             else:
                 _check_owner(path, machine=authority == "machine")
             _take(merged, path, signs=authority != "project")
-    if "default" not in merged.found["routes"]:
+    stands_in = "default" not in merged.found["routes"]
+    if stands_in:
         builtin = _Merged()
         _take(builtin, _shipped("terminal"), signs=False)
         merged.places = builtin.places | merged.places
@@ -102,7 +112,7 @@ def load(project: Path | str | None = None, *, file: Path | str | None = None, m
     found = merged.found
     return Profiles(
         found["people"], found["groups"], found["channels"], found["routes"], frozenset(merged.signers),
-        tuple(merged.files), tuple(ignored),
+        tuple(merged.files), tuple(ignored), stands_in,
     )  # fmt: skip
 
 
@@ -112,10 +122,27 @@ def places(project: Path | str | None, *, machine: Path | None = None) -> list[t
     return [*found, ("project", Path(project) / PROJECT_FOLDER / FILE)] if project is not None else found
 
 
-def trust_key(path: Path) -> str:
-    """What is remembered when a human trusts the project's channels file: SHA-256 over its place and its bytes."""
+def exists(path: Path) -> bool:
+    """Is there something at `path`? What can't be looked at, or leads nowhere, is not taken for missing."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
+    return True
+
+
+def trust_key(path: Path, content: bytes | None = None) -> str:
+    """What is remembered when a human trusts the project's channels file: SHA-256 over its place and its bytes.
+
+    Args:
+        content: the bytes that the human saw; those of the file where it is None.
+    """
     return hashlib.sha256(
-        os.path.realpath(path).encode("utf-8", "surrogateescape") + b"\0" + sources.read(path)
+        os.path.realpath(path).encode("utf-8", "surrogateescape")
+        + b"\0"
+        + (sources.read(path) if content is None else content)
     ).hexdigest()
 
 
@@ -133,6 +160,15 @@ def trust_place(path: Path) -> Path:
 
     name = hashlib.sha256(os.path.realpath(path).encode("utf-8", "surrogateescape")).hexdigest()
     return state_folder() / "trusted" / f"{name}-channels.json"
+
+
+def withdraw(path: Path) -> bool:
+    """Trust the project's channels file no longer. False where it was not trusted."""
+    try:
+        trust_place(path).unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 # ---- reading ----------------------------------------------------------------------------------------
@@ -164,8 +200,9 @@ def _read(merged: _Merged, path: Path, above: tuple[Path, ...], values: Mapping[
         raise ConfigError(f"{path}: extends itself, or more than {MAX_EXTENDS} files deep")
     document = yamlfile.decode(sources.read(path), _name(path))
     data = document.data if isinstance(document.data, dict) else {}
-    own = data.get("set") if isinstance(data.get("set"), dict) else {}
-    values = {**{k: v for k, v in own.items() if isinstance(v, str)}, **values}
+    own = data.get("set")
+    given = own.items() if isinstance(own, dict) else ()
+    values = {**{k: v for k, v in given if isinstance(v, str)}, **values}
     filled = yamlfile.Document(
         document.name, document.text, _filled(document, document.data, values, ()), document.positions
     )
@@ -201,7 +238,7 @@ def _filled(document: yamlfile.Document, value: Any, values: Mapping[str, str], 
 
 
 def _shipped(name: str) -> Path:
-    from humanlayer_agent.config import data_file
+    from humanlayer_agent.places import data_file
 
     if not name.replace("-", "").isalnum():
         raise ConfigError(f"{name!r} is no name of a shipped channels file")
@@ -252,20 +289,22 @@ def _check_approver(document: yamlfile.Document, at: tuple[str | int, ...], who:
 def _check_secrets(document: yamlfile.Document, name: str, channel: Any, allowed: set[str]) -> None:
     """Each type takes only its own secrets: a file must not send another program's password to a strange host."""
     begins = _OWN_SECRETS.get(channel.type, ())
-    for path, variable in _variables(channel):
+    for path, variable in secret_variables(channel):
         if not variable.startswith(begins) and variable not in allowed:
             known = " or ".join(f"{b}..." for b in begins)
             raise document.error(
                 ("channels", name, *path),
-                f"{variable}: a channel of type {channel.type} takes {known}; list others under `secrets:` in your own file",
+                f"{variable}: a channel of type {channel.type} takes {known}; "
+                "list others under `secrets:` in your own file",
             )
 
 
-def _variables(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+def secret_variables(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The environment variables that a channel takes its secrets from, each with where it is named."""
     for key in type(model).model_fields:
         value = getattr(model, key)
         if hasattr(value, "model_fields_set"):
-            yield from _variables(value, (*path, key))
+            yield from secret_variables(value, (*path, key))
         elif key.endswith("_env") and isinstance(value, str):
             yield (*path, key), value
 

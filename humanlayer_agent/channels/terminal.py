@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
+from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.channels import external, tty
 from humanlayer_agent.channels.guard import ARMING, QUIET
 from humanlayer_agent.channels.layout import as_text, cells
@@ -162,7 +163,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
 def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
     return Answer(
         kind=decision.kind,
-        approver=Approver(f"os:{os.getuid()}:{_user_name()}", "terminal", "terminal"),
+        approver=Approver(os_user(), "terminal", "terminal"),
         presented_digest=request.digest,
         decision_id=uuid.uuid4().hex,
         comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],

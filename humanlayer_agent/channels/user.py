@@ -26,6 +26,10 @@ class UserAsker:
     Args:
         user: has `query(prompt, *, options)`; it is called with `options` as a list.
         options: the answers, the approving one last.
+        assurance: how far whoever hands the object over vouches for the human behind it (see `authority.ASSURANCES`).
+
+    Attributes:
+        identities: who its answers come from, for a Gate that has no configured people.
 
     Example:
         >>> class Always:
@@ -37,11 +41,13 @@ class UserAsker:
 
     name = "user"
 
-    def __init__(self, user: User, options: Sequence[str] = ("No", "Yes")) -> None:
+    def __init__(self, user: User, options: Sequence[str] = ("No", "Yes"), *, assurance: str = "os") -> None:
         if len(options) < 2 or len(set(options)) != len(options):
             raise ValueError("options must be two or more different answers, the approving one last")
         self.user = user
         self.options = tuple(options)
+        self.assurance = assurance
+        self.identities = (f"user:{type(user).__name__}",)
 
     def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
         """Asks once; `query` itself decides how long it waits.
@@ -63,7 +69,7 @@ class UserAsker:
         approved = type(answer) is str and answer == self.options[-1]
         return Answer(
             kind="approve" if approved else "reject",
-            approver=Approver(f"user:{type(self.user).__name__}", self.name, "os"),
+            approver=Approver(self.identities[0], self.name, self.assurance),
             presented_digest=request.digest,
             decision_id=uuid.uuid4().hex,
             comment=comment,

@@ -61,7 +61,7 @@ app.command()(demo)
 app.command()(run)
 app.add_typer(catalog, name="catalog", help="What the command catalog knows of a program.")
 app.add_typer(audit, name="audit", help="The log of every decision: tail, query, verify.")
-app.add_typer(policy, name="policy", help="The rules: show, explain, test, trust.")
+app.add_typer(policy, name="policy", help="The rules: show, explain, test, lint, coverage, trust.")
 app.add_typer(requests, name="requests", help="What waits for a human, and what was decided.")
 
 

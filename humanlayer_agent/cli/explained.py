@@ -25,7 +25,8 @@ def print_explanation(
 
     Args:
         command: the text that was judged.
-        why_not: show every rule of this decision that missed; else those that nearly applied.
+        why_not: show every rule of this decision that missed (allow: what stands in the way, and what would have to
+            change); else those that nearly applied.
     """
     console = console or Console(highlight=False)
     decision = explanation.decision
@@ -34,6 +35,11 @@ def print_explanation(
     console.print()
     _print_decision(console, decision)
     console.print()
+    if why_not == "allow":
+        from humanlayer_agent.cli.why_not import print_why_not
+
+        print_why_not(explanation, console)
+        return
     for part in explanation.parts:
         console.print(_tree(part, why_not))
 

@@ -40,12 +40,12 @@ def explain(
     cwd: Annotated[Path | None, typer.Option("--cwd", help="Directory the command starts in.")] = None,
     why_not: Annotated[
         Literal["allow", "ask", "deny"] | None,
-        typer.Option("--why-not", help="Show all rules of this decision that missed."),
+        typer.Option("--why-not", help="Say what would have to change for this decision."),
     ] = None,
 ) -> None:
     """Explain a decision: what would run, its effects, the rules that decide, and those that nearly did.
 
-    Example: hla policy explain 'rm -rf build && cat /etc/passwd'
+    Example: hla policy explain 'rm -rf build && cat /etc/passwd' --why-not allow
     """
     from humanlayer_agent.actions import Action
     from humanlayer_agent.cli.check import start_of
@@ -64,11 +64,23 @@ def run_tests(
     ] = None,
     project: Project = None,
     format: Annotated[Literal["text", "json", "junit"], typer.Option(help="text, json or junit")] = "text",
+    metamorphic: Annotated[
+        bool, typer.Option("--metamorphic", help="Rewrite the examples in ways that change nothing, and judge those.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="What chance depends on, with --metamorphic.")] = 0,
+    transformations: Annotated[
+        str, typer.Option(help="Names, with wildcards and commas between them; only these, with --metamorphic.")
+    ] = "",
 ) -> None:
     """Run the tests that stand in the rules: decision and rule are asserted, every failure is shown.
 
     Example: hla policy test ./policy.yaml
     """
+    if metamorphic:
+        from humanlayer_agent.cli.policy_metamorphic import run_metamorphic
+
+        found = _policies(policies or [], project)
+        raise typer.Exit(run_metamorphic(found, seed=seed, transformations=transformations, format=format))
     from humanlayer_agent.cli.policy_results import print_results
     from humanlayer_agent.policy import examples
 
@@ -76,6 +88,51 @@ def run_tests(
     print_results(results, format)
     if any(not result.passed for _, found in results for result in found):
         raise typer.Exit(1)
+
+
+@app.command()
+def lint(
+    policies: Annotated[
+        list[str] | None, typer.Argument(help="Names of shipped policies, or files; default: the layers.")
+    ] = None,
+    project: Project = None,
+    format: Annotated[Literal["table", "json", "sarif"], typer.Option(help="table, json or sarif")] = "table",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 also for notes and what is unknown.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Show also what comments in the files hide.")] = False,
+    explain: Annotated[str | None, typer.Option("--explain", help="Say more of one check, and stop.")] = None,
+) -> None:
+    """Find what is wrong with policies, each finding with a command that shows it. Exit code 1 for errors and warnings.
+
+    Example: hla policy lint ./policy.yaml
+    """
+    from humanlayer_agent.cli.policy_lint import print_page, run_lint
+
+    if explain is not None:
+        print_page(explain)
+        return
+    code = run_lint(policies or [], lambda: _policies([], project), format=format, strict=strict, all_=all_)
+    raise typer.Exit(code)
+
+
+@app.command()
+def coverage(
+    policy: Annotated[
+        str | None, typer.Argument(help="A shipped policy's name, or a file; default: the layers.")
+    ] = None,
+    project: Project = None,
+    log: Annotated[Path | None, typer.Option("--log", help="Count also what rules meet in these JSON lines.")] = None,
+    format: Annotated[Literal["table", "json"], typer.Option(help="table or json")] = "table",
+    fail_under: Annotated[float, typer.Option(help="Exit with 1 below this percentage.")] = 0.0,
+) -> None:
+    """Show what the tests in the rules show: rules that never decide, clauses that no test needs, examples to add.
+
+    Example: hla policy coverage ./policy.yaml --fail-under 100
+    """
+    from humanlayer_agent.cli.policy_coverage import run_coverage
+
+    policies = _policies([policy] if policy is not None else [], project)
+    code = run_coverage(policies, lambda: _director(policy, project), log, format=format, fail_under=fail_under)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -97,12 +154,13 @@ def trust(
 def _director(policy: str | None, project: Path | None) -> "Director":
     from humanlayer_agent.config import build_director
 
-    return build_director(policy, project=project)
+    # A policy that fails its own tests must be looked at to be mended; here it decides nothing.
+    return build_director(policy, project=project, tested=False)
 
 
 def _policies(names: Sequence[str], project: Path | None) -> "list[Policy]":
     from humanlayer_agent.policy.load import find, load
 
     if names:
-        return [load(find(name)) for name in names]
+        return [load(find(name), tested=False) for name in names]
     return [layer.policy for layer in _director(None, project).layers]

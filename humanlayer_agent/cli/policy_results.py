@@ -62,6 +62,6 @@ def _junit(results: Results) -> None:
             if not result.passed:
                 message = f"expected {result.expected}, found {result.found}"
                 failure = ElementTree.SubElement(case, "failure", message=visible(message), type="policy")
-                failure.text = f"{example.rule.origin}\n{message}"
+                failure.text = visible(f"{example.rule.origin}\n{message}")
     ElementTree.indent(top)
     print(ElementTree.tostring(top, encoding="unicode", xml_declaration=True))

@@ -63,7 +63,8 @@ def show(
     from humanlayer_agent.channels.text import one_line, visible
     from humanlayer_agent.errors import ConfigError
 
-    matches = [request for request in open_store(store).requests() if request.id.startswith(request_id)]
+    opened = open_store(store)
+    matches = [request for request in opened.requests() if request.id.startswith(request_id)]
     if len(matches) != 1:
         raise ConfigError(
             f"{len(matches) or 'no'} requests begin with {one_line(request_id)}: see hla requests ls --all"
@@ -79,6 +80,11 @@ def show(
         typer.echo(f"settled {time_text(request.decided)}{who}")
     else:
         typer.echo(f"until   {time_text(request.expires)}")
+    if request.rule is not None:
+        typer.echo(f"route   {one_line(request.rule.name)}, approvals needed: {request.needed}")
+    for vote in opened.votes(request.id):
+        solo = ", who started the run" if vote.solo else ""
+        typer.echo(f"answer  {one_line(vote.answer)} by {one_line(vote.person or vote.approver.principal)}{solo}")
     if request.parent:
         typer.echo(f"edit of {request.parent}")
     if request.edited:
@@ -105,4 +111,6 @@ def _public(request: Any) -> dict[str, Any]:
         "comment": request.comment,
         "edited": request.edited,
         "parent": request.parent,
+        "route": request.rule.name if request.rule else "",
+        "needed": request.needed,
     }

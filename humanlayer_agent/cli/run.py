@@ -19,6 +19,7 @@ def run(
         typer.Option("-c", "--config", help="mini's config: a file, or key=value. May be given several times."),
     ] = None,
     policy: Annotated[str | None, typer.Option("--policy", help="Name of a shipped policy, or a policy file.")] = None,
+    channels: Annotated[Path | None, typer.Option("--channels", help="A channels file that is the whole.")] = None,
     observe: Annotated[bool, typer.Option("--observe", help="Only record what the policy says; stop nothing.")] = False,
     project: Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the trajectory is written.")] = None,
@@ -33,6 +34,7 @@ def run(
             model_name=model,
             config_specs=config or [],
             policy=policy,
+            channels=channels,
             observe=observe,
             project=project,
             output=output,
@@ -46,6 +48,7 @@ def run_agent(
     model_name: str | None,
     config_specs: list[str],
     policy: str | None = None,
+    channels: Path | None = None,
     observe: bool = False,
     project: Path | None = None,
     output: Path | None = None,
@@ -70,7 +73,7 @@ def run_agent(
         settings = read_configs(config_specs)
         refuse_misspelled_section(settings["agent"], ())
         agent_config = {k: v for k, v in settings["agent"].items() if k not in ("agent_class", "supervision")}
-        given = {"policy": policy, "observe": observe or None, "project": project}
+        given = {"policy": policy, "channels": channels, "observe": observe or None, "project": project}
         supervision = supervision_settings(
             {**(settings["agent"].get("supervision") or {}), **{k: v for k, v in given.items() if v is not None}}
         )

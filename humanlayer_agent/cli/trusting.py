@@ -1,16 +1,19 @@
-"""`hla policy trust`: a human reads a project's policy at the terminal, and trusts exactly that text."""
+"""`hla policy trust`: a human reads a project's own files at the terminal, and trusts exactly that text."""
 
 import hashlib
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from humanlayer_agent.agents.process import SUPERVISED
+from humanlayer_agent.channels import profiles
 from humanlayer_agent.channels.text import visible, warnings
 from humanlayer_agent.channels.tty import controlling_terminal, discard_input, write
+from humanlayer_agent.cli.humans import refuse_agents
 from humanlayer_agent.errors import ConfigError, NoTerminal
-from humanlayer_agent.places import PROJECT_FOLDER
-from humanlayer_agent.policy import examples, sources, trust
+from humanlayer_agent.places import PROJECT_FOLDER, write_own_json
+from humanlayer_agent.policy import sources, trust
 from humanlayer_agent.policy.layers import FILE
 from humanlayer_agent.policy.load import load
 from humanlayer_agent.policy.model import Policy
@@ -19,26 +22,52 @@ NO_HUMAN = 3
 _WORD = "trust"
 
 
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A file of the project: its text, what trusting it means, and how that is kept (which returns where)."""
+
+    path: Path
+    trusted: bool
+    shown: str
+    may: str
+    record: Callable[[], Path]
+
+
 def trust_project(project: Path, *, withdraw: bool = False) -> int:
-    """Show the project's policy, ask, and remember the answer. Returns the exit code: 0 trusted, 1 not, 3 no terminal.
+    """Show the project's policy and channels file, ask, and remember the answer.
+
+    Returns:
+        The exit code: 0 trusted, 1 not, 3 no terminal.
 
     Raises:
-        ConfigError: we run below a supervisor; there is no policy; it has a mistake; the answer can't be kept.
+        ConfigError: we run below a supervisor; there is no file; it has a mistake or fails its own tests; the answer
+            can't be kept.
     """
-    if os.environ.get(SUPERVISED):
-        raise ConfigError("this is a supervised command: only a human at a terminal of their own trusts a policy")
+    refuse_agents("trusts a policy")
+    channels = project / PROJECT_FOLDER / profiles.FILE
     if withdraw:
-        print("trusted no longer" if trust.withdraw(project) else "it was not trusted")
+        was = [trust.withdraw(project), profiles.withdraw(channels)]
+        print("trusted no longer" if any(was) else "it was not trusted")
         return 0
-    path = project / PROJECT_FOLDER / FILE
-    policy = load(path, within=project)
-    shown = _shown(policy)
-    if trust.is_trusted(project, policy):
-        print(f"{path} is trusted already, as it stands")
-        return 0
+    offers = []
+    with_channels = profiles.exists(channels)
+    if profiles.exists(project / PROJECT_FOLDER / FILE) or not with_channels:
+        offers.append(_policy(project))
+    if with_channels:
+        offers.append(_channels(project, channels))
+    for offer in offers:
+        if offer.trusted:
+            print(f"{offer.path} is trusted already, as it stands")
+    new = [offer for offer in offers if not offer.trusted]
+    return _ask(new) if new else 0
+
+
+def _ask(offers: list[_Offer]) -> int:
+    """Show what is not trusted yet, and take one word for all of it."""
+    shown = "\n".join(offer.shown for offer in offers)
     try:
         with controlling_terminal() as fd:
-            write(fd, shown + _summary(policy) + f"\nType {_word()} to trust exactly this text, anything else not to: ")
+            write(fd, shown + f"\nType {_word()} to trust exactly this text, anything else not to: ")
             discard_input(fd)
             answer = _line(fd)
     except NoTerminal as error:
@@ -48,11 +77,48 @@ def trust_project(project: Path, *, withdraw: bool = False) -> int:
         print("not trusted")
         return 1
     try:
-        place = trust.record(project, policy)
+        for offer in offers:
+            print(f"trusted: {offer.path} may now {offer.may} ({offer.record()})")
     except OSError as error:
         raise ConfigError(f"the answer can't be kept: {error}") from error
-    print(f"trusted: {path} may now also allow what nothing else decides ({place})")
     return 0
+
+
+def _policy(project: Path) -> _Offer:
+    path = project / PROJECT_FOLDER / FILE
+    policy = load(path, within=project)
+    return _Offer(
+        path,
+        trust.is_trusted(project, policy),
+        _shown(policy) + _summary(policy) + "\n",
+        "also allow what nothing else decides",
+        lambda: trust.record(project, policy),
+    )
+
+
+def _channels(project: Path, path: Path) -> _Offer:
+    from humanlayer_agent.channels.authority import authority_of
+    from humanlayer_agent.config import requester
+
+    raw = sources.read(path)
+    digest = profiles.trust_key(path, raw)
+    authority = authority_of(profiles.load(project, trusting=True), requester())  # it must be of use
+    if profiles.trust_key(path) != digest:
+        raise ConfigError(f"{path} has changed while it was read: try again")
+
+    def record() -> Path:
+        place = profiles.trust_place(path)
+        write_own_json(place, {"path": os.path.realpath(path), "digest": digest}, required=True)
+        return place
+
+    people = ", ".join(person.id for person in authority.people)
+    return _Offer(
+        path,
+        profiles.is_trusted(path),
+        _numbered(str(path), raw) + f"\nIt says who may approve. With it these people are known: {people}.\n",
+        "say who is asked, by which channels, and who may approve",
+        record,
+    )
 
 
 def _word() -> str:
@@ -67,20 +133,20 @@ def _shown(policy: Policy) -> str:
         raw = sources.read(Path(path))
         if hashlib.sha256(raw).hexdigest() != by_path[path]:
             raise ConfigError(f"{path} has changed while it was read: try again")
-        text = raw.decode("utf-8")
-        lines = [f"{n:4}  {visible(line, keep='')}" for n, line in enumerate(text.split("\n"), 1)]
-        odd = "".join(f"  ! {visible(warning, keep='')}\n" for warning in warnings(text))
-        parts.append(f"== {visible(path, keep='')}\n" + "\n".join(lines) + "\n" + odd)
+        parts.append(_numbered(path, raw))
     return "\n".join(parts)
+
+
+def _numbered(path: str, raw: bytes) -> str:
+    text = raw.decode("utf-8")
+    lines = [f"{n:4}  {visible(line, keep='')}" for n, line in enumerate(text.split("\n"), 1)]
+    odd = "".join(f"  ! {visible(warning, keep='')}\n" for warning in warnings(text))
+    return f"== {visible(path, keep='')}\n" + "\n".join(lines) + "\n" + odd
 
 
 def _summary(policy: Policy) -> str:
     allows = [rule.id for rule in policy.rules if rule.decision == "allow" and not rule.inherited]
-    failed = [result for result in examples.run(policy) if not result.passed]
-    lines = [f"\nIt allows: {', '.join(allows) or 'nothing of its own'}."]
-    if failed:
-        lines.append(f"{len(failed)} of its own tests fail (hla policy test).")
-    return "\n".join(lines)
+    return f"\nIt allows: {', '.join(allows) or 'nothing of its own'}."
 
 
 def _line(fd: int) -> str:

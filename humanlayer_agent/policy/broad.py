@@ -32,7 +32,7 @@ _RISKY = frozenset({"execute", "network", "privilege", "container", "system", "p
 def broad(when: Match) -> bool:
     """Would an allow on this condition let arbitrary code through?"""
     if when.effect is not None:
-        narrowed = when.program or when.hosts or when.role or when.resolved or _narrow_paths(when)
+        narrowed = when.program or when.hosts or when.role or when.resolved or _narrow(when)
         return bool(_RISKY & set(when.effect)) and not narrowed
     if when.effects is not None and when.effects.only is not None:
         return "execute" in when.effects.only and when.program is None
@@ -48,5 +48,8 @@ def broad(when: Match) -> bool:
     return True
 
 
-def _narrow_paths(when: Match) -> bool:
-    return when.paths is not None and when.paths.all_within is not None
+def _narrow(when: Match) -> bool:
+    if when.paths is not None and when.paths.all_within is not None:
+        return True
+    names = when.names.any_in if when.names is not None else None
+    return names is not None and not any(set(name) <= {"*", "?"} for name in names)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from humanlayer_agent.policy import flows, named
 from humanlayer_agent.policy.model import Group, Match, Operands, Program, Texts
+from humanlayer_agent.policy.pathindex import PathIndex
 from humanlayer_agent.policy.pathset import Links, PathSet
 from humanlayer_agent.policy.regex import Regex
 from humanlayer_agent.policy.texts import TextSet
@@ -29,9 +31,16 @@ class Situation:
     parse: str = "ok"
     agent: str = ""
     links: Links = field(default_factory=Links)
+    commands: Sequence[SimpleCommand] = ()
+    """All commands of the action, in order."""
+    directories: dict[int, frozenset[str] | None] = field(default_factory=dict)
+    """Kept by `named`: from where each command, and those after it, run."""
+    tracing: flows.Tracing = field(default_factory=flows.Tracing)
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
+Finder = Callable[[SimpleCommand, Effect | None], list[Effect]]
+Membership = Callable[[Effect, Sequence[str]], int]
 
 
 class Compiler:
@@ -40,10 +49,14 @@ class Compiler:
     Args:
         lists: by name, without `$`.
         variables: by name, as `${NAME}` in path patterns.
+        index: where the path sets of all files are kept that are asked together.
     """
 
-    def __init__(self, lists: Mapping[str, Sequence[str]], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, lists: Mapping[str, Sequence[str]], variables: Mapping[str, str], index: PathIndex | None = None
+    ) -> None:
         self.lists, self.variables = lists, variables
+        self.index = PathIndex() if index is None else index
         self._sets: dict[tuple[str, ...], PathSet] = {}
 
     def match(self, match: Match) -> Clause:
@@ -73,7 +86,7 @@ class Compiler:
         """The set of paths that `names` describe, made once."""
         texts = tuple(self.texts(names))
         if texts not in self._sets:
-            self._sets[texts] = PathSet(texts, self.variables)
+            self._sets[texts] = PathSet(texts, self.variables, self.index)
         return self._sets[texts]
 
     def _program(self, program: Program) -> Clause:
@@ -107,20 +120,28 @@ class Compiler:
             outside = self.paths(paths.none).every
             # Not "all of it inside": a path that is only partly outside is outside.
             clauses.append(lambda c, e, s: _all_of((YES - outside(x, s.links) for x in touched(c, e)), c, e))
+        if paths.contents_of is not None:
+            contents = self.paths(paths.contents_of).contents
+            clauses.append(lambda c, e, s: _any_of((contents(x, s.links) for x in touched(c, e)), c, e))
         if paths.resolved is not None:
             wanted = paths.resolved
             clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
         return all_of(clauses)
 
-    def _hosts(self, hosts: Group) -> Clause:
+    def _among(self, group: Group, find: Finder, has: Membership) -> Clause:
+        """Of the effects that `find` gives: is any, is none among the names of `group`?"""
         clauses: list[Clause] = []
-        if hosts.any is not None:
-            wanted = self.texts(hosts.any)
-            clauses.append(lambda c, e, s: _any_of((_host(x, wanted) for x in _contacts(c, e)), c, e))
-        if hosts.none is not None:
-            unwanted = self.texts(hosts.none)
-            clauses.append(lambda c, e, s: _all_of((YES - _host(x, unwanted) for x in _contacts(c, e)), c, e))
+        if group.any is not None:
+            wanted = self.texts(group.any)
+            clauses.append(lambda c, e, s: _any_of((has(x, wanted) for x in find(c, e)), c, e))
+        if group.none is not None:
+            unwanted = self.texts(group.none)
+            clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), c, e))
         return all_of(clauses)
+
+    def _env(self, env: Group) -> Clause:
+        places = self.paths(env.value_in) if env.value_in is not None else None
+        return named.variables(self.texts(env.any or ()), places)
 
     def _every(self, matches: Sequence[Match]) -> Clause:
         return all_of([self.match(m) for m in matches])
@@ -292,7 +313,7 @@ def _operands(operands: Operands) -> Clause:
 
 def _argv(texts: Texts) -> Clause:
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
-    return lambda c, e, s: argv_matches(items, c.argv)
+    return lambda c, e, s: argv_matches(items, c.argv, c.words)
 
 
 # ---- what it does -------------------------------------------------------------------------------------
@@ -338,19 +359,6 @@ def _effects(effects: Group) -> Clause:
         if only is not None:
             value = min(value, NO if not kinds <= only else YES - unknown)
         return value
-
-    return judge
-
-
-def _env(names: frozenset[str]) -> Clause:
-    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
-        effects = command.effects if effect is None else [effect]
-        answers = [
-            MAYBE if e.operand is None or not e.resolved else (YES if e.operand in names else NO)
-            for e in effects
-            if e.kind == "environment"
-        ]
-        return max(answers, default=NO)
 
     return judge
 
@@ -407,15 +415,17 @@ _BUILDERS: dict[str, Callable[[Compiler, Any], Clause]] = {
     "inside": lambda _, v: _member("inside", frozenset(v)),
     "flags": lambda _, v: _flags(v),
     "effects": lambda _, v: _effects(v),
-    "env": lambda c, v: _env(frozenset(c.texts(v.any or ()))),
+    "env": Compiler._env,
     "options": lambda _, v: _options(v),
     "operands": lambda _, v: _operands(v),
     "argv": lambda _, v: _argv(v),
     "agent": lambda _, v: _agent(v),
     "paths": Compiler._paths,
-    "hosts": Compiler._hosts,
+    "hosts": lambda c, v: c._among(v, _contacts, _host),
+    "names": lambda c, v: c._among(v, named.named, named.name_in),
     "all": Compiler._every,
     "any": Compiler._either,
     "negated": Compiler._negated,
+    "flow": lambda c, v: flows.flow(v, c.match),
 }
 """How each clause is compiled; they are tried in this order, cheap ones first."""

@@ -10,8 +10,8 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,18 @@ from humanlayer_agent.policy.clauses import Compiler, Situation
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.evaluation import VERDICTS, CompiledRule, Rules, compiled
 from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.memo import Memo
 from humanlayer_agent.policy.model import Policy
+from humanlayer_agent.policy.pathindex import PathIndex
 from humanlayer_agent.policy.trust import own_files
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.program import Program
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import Reader
+
+FUNCTION = "function"
+"""The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
 
 _PLAIN_BASH_OPTIONS = frozenset({"-l", "-c", "-lc", "--norc", "--noprofile"})
 
@@ -53,7 +59,7 @@ class Director:
         variables: further variables of path patterns.
         observe: decisions say that they are not enforced.
         reader: gives the files that actions run; without one they are code that nobody has read.
-        today: the day (UTC, ISO 8601); overrides expire by it.
+        today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -74,7 +80,7 @@ class Director:
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
         reader: Reader | None = None,
-        today: Callable[[], str] = lambda: datetime.now(UTC).date().isoformat(),
+        today: Callable[[], str] | None = None,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -86,7 +92,10 @@ class Director:
         self.reader = reader
         self._today = today
         self._memo = Memo()
-        self._in_force = self._on(today())
+        self._missing: set[str] = set()
+        self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
+        self._number = _day_number()
+        self._in_force = self._on(today() if today is not None else _day(self._number))
 
     @classmethod
     def load(
@@ -98,13 +107,16 @@ class Director:
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
         reader: Reader | None = None,
+        tested: bool = True,
     ) -> "Director":
         """Read one policy (a file, or a shipped policy's name): it is the whole, no layer is read.
+
+        `tested`: see `load.load`.
 
         Raises:
             PolicyError: with file:line:column.
         """
-        found = loading.load(loading.find(policy))
+        found = loading.load(loading.find(policy), tested=tested, variables=tuple(variables or ()))
         observe = observe or found.observe
         return cls(found, project=project, environ=environ, variables=variables, observe=observe, reader=reader)
 
@@ -119,20 +131,25 @@ class Director:
         return decision.verdict is Verdict.ALLOW, decision.reason
 
     def evaluate(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
-        """What the policy says of `action`. `reader` stands in for the Director's own."""
-        begin = time.perf_counter_ns()
+        """What the policy says of `action`. `reader` stands in for the Director's own.
+
+        An answer that was remembered has no `microseconds`.
+        """
         in_force = self.in_force()
-        decision = self._memo.get(action, in_force.digest)
-        if decision is None:
-            situation = Situation(agent=action.agent)
-            program = self.program(action, reader)
-            decision = self.judge(program, situation, action.content)
-            if not program.unsettled:
-                self._memo.put(action, in_force.digest, decision, situation.links)
-        return replace(decision, microseconds=(time.perf_counter_ns() - begin) // 1000)
+        if reader is None and (known := self._memo.get(action, in_force.digest)) is not None:
+            return known
+        begin = time.perf_counter_ns()
+        situation = Situation(agent=action.agent, links=Links(self._missing))
+        program = self.program(action, reader) if reader is not None else self.program(action)
+        decision = self.judge(program, situation, action.content, begin=begin)
+        if not program.unsettled:
+            self._memo.put(action, in_force.digest, decision, situation.links)
+        return decision
 
     def program(self, action: Action, reader: Reader | None = None) -> Program:
         """What `action` would run, as far as it can be seen."""
+        if action.type == FUNCTION:
+            return _called(action.content)
         environ = dict(action.env) if action.env else self.environ
         program = analyse(
             action.content,
@@ -149,8 +166,10 @@ class Director:
             program.doubt(f"run by {' '.join(action.interpreter)}")
         return program
 
-    def judge(self, program: Program, situation: Situation, text: str = "") -> PolicyDecision:
-        """What the policy says of a program (the text of which is `text`)."""
+    def judge(
+        self, program: Program, situation: Situation, text: str = "", *, begin: int | None = None
+    ) -> PolicyDecision:
+        """What the policy says of a program (the text of which is `text`); work on it began at `begin` (ns)."""
         in_force = self.in_force()
         situation.parse = program.status
         judged = in_force.rules.judge(program, situation)
@@ -159,17 +178,22 @@ class Director:
             program,
             judged,
             more,
-            unparsed=max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers),
+            unparsed=self._unparsed,
             policy=self.name,
             digest=in_force.digest,
             enforced=not self.observe,
+            begin=begin,
         )
 
     def in_force(self) -> InForce:
         """The rules that hold today. An override ends in a running process too."""
-        today = self._today()
+        number = _day_number()
+        if self._today is None and number == self._number:
+            return self._in_force
+        today = self._today() if self._today is not None else _day(number)
         if self._in_force.day != today:
             self._in_force = self._on(today)
+        self._number = number
         return self._in_force
 
     def _on(self, day: str) -> InForce:
@@ -192,14 +216,33 @@ class Director:
         return hashlib.sha256(canonical({"layers": layers, "variables": variables})).hexdigest()
 
 
+def _day_number() -> int:
+    """Days since 1970-01-01 (UTC)."""
+    return int(time.time() // 86_400)
+
+
+def _day(number: int) -> str:
+    """The same in ISO 8601."""
+    return (date(1970, 1, 1) + timedelta(days=number)).isoformat()
+
+
+def _called(call: str) -> Program:
+    """A call of a function: all that is known of it is its name. Rules allow or deny it by that."""
+    name, span = call.partition("(")[0], (0, len(call))
+    command = SimpleCommand(name, [call], span, call, known=False)
+    command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
+    return Program([command])
+
+
 def compiled_rules(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> list[CompiledRule]:
     """The rules of `layers` that hold on `day`, but for the allow rules of those that may not allow."""
     out: list[CompiledRule] = []
     may_allow = True
     given = {"policies": tuple("${" + name + "}" for name in variables if name.startswith("POLICY_FILE_"))}
+    index = PathIndex()
     for layer in layers:
         policy = layer.policy
-        compilers = [Compiler({**scope, **given}, variables) for scope in policy.scopes]
+        compilers = [Compiler({**scope, **given}, variables, index) for scope in policy.scopes]
         for rule in policy.on(day):
             if rule.decision != "allow" or (may_allow and layer.trusted):
                 out.append(compiled(rule, layer.authority, policy.defaults, compilers[rule.scope]))

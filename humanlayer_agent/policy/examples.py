@@ -1,6 +1,6 @@
 """The tests that stand in the rules of a policy: each example is judged, and decision and rule are asserted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from humanlayer_agent.actions import Action
@@ -9,6 +9,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.evaluation import VERDICTS
 from humanlayer_agent.policy.model import Policy, Rule
+from humanlayer_agent.shell.program import Program
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"
@@ -43,10 +44,23 @@ class Result:
         return f"{decision.verdict} ({', '.join(decision.rules) or 'no rule'})"
 
 
-def director_for(policy: Policy) -> Director:
-    """A Director over a project and a home that don't exist, so that nothing on this machine decides."""
-    own = {f"OWN_{n}": f"{HOME}/{p}/humanlayer-agent" for n, p in (("CONFIG", ".config"), ("STATE", ".local/state"))}
-    return Director(policy, project=PROJECT, environ={"HOME": HOME}, variables=own)
+def director_for(policy: Policy, variables: Iterable[str] = ()) -> Director:
+    """A Director over a project and a home that don't exist, so that nothing on this machine decides.
+
+    Args:
+        policy: the policy.
+        variables: names of further variables of path patterns; each gets a path of its own.
+    """
+    folders = (("CONFIG", ".config"), ("STATE", ".local/state"), ("DATA", ".local/share"))
+    own = {f"OWN_{name}": f"{HOME}/{path}/humanlayer-agent" for name, path in folders}
+    given = {
+        **{name: f"/nowhere/{name}" for name in variables},
+        **own,
+        "STORE": f"{own['OWN_DATA']}/store.sqlite3",
+        "PACKAGE": "/nowhere/package",
+        "TMPDIR": "/tmp",
+    }
+    return Director(policy, project=PROJECT, environ={"HOME": HOME}, variables=given)
 
 
 def examples(policy: Policy) -> Iterator[Example]:
@@ -66,18 +80,22 @@ def run(policy: Policy) -> Iterator[Result]:
             yield judge(director, example)
 
 
-def judge(director: Director, example: Example) -> Result:
-    """Judge one example.
+def program_of(director: Director, example: Example) -> Program:
+    """What an example would run."""
+    return director.program(Action(example.command, cwd=PROJECT))
+
+
+def judge(director: Director, example: Example, program: Program | None = None) -> Result:
+    """Judge one example (`program`: what it would run, where that is known).
 
     `match`: the rule applies for certain, and the decision is at least as strict as it (an allow: exactly). `maybe`: it
     may apply. `not_match`: it does not apply. What extended rules allow, the extending file may forbid.
     """
-    action = Action(example.command, cwd=PROJECT)
-    program, situation = director.program(action), Situation()
-    decision = director.judge(program, situation, action.content)
+    program, situation = program or program_of(director, example), Situation()
+    decision = director.judge(program, situation, example.command)
     rules = director.in_force().rules
     hits = [hit for each in rules.judge(program, situation) for hit in each.hits()]
-    hits += [] if program.commands else rules.unseen(action.content, situation)
+    hits += [] if program.commands else rules.unseen(example.command, situation)
     mine = [hit for hit in hits if hit.rule is not None and hit.rule.rule is example.rule]
     return Result(example, decision, _expected(example, decision.verdict, [hit.certain for hit in mine]))
 

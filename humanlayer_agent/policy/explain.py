@@ -19,11 +19,15 @@ ANSWERS = {NO: "no", MAYBE: "maybe", YES: "yes"}
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A rule that could have applied. `answer` is no or maybe; `because` names the clauses that kept it from yes."""
+    """A rule that could have applied. `answer` is no or maybe; `because` names the clauses that kept it from yes.
+
+    `failed` are the names of those clauses, each with its own answer; empty where `unless` kept it from yes.
+    """
 
     rule: CompiledRule
     answer: str
     because: tuple[str, ...]
+    failed: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,10 @@ def _missed(
         value = rule.judge(command, effect, situation)
         if value == YES or (value == MAYBE and rule.verdict is not Verdict.ALLOW):
             continue
-        because = tuple(
-            f"{clause_text(rule, name)} ({ANSWERS[answer]})"
-            for name, clause in rule.clauses
-            if (answer := clause(command, effect, situation)) != YES
-        )
-        found.append(Tried(rule, ANSWERS[value], because or ("unless: excused",)))
+        answers = tuple((name, clause(command, effect, situation)) for name, clause in rule.clauses)
+        failed = tuple((name, answer) for name, answer in answers if answer != YES)
+        because = tuple(f"{clause_text(rule, name)} ({ANSWERS[answer]})" for name, answer in failed)
+        found.append(Tried(rule, ANSWERS[value], because or ("unless: excused",), failed))
     yield from sorted(found, key=lambda t: len(t.because))
 
 

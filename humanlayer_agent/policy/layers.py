@@ -35,29 +35,31 @@ class Layer:
         return self.authority != "project"
 
 
-def find_layers(project: Path, *, machine: Path | None = None) -> list[Layer]:
+def find_layers(project: Path, *, machine: Path | None = None, tested: bool = True) -> list[Layer]:
     """The layers in force for `project`, the highest first.
 
     Args:
         project: the directory the agent works for.
         machine: the folder of the machine's settings; the usual one where it is None.
+        tested: see `load`.
 
     Raises:
-        PolicyError: a policy can't be read, has a mistake, or can be written by others than it should.
+        PolicyError: a policy can't be read, has a mistake, fails its own tests, or can be written by others than it
+            should.
     """
     layers: list[Layer] = []
     for authority, path in places(project, machine=machine):
         if not _exists(path):
             continue
         if authority == "project":
-            policy = loading.load(path, within=project)
+            policy = loading.load(path, within=project, tested=tested)
             if policy.observe:
                 raise PolicyError(f"{path}: observe: a project's policy can't turn enforcement off")
             layers.append(Layer(policy, "project", trust.is_trusted(project, policy)))
         else:
-            policy = loading.load(path)
+            policy = loading.load(path, tested=tested)
             for file in trust.own_files(policy):
-                _check_owner(Path(file), machine=authority == "machine")
+                check_owner(Path(file), machine=authority == "machine")
             layers.append(Layer(policy, authority))
     if not any(layer.base for layer in layers):
         layers.insert(0, Layer(loading.load(loading.find("default")), "builtin"))
@@ -99,7 +101,7 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _check_owner(path: Path, *, machine: bool) -> None:
+def check_owner(path: Path, *, machine: bool) -> None:
     """A policy that others can write is not the machine's or the user's word."""
     try:
         about = os.stat(path)

@@ -2,31 +2,36 @@
 
 The compiled form is JSON (never pickle) in the user's state directory, readable by the user alone, under the digest of
 its source and of this version; it names every file that took part with its digest. A compiled file that is not exactly
-that, or any of whose sources has changed, is ignored, and the sources are checked again.
+that, or any of whose sources has changed, is ignored, and the sources are checked again. It also remembers that the
+policy's own tests have passed: where it can't be kept, they run every time.
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.places import read_own_json, state_folder, write_own_json
-from humanlayer_agent.policy import sources
+from humanlayer_agent.policy import selftest, sources
 from humanlayer_agent.policy.model import Policy, policy_from
 
-_FORMAT = 2
+_FORMAT = 3
 
 
-def load(path: Path, *, within: Path | None = None) -> Policy:
+def load(path: Path, *, within: Path | None = None, tested: bool = True, variables: Sequence[str] = ()) -> Policy:
     """The policy in the file `path`, with what it extends.
 
     Args:
         path: the file.
         within: the folder that none of its files may lie outside of, for a repository's policy.
+        tested: the tests in its own rules must pass; False only where it is looked at, and decides nothing.
+        variables: names of path variables that are given later.
 
     Raises:
-        PolicyError: it can't be read, or has a mistake: `file:line:column`, what is wrong, what was expected.
+        PolicyError: it can't be read, has a mistake, or fails a test of its own: `file:line:column`, what is wrong,
+            what was expected.
     """
     source = sources.read(path)
     name = sources.name_of(path)
@@ -34,13 +39,18 @@ def load(path: Path, *, within: Path | None = None) -> Policy:
     key = hashlib.sha256(identity.encode("utf-8", "surrogateescape") + source).hexdigest()
     compiled = cache_folder() / f"{key}.json"
     content = read_own_json(compiled)
-    if content is not None and content.get("key") == key and _current(content):
-        return policy_from(content["policy"])
-    from humanlayer_agent.policy import extend, merge
+    if content is None or content.get("key") != key or not _current(content):
+        from humanlayer_agent.policy import extend, merge
 
-    body = merge.merged(extend.tree(path, name=name, within=within))
-    write_own_json(compiled, {"key": key, "policy": body})
-    return policy_from(body)
+        content = {"key": key, "policy": merge.merged(extend.tree(path, name=name, within=within))}
+        write_own_json(compiled, content)
+    policy = policy_from(content["policy"])
+    if tested:
+        passes_for = selftest.identity(policy, variables)
+        if passes_for is not None and content.get("tested") != passes_for:
+            selftest.check(policy, variables)
+            write_own_json(compiled, {**content, "tested": passes_for})
+    return policy
 
 
 def find(policy: str | Path) -> Path:

@@ -8,48 +8,50 @@ see. Nothing else that is read from the disk decides.
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.policy.pathset import Links
+from humanlayer_agent.policy.links import Links
 
-MAX_ENTRIES = 512
+MAX_ENTRIES = 8_192
+"""As many as the different commands of a month of work."""
 MAX_COMMAND = 8_192
+MAX_WEIGHT = 8_000_000
+"""What all entries may come to, in characters of commands; a part or an effect of a decision counts as many."""
+_PER_EFFECT = 64
 
 
 class Memo:
-    """Decisions by action; the oldest go first. Thread-safe."""
+    """Decisions by action; the oldest go first. Thread-safe: reading takes no lock."""
 
     def __init__(self, size: int = MAX_ENTRIES) -> None:
         self._size = size
-        self._entries: OrderedDict[Hashable, tuple[PolicyDecision, Links]] = OrderedDict()
+        self._entries: dict[Hashable, tuple[PolicyDecision, Links, int]] = {}
+        self._weight = 0
         self._lock = threading.Lock()
 
     def get(self, action: Action, digest: str) -> PolicyDecision | None:
         """The decision on exactly this action, while it still holds."""
-        key = _key(action, digest)
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-        if found is None:
-            return None
-        decision, links = found
-        return decision if links.unchanged() else None
+        found = self._entries.get(_key(action, digest))
+        return found[0] if found is not None and found[1].unchanged() else None
 
     def put(self, action: Action, digest: str, decision: PolicyDecision, links: Links) -> None:
         """Remember a decision, and the links it rests on."""
         if len(action.content) > MAX_COMMAND:
             return
+        key = _key(action, digest)
+        weight = len(action.content) + _PER_EFFECT * (len(decision.effects) + len(decision.parts))
         with self._lock:
-            self._entries[_key(action, digest)] = (decision, links)
-            while len(self._entries) > self._size:
-                self._entries.popitem(last=False)
+            before = self._entries.pop(key, None)
+            self._entries[key] = (decision, links, weight)
+            self._weight += weight - (before[2] if before is not None else 0)
+            while len(self._entries) > self._size or (self._weight > MAX_WEIGHT and len(self._entries) > 1):
+                oldest = next(iter(self._entries))
+                self._weight -= self._entries.pop(oldest)[2]
 
 
 def _key(action: Action, digest: str) -> Hashable:
     # All of the environment and not its digest: equality is certain, and a digest costs more than judging.
-    env = frozenset(action.env.items())
+    env = frozenset(action.env.items()) if action.env else None
     return action.content, action.type, action.cwd, action.interpreter, action.agent, env, digest

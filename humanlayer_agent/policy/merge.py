@@ -90,7 +90,7 @@ def _visible_lists(unit: Unit) -> dict[str, list[str]]:
 
 
 def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str, list[str]]) -> None:
-    groups = {"paths": match.paths, "hosts": match.hosts, "env": match.env}
+    groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env}
     for key, group in groups.items():
         for part in group.model_fields_set if group is not None else ():
             entries = getattr(group, part)
@@ -106,6 +106,10 @@ def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str
         _name_lists(unit, inner, (*path, "all", n), named)
     if match.not_ is not None:
         _name_lists(unit, match.not_, (*path, "not"), named)
+    if match.flow is not None:
+        _name_lists(unit, match.flow.from_, (*path, "flow", "from"), named)
+        if match.flow.to is not None:
+            _name_lists(unit, match.flow.to, (*path, "flow", "to"), named)
 
 
 def _list(unit: Unit, name: str, where: tuple[Key, ...], open_names: tuple[str, ...]) -> list[str]:

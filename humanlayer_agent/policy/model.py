@@ -30,7 +30,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The keys of `flags`, `effects`, `paths`, `hosts` or `env`, as written (see `schema`)."""
+    """The keys of `flags`, `effects`, `paths`, `hosts`, `names` or `env`, as written (see `schema`)."""
 
     any: Names = None
     all: Names = None
@@ -38,6 +38,8 @@ class Group:
     only: Names = None
     role: Names = None
     resolved: bool | None = None
+    contents_of: Names = None
+    value_in: Names = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Match:
     effects: Group | None = None
     paths: Group | None = None
     hosts: Group | None = None
+    names: Group | None = None
     via: Names = None
     inside: Names = None
     resolved: bool | None = None
@@ -75,6 +78,16 @@ class Match:
     any: "tuple[Match, ...] | None" = None
     all: "tuple[Match, ...] | None" = None
     negated: "Match | None" = None
+    flow: "Flow | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The keys of `flow`, as written (see `schema`); `source` is `from`."""
+
+    source: Match
+    to: Match | None = None
+    through: Names = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +223,7 @@ _GROUP_KEYS = {"any_within": "any", "all_within": "all", "none_within": "none", 
 def _match(body: Mapping[str, Any]) -> Match:
     keys: dict[str, Any] = {}
     for key, value in body.items():
-        if key in ("flags", "effects", "paths", "hosts", "env"):
+        if key in ("flags", "effects", "paths", "hosts", "names", "env"):
             keys[key] = Group(**{_GROUP_KEYS.get(k, k): _plain(v) for k, v in value.items()})
         elif key == "program":
             keys[key] = Program(**{"names" if k == "in" else k: _plain(v) for k, v in value.items()})
@@ -224,6 +237,9 @@ def _match(body: Mapping[str, Any]) -> Match:
             keys[key] = tuple(_match(m) for m in value)
         elif key == "not":
             keys["negated"] = _match(value)
+        elif key == "flow":
+            to = _match(value["to"]) if "to" in value else None
+            keys[key] = Flow(_match(value["from"]), to, _plain(value.get("through")))
         else:
             keys[key] = _plain(value)
     return Match(**keys)

@@ -3,160 +3,68 @@
 `dir/**` is the directory and everything below it; `**/name` a name at any depth; `*` and `?` stay within one component.
 """
 
-import os
-import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.overlap import overlap
-from humanlayer_agent.policy.texts import components_match, has_star
+from humanlayer_agent.policy.pathindex import PathIndex, Pattern, answer
+from humanlayer_agent.policy.texts import has_star
 from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import takes_all
+
+__all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
 MAX_PATTERN = 1_000
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
-class Links:
-    """Where symbolic links lead, looked up once: everything that is judged together sees one state of the disk."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, tuple[str, ...]] = {}
-
-    def names(self, path: str) -> tuple[str, ...]:
-        """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
-        found = self._names.get(path)
-        if found is None:
-            found = self._names[path] = _names(path)
-        return found
-
-    def unchanged(self) -> bool:
-        """Do all paths that were looked up still lead where they did?"""
-        return all(_names(path) == names for path, names in self._names.items())
-
-
-def _names(path: str) -> tuple[str, ...]:
-    plain = "/" + posixpath.normpath(path).lstrip("/")
-    try:
-        real = os.path.realpath(path)
-    except (OSError, ValueError):
-        return (plain,)
-    return (plain,) if real == plain else (plain, real)
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One pattern: its text, its components, and the directory before its first wildcard.
-
-    `tree` is True for `dir/**` without other wildcards: the anchor and everything below.
-    """
-
-    text: str
-    components: tuple[str, ...]
-    anchor: str
-    tree: bool
-
-
 class PathSet:
-    """Patterns with their variables filled in. What can be looked up is: most patterns cost nothing each.
+    """Patterns with their variables filled in.
+
+    Args:
+        texts: the patterns.
+        variables: their values.
+        index: that of all sets which are asked together; one of its own where there is none.
 
     Raises:
         PolicyError: a variable that is not known, a pattern that is not absolute or too long.
     """
 
-    def __init__(self, texts: Iterable[str], variables: Mapping[str, str]) -> None:
-        self.patterns = [p for text in texts for p in _spellings(fill(text, variables))]
-        self._exact: set[str] = set()
-        self._trees: set[str] = set()
-        self._named: set[str] = set()
-        self._named_trees: set[str] = set()
-        self._endings: tuple[str, ...] = ()
-        self._others: list[Pattern] = []
-        for pattern in self.patterns:
-            self._sort(pattern)
-
-    def _sort(self, pattern: Pattern) -> None:
-        parts = pattern.components
-        if pattern.tree:
-            self._trees.add(pattern.anchor.rstrip("/"))
-        elif not any(has_star(part) for part in parts):
-            self._exact.add(pattern.text)
-        elif len(parts) >= 2 and parts[0] == "**" and not has_star(parts[1]) and parts[2:] in ((), ("**",)):
-            (self._named_trees if parts[2:] else self._named).add(parts[1])
-        elif len(parts) == 2 and parts[0] == "**" and parts[1][0] == "*" and not has_star(parts[1][1:]):
-            self._endings += (parts[1][1:],)
-        else:
-            self._others.append(pattern)
+    def __init__(self, texts: Iterable[str], variables: Mapping[str, str], index: PathIndex | None = None) -> None:
+        self._index = PathIndex() if index is None else index
+        self.patterns = [p for text in texts for p in _spellings(fill(text, variables), self._index.links)]
+        self._bit = self._index.add(self.patterns)
 
     def has(self, path: str) -> bool:
         """True where `path` (absolute, normalised) matches."""
-        if path in self._exact or self._in_tree(path):
-            return True
-        if path[path.rfind("/") + 1 :] in self._named or path.endswith(self._endings):
-            return True
-        if not self._named_trees and not self._others:
-            return False
-        components = [part for part in path.split("/") if part]
-        if not self._named_trees.isdisjoint(components):
-            return True
-        return any(path.startswith(p.anchor) and components_match(p.components, components) for p in self._others)
-
-    def _in_tree(self, path: str) -> bool:
-        trees = self._trees
-        if not trees:
-            return False
-        above = path.rstrip("/")
-        while above:
-            if above in trees:
-                return True
-            above = above[: above.rfind("/")]
-        return "" in trees
+        return bool(self._index.masks(path)[0] & self._bit)
 
     def some(self, effect: Effect, links: Links) -> int:
         """Is anything that `effect` touches in the set?"""
-        if effect.operand is None:
-            return MAYBE
-        if effect.below:
-            return MAYBE if self._reaches(effect.operand) else NO
-        if effect.pattern is not None:
+        if effect.pattern is not None and effect.operand is not None and not effect.below:
             return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
-        names = links.names(effect.operand)
-        certain = effect.resolved or effect.unread
-        if any(self.has(n) for n in names):
-            return YES if certain else MAYBE
-        if effect.recursive and any(self._contains(n) for n in names):
-            return MAYBE
-        return NO if certain else MAYBE
+        place = self._index.place(effect, links)
+        return answer(self._bit, place.some, place.maybe_some)
 
     def every(self, effect: Effect, links: Links) -> int:
         """Is everything that `effect` touches in the set?"""
-        if effect.operand is None:
-            return MAYBE
-        if effect.below:
-            return YES if self._holds_tree(effect.operand, links) else MAYBE
-        if effect.pattern is not None:
-            if self._holds_tree(effect.operand, links):
+        if effect.pattern is not None and effect.operand is not None and not effect.below:
+            if all(self._index.masks(name)[1] & self._bit for name in links.names(effect.operand)):
                 return YES
             return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
-        names = links.names(effect.operand)
-        inside = all(self._in_tree(n) if effect.recursive else self.has(n) for n in names)
-        if effect.resolved or effect.unread:
-            return YES if inside else NO
-        return MAYBE
+        place = self._index.place(effect, links)
+        return answer(self._bit, place.every, place.maybe_every)
 
-    def _holds_tree(self, directory: str, links: Links) -> bool:
-        """True where everything below `directory` is in the set."""
-        return all(self._in_tree(name) for name in links.names(directory))
-
-    def _contains(self, directory: str) -> bool:
-        """Could something below `directory` be in the set? Patterns for any depth (`**/name`) don't count."""
-        base = directory.rstrip("/") + "/"
-        return any(p.anchor.startswith(base) or p.anchor == directory for p in self.patterns if p.anchor != "/")
-
-    def _reaches(self, directory: str) -> bool:
-        return self._contains(directory) or any(p.anchor == "/" or self.has(directory) for p in self.patterns)
+    def contents(self, effect: Effect, links: Links) -> int:
+        """Does `effect` touch all that is in a directory of the set, by a pattern such as `dir/*`?"""
+        if effect.pattern is not None and effect.operand is not None and not effect.below and not effect.contents:
+            directory, _, names = effect.pattern.rstrip("/").rpartition("/")
+            return MAYBE if takes_all(names) and self._may_match(directory, False) else NO
+        place = self._index.place(effect, links)
+        return answer(self._bit, place.contents, place.maybe_contents)
 
     def _may_match(self, pattern: str, recursive: bool) -> bool:
         """Could a path that `pattern` stands for be in the set?
@@ -184,14 +92,14 @@ def fill(text: str, variables: Mapping[str, str]) -> str:
 
     if text == "~" or text.startswith("~/"):
         text = "${HOME}" + text[1:]
-    return _VARIABLE.sub(value, text)
+    return _VARIABLE.sub(value, text) if "$" in text else text
 
 
-def _spellings(text: str) -> list[Pattern]:
+def _spellings(text: str, links: Links) -> list[Pattern]:
     """The pattern, and the same with its fixed part resolved where that leads through a symbolic link."""
     out = [_compile(text)]
     fixed = out[0].anchor
-    real = os.path.realpath(fixed) if fixed != "/" else "/"
+    real = links.names(fixed)[-1] if fixed != "/" else "/"
     if real != fixed and text.startswith(fixed):
         out.append(_compile(real + text[len(fixed) :]))
     return out

@@ -8,6 +8,7 @@ Understood: literals, `.`, `[a-z]`, `[^a-z]`, `\\d \\w \\s \\D \\W \\S`, `( )`, 
 A pattern matches the whole text; `.` is any character.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -89,6 +90,28 @@ class Regex:
             if not states:
                 return False
         return self._end in states
+
+    @property
+    def size(self) -> int:
+        """The number of states: matching takes at most so many steps for each character."""
+        return len(self._tests)
+
+    def shortest(self) -> str | None:
+        """A shortest text of printable characters that matches; None where there is none."""
+        printable = sorted(map(chr, range(32, 127)), key=lambda c: (not c.isalpha(), not c.isalnum(), c == " "))
+        texts = dict.fromkeys(self._start, "")
+        open_states = deque(sorted(self._start))
+        while open_states:
+            state = open_states.popleft()
+            if state == self._end:
+                return texts[state]
+            test = self._tests[state]
+            char = next((c for c in printable if test is not None and test(c)), None)
+            for led in sorted(self._closure(self._next[state])) if char is not None else ():
+                if led not in texts:
+                    texts[led] = texts[state] + (char or "")
+                    open_states.append(led)
+        return None
 
     def _step(self, states: frozenset[int], char: str) -> frozenset[int]:
         key = (states, char)

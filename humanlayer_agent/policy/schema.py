@@ -7,6 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy import yamlfile
+from humanlayer_agent.policy.mistakes import explained
+from humanlayer_agent.shell.dataflow import Way
 from humanlayer_agent.shell.effects import EffectKind
 
 
@@ -95,9 +97,13 @@ class Operands(_Strict):
 
 
 class Environment(_Strict):
-    """Variables that an `environment` effect is about (set, or printed): names, or `$name` of a list."""
+    """Variables that an `environment` effect is about (set, printed, used): patterns with `*`, or `$name` of a list.
+
+    `value_in`: set to directories that all lie in these; the value is read as a list with colons between.
+    """
 
     any: Names
+    value_in: Names | None = None
 
 
 class Effects(_Strict):
@@ -109,24 +115,41 @@ class Effects(_Strict):
 
 
 class Paths(_Strict):
-    """Where paths lie: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant."""
+    """Where paths lie: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant.
+
+    `contents_of`: what is touched is all that is in one of these directories (`dir/*`, `dir/.*`), not the directory.
+    """
 
     any_within: Names | None = None
     all_within: Names | None = None
     none_within: Names | None = None
+    contents_of: Names | None = None
     role: Names | None = None
     resolved: bool | None = None
 
     @model_validator(mode="after")
     def _said(self) -> "Paths":
-        if self.any_within is None and self.all_within is None and self.none_within is None:
-            raise ValueError("say where: any_within, all_within or none_within")
+        where = (self.any_within, self.all_within, self.none_within, self.contents_of)
+        if all(each is None for each in where):
+            raise ValueError("say where: any_within, all_within, none_within or contents_of")
         return self
 
 
 class Hosts(_Strict):
+    """Hosts that are contacted: patterns, or `$name` of a list."""
+
     any_in: Names | None = None
     none_in: Names | None = None
+
+    @model_validator(mode="after")
+    def _said(self) -> "Hosts":
+        if self.any_in is None and self.none_in is None:
+            raise ValueError("say which: any_in or none_in")
+        return self
+
+
+class Named(Hosts):
+    """What an effect names where it is neither path nor host (package, module, variable, unit): patterns with `*`."""
 
 
 class Match(_Strict):
@@ -145,6 +168,7 @@ class Match(_Strict):
     effects: Effects | None = None
     paths: Paths | None = None
     hosts: Hosts | None = None
+    names: Named | None = None
     via: Names | None = None
     inside: Names | None = None
     resolved: bool | None = None
@@ -156,12 +180,27 @@ class Match(_Strict):
     any: "Annotated[list[Match], Field(min_length=1)] | None" = None
     all: "Annotated[list[Match], Field(min_length=1)] | None" = None
     not_: "Match | None" = Field(None, alias="not")
+    flow: "Flow | None" = None
 
     @model_validator(mode="after")
     def _not_empty(self) -> "Match":
         if not self.model_fields_set:
             raise ValueError("an empty condition would match everything: name at least one clause")
         return self
+
+
+class Flow(_Strict):
+    """Data of what `from` matches can come to the effect or command that is judged, and that matches `to`.
+
+    `through`: by these ways only.
+    """
+
+    from_: Match = Field(alias="from")
+    to: Match | None = None
+    through: Annotated[list[Way], BeforeValidator(_listed), Field(min_length=1)] | None = None
+
+
+Match.model_rebuild()
 
 
 class Tests(_Strict):
@@ -246,48 +285,10 @@ def check(document: yamlfile.Document) -> Policy:
     try:
         policy = Policy.model_validate(document.data)
     except ValidationError as error:
-        raise _explained(document, error) from None
+        raise explained(document, error, Policy) from None
     from humanlayer_agent.policy.broad import check_rules
+    from humanlayer_agent.policy.polarity import check_flows
 
     check_rules(document, policy)
+    check_flows(document, policy)
     return policy
-
-
-def _explained(document: yamlfile.Document, error: ValidationError) -> PolicyError:
-    """The first mistake, at its place in the file."""
-    first = error.errors()[0]
-    loc = first["loc"]
-    if loc[0] == "lists":
-        loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
-    path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        key = str(path[-1])
-        path = (*path, "\0key")
-        message = f"unknown key {key!r}; known here: {', '.join(_known_keys(loc))}"
-    elif first["type"] == "missing":
-        message = f"the key {path[-1]!r} is missing"
-        path = path[:-1]
-    elif "literal" in first["type"]:
-        message = f"{first['input']!r}: expected {first['ctx']['expected']}"
-    return document.error(path, message)
-
-
-def _known_keys(location: tuple[Any, ...]) -> list[str]:
-    model: type[BaseModel] = Policy
-    for part in location[:-1]:
-        if isinstance(part, int):
-            continue
-        field = next((f for name, f in model.model_fields.items() if part in (name, f.alias)), None)
-        inner = _model_in(field.annotation) if field is not None else None
-        model = inner or model
-    return sorted(f.alias or name for name, f in model.model_fields.items())
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for inner in getattr(annotation, "__args__", ()):
-        if (found := _model_in(inner)) is not None:
-            return found
-    return None

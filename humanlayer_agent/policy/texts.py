@@ -1,5 +1,6 @@
 """Patterns for words: a glob, or a regular expression; and matching that takes linear time, or nearly so."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from humanlayer_agent.policy.model import Text
@@ -30,6 +31,18 @@ class TextSet:
         if True in answers:
             return YES
         return MAYBE if None in answers else NO
+
+    def may_begin(self, prefix: str) -> bool:
+        """Could one of these words begin with `prefix`?"""
+        if self._regexes or not prefix:
+            return True
+        return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
+
+
+def _may_begin(pattern: str, prefix: str) -> bool:
+    """Could a word that matches `pattern` begin with `prefix`? Not ruled out where its own wildcard comes first."""
+    head = re.split(r"[*?]", pattern, maxsplit=1)[0]
+    return head.startswith(prefix) or prefix.startswith(head)
 
 
 def has_star(text: str) -> bool:

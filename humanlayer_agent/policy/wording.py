@@ -1,15 +1,18 @@
 """Makes the decision that people and programs see out of the hits of the rules: strictest verdict, reasons, spans."""
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 
 from humanlayer_agent.actions import FileDigest
-from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.evaluation import VERDICTS, Hit, Judged
-from humanlayer_agent.shell.program import Program
+from humanlayer_agent.policy.flows import Source
+from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _SHOWN = 200
+_ONCE = ("once",)
 
 
 def decided(
@@ -21,6 +24,7 @@ def decided(
     policy: str,
     digest: str,
     enforced: bool,
+    begin: int | None = None,
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -30,45 +34,66 @@ def decided(
         unparsed: the verdict that an action gets at least, where it could not be parsed.
         policy, digest: name and digest of the policy.
         enforced: see `PolicyDecision`.
+        begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
     """
-    hits = [hit for each in judged for hit in each.hits()] + list(more)
-    worst = max((h.verdict for h in hits), default=Verdict.ALLOW)
-    if program.status != "ok":
-        worst = max(worst, unparsed)
-    deciding = [h for h in hits if h.verdict is worst and (worst is not Verdict.ALLOW or h.rule is not None)]
-    # A rule says more than "nothing allows this", and one that is certain more than one that can't be ruled out.
-    ordered = sorted(deciding, key=lambda h: (h.rule is None, not h.certain, _decides_more(h), -_severity(h)))
+    hits: list[Hit] = []
+    parts: list[PartVerdict] = []
+    for each in judged:
+        on_command = each.hits()
+        hits += on_command
+        parts.append(_part(each, on_command))
+    hits += more
+    worst = Verdict.ALLOW
+    for hit in hits:
+        if hit.verdict > worst:
+            worst = hit.verdict
+    if program.status != "ok" and unparsed > worst:
+        worst = unparsed
+    ordered = _ordered([h for h in hits if h.verdict is worst and (worst is not Verdict.ALLOW or h.rule is not None)])
     first = ordered[0] if ordered else None
-    rule = first.rule.rule if first is not None and first.rule is not None else None
     stopped = worst is not Verdict.ALLOW
+    said = first.rule.rule if stopped and first is not None and first.rule is not None else None
     reason = reason_of(first) if stopped and first is not None else ""
-    if program.status != "ok" and rule is None and stopped:
+    if program.status != "ok" and said is None and stopped:
         reason = f"not fully understood: {'; '.join(program.reasons)}"
-    said = rule if stopped else None
+    others = [h for h in hits if h.verdict is not Verdict.ALLOW] if stopped else []
+    commands = program.commands
     return PolicyDecision(
         verdict=worst,
         reason=reason,
         policy=policy,
         policy_digest=digest,
-        rules=rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)]),
+        rules=rule_ids([*ordered, *others]),
         severity=said.severity if said is not None else "medium",
         suggestion=render(said.suggestion, first) if said is not None and first is not None else "",
         parse=program.status,
         parse_reasons=tuple(program.reasons),
-        default_hit=stopped and rule is None,
-        unresolved=tuple(dict.fromkeys(u for c in program.commands for u in c.unresolved)),
+        default_hit=stopped and said is None,
+        unresolved=tuple(dict.fromkeys([u for c in commands for u in c.unresolved])),
         spans=spans_of(ordered) if stopped else (),
-        parts=tuple(_part(each) for each in judged),
-        effects=tuple(e for c in program.commands for e in c.effects),
-        files=tuple(FileDigest(path, sha256) for path, sha256 in program.files),
+        parts=tuple(parts),
+        effects=tuple([e for c in commands for e in c.effects]),
+        files=tuple([FileDigest(path, sha256) for path, sha256 in program.files]),
         route=said.route if said is not None else "default",
-        remember=said.remember if said is not None else ("once",),
+        remember=said.remember if said is not None else _ONCE,
         enforced=enforced,
+        # 0 says that it was not measured.
+        microseconds=max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
     )
 
 
-def _part(judged: Judged) -> PartVerdict:
-    command, hits = judged.command, judged.hits()
+def _ordered(deciding: list[Hit]) -> list[Hit]:
+    """Those that say the most come first.
+
+    A rule says more than "nothing allows this", and one that is certain more than one that can't be ruled out.
+    """
+    if len(deciding) < 2:
+        return deciding
+    return sorted(deciding, key=lambda h: (h.rule is None, not h.certain, _decides_more(h), -_severity(h)))
+
+
+def _part(judged: Judged, hits: list[Hit]) -> PartVerdict:
+    command = judged.command
     worst, deciding = _strictest(hits)
     return PartVerdict(
         command.text,
@@ -80,11 +105,13 @@ def _part(judged: Judged) -> PartVerdict:
         command.via,
         command.inside,
         tuple(command.effects),
-        tuple(_effect(on_effect, judged.own) for on_effect in judged.effects),
+        tuple([_effect(on_effect, judged.own) for on_effect in judged.effects]),
     )
 
 
 def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
+    if len(hits) == 1 and hits[0].verdict is Verdict.ALLOW and hits[0].rule is not None:
+        return hits[0].rule.allows
     # What nothing is said about is that the command itself runs, which its own allow covers.
     said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
     worst, deciding = _strictest(said)
@@ -97,10 +124,11 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
     )
 
 
-def _strictest(hits: Iterable[Hit]) -> tuple[Verdict, list[Hit]]:
-    found = list(hits)
-    worst = max((h.verdict for h in found), default=Verdict.ALLOW)
-    return worst, [h for h in found if h.verdict is worst]
+def _strictest(hits: Sequence[Hit]) -> tuple[Verdict, Sequence[Hit]]:
+    if len(hits) == 1:
+        return hits[0].verdict, hits
+    worst = max((h.verdict for h in hits), default=Verdict.ALLOW)
+    return worst, [h for h in hits if h.verdict is worst]
 
 
 def _decides_more(hit: Hit) -> bool:
@@ -109,17 +137,20 @@ def _decides_more(hit: Hit) -> bool:
 
 
 def _severity(hit: Hit) -> int:
-    return SEVERITIES.index(hit.rule.rule.severity) if hit.rule is not None else -1
+    return hit.rule.severity if hit.rule is not None else -1
 
 
 def rule_ids(hits: Iterable[Hit]) -> tuple[str, ...]:
     """The ids of the rules, each once."""
-    return tuple(dict.fromkeys(h.rule.rule.id for h in hits if h.rule is not None))
+    ids = [h.rule.rule.id for h in hits if h.rule is not None]
+    return tuple(dict.fromkeys(ids)) if len(ids) > 1 else tuple(ids)
 
 
 def spans_of(hits: Iterable[Hit]) -> tuple[tuple[int, int], ...]:
     """Where in the command the hits are."""
-    return tuple(dict.fromkeys(h.effect.span if h.effect else h.command.span for h in hits))
+    found = list(hits)
+    places = [h.effect.span if h.effect else h.command.span for h in found]
+    return tuple(dict.fromkeys([*places, *(h.source.span for h in found if h.source is not None)]))
 
 
 def reason_of(hit: Hit) -> str:
@@ -133,6 +164,13 @@ def reason_of(hit: Hit) -> str:
     return text if hit.certain else f"can't be ruled out: {text}"
 
 
+def _shown(source: Source) -> str:
+    """Where data comes from: the path, host or variable, or the command."""
+    if isinstance(source, SimpleCommand):
+        return source.text
+    return str(source.public()["operand"] or "something unknown") if source is not None else "something unknown"
+
+
 def render(template: str, hit: Hit) -> str:
     """Plain substitution of `{{ name }}`; nothing else is evaluated (a policy may come from a repository)."""
     shown = hit.effect.public()["operand"] if hit.effect else None
@@ -143,6 +181,7 @@ def render(template: str, hit: Hit) -> str:
         "hosts": shown or "an unknown host",
         "operand": shown or "something unknown",
         "effect": hit.effect.kind if hit.effect else "",
+        "source": _shown(hit.source),
         "unresolved": ", ".join(hit.command.unresolved) or "nothing",
     }
     # One pass: a value that looks like a placeholder stays what it is.

@@ -8,7 +8,18 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 
-from humanlayer_agent.shell import arithmetic, builtins, dialect, flow, invoke, loops, redirects, variables, written
+from humanlayer_agent.shell import (
+    arithmetic,
+    builtins,
+    dialect,
+    flow,
+    inherited,
+    invoke,
+    loops,
+    redirects,
+    variables,
+    written,
+)
 from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends, Stdin
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
@@ -39,6 +50,7 @@ from humanlayer_agent.shell.syntax import (
     Sub,
     Test,
     Word,
+    words_of,
 )
 from humanlayer_agent.shell.words import expand, literal_values
 
@@ -96,6 +108,8 @@ class Walk:
         self.fails_on_globs = False
         self.unit: Node | None = None
         """The list of the text being read, whose lines bash reads one by one."""
+        self.expanded: list[tuple[str | None, str]] = []
+        """Secrets from outside whose values are used, each with the expansion: what the next command is given."""
         self.aborted: State | None = None
         """Where an error may have ended the current line: bash goes on with the next one."""
 
@@ -230,7 +244,17 @@ class Walk:
         """Follow one node from `state`; returns the states after its success and its failure."""
         if isinstance(node, Simple):
             return self.simple(node, state, context)
-        context = replace(context, stdin=context.stdin.shared())
+        start, mark = len(self.program.commands), len(self.expanded)
+        ends = self.compound(node, state, replace(context, stdin=context.stdin.shared()))
+        if len(self.expanded) > mark:  # in the head of a loop, or what a case looks at
+            command = self.plain(node.start, node.end, state, context)
+            inherited.note(self, command, list(words_of(node)), mark)
+            self.program.commands.append(command)
+        self.program.trace.append(("node", node, start, start, len(self.program.commands)))
+        return ends
+
+    def compound(self, node: Node, state: State, context: Context) -> Ends:
+        """Follow a node that is no simple command."""
         match node:
             case Sequence():
                 return flow.sequence(self, node, state, context)
@@ -248,6 +272,8 @@ class Walk:
                 return self.define(node, state, context)
             case Test() | ArithCommand():
                 return self.expression(node, state, context)
+            case Simple():
+                return self.simple(node, state, context)
 
     def define(self, node: Function, state: State, context: Context) -> Ends:
         name = node.name.text
@@ -264,13 +290,17 @@ class Walk:
         words = node.words if isinstance(node, Test) else [node.word]
         command = self.plain(node.start, node.end, state, context, "[[" if isinstance(node, Test) else "((")
         self.program.commands.append(command)
+        mark = len(self.expanded)
         for word in words:
             self.nested(word, out, context)
         if isinstance(node, Test):
             builtins.conditional(self, words, out)
+            inherited.comparison(self, words, out)
             for word in words:
                 out.forget(arithmetic.assigned(word.raw))
         redirects.add(self, command, node.redirects, state, context)
+        if len(self.expanded) > mark:
+            inherited.note(self, command, words, mark)
         return out, out
 
     def redirected(self, redirections: list[Redirect], state: State, context: Context) -> Context:
@@ -278,7 +308,12 @@ class Walk:
         if not redirections:
             return context
         command = self.plain(redirections[0].start, redirections[-1].end, state, context)
+        start, mark = len(self.program.commands), len(self.expanded)
         redirects.add(self, command, redirections, state, context)
+        if len(self.expanded) > mark:
+            inherited.note(self, command, [r.body or r.target for r in redirections], mark)
+        here = len(self.program.commands)
+        self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)
         redirects.forget_descriptors(redirections, state)
         return replace(context, stdin=redirects.stdin_of(self, redirections, state, context).shared())
@@ -292,6 +327,7 @@ class Walk:
             return state, state
         before = state
         state = state.copy()
+        start, mark = len(self.program.commands), len(self.expanded)
         fields = self.fields(node.words, state, context)
         for assign in node.assigns:
             self.nested(assign.value, state, context)
@@ -299,7 +335,11 @@ class Walk:
         inner = replace(context, stdin=redirects.stdin_of(self, node.redirects, state, context))
         # No words, or only ones that vanish: the assignments stay then, and nothing runs.
         run = self.command if fields else self.assignments_only
+        middle = len(self.program.commands)
         ends = run(node, fields, state, inner)
+        self.program.trace.append(("simple", node, start, middle, len(self.program.commands)))
+        if len(self.expanded) > mark:
+            inherited.note(self, self.program.commands[middle], list(words_of(node)), mark)
         if redirects.may_fail(node.redirects):
             ends = ends[0], join(ends[1], before)
         for end in ends:
@@ -371,26 +411,28 @@ class Walk:
         for part in parts:
             match part:
                 case Sub():
-                    self.substitution(part.script, state, context.around("substitution"))
+                    self.substitution(part, state, context.around("substitution"))
                 case ProcSub():
-                    self.substitution(part.script, state, context.around("process-substitution"))
+                    self.substitution(part, state, context.around("process-substitution"))
                 case Param():
                     self.nested_parts(part.index_parts, state, context)
                     variables.expansion(self, part, state, context)
                     if part.arg is not None:
                         self.nested(part.arg, state, context)
                 case Arith():
+                    inherited.evaluation(self, part.raw, state)
                     self.nested_parts(part.parts, state, context)
                     self.arithmetic(part, state, context)
                 case ArrayLit():
                     for word in part.words:
                         self.nested(word, state, context)
 
-    def substitution(self, script: Script, state: State, context: Context) -> None:
-        aborted, frames = self.aborted, self.frames
+    def substitution(self, part: Sub | ProcSub, state: State, context: Context) -> None:
+        aborted, frames, start = self.aborted, self.frames, len(self.program.commands)
         self.frames = [*frames]
-        self.script(script, state.copy(), replace(context.deeper(), stdin=context.stdin.shared()))
+        self.script(part.script, state.copy(), replace(context.deeper(), stdin=context.stdin.shared()))
         self.aborted, self.frames = aborted, frames
+        self.program.trace.append(("substitution", part, start, start, len(self.program.commands)))
 
     def arithmetic(self, part: Arith, state: State, context: Context) -> None:
         """`$(( ))`: strings that it evaluates, and names that it assigns."""
@@ -414,11 +456,12 @@ def _without_prefix(end: State | None, before: State, node: Simple, keeps: bool)
     out = end.copy()
     for name in {a.name for a in node.assigns}:
         if keeps:
-            out.assign(name, None)
+            out.forget([name])
             out.unexport([name])
             continue
         if name in before.variables:
             out.assign(name, before.variables[name], number=name in before.numbers)
+            out.outside |= before.outside & {name}
         else:
             out.assign(name, None)
             del out.variables[name]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import arithmetic, touch, variables
+from humanlayer_agent.shell import arithmetic, output, touch, variables
 from humanlayer_agent.shell.assigned import changes
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.directory import cd, destination, pushd
@@ -13,6 +13,7 @@ from humanlayer_agent.shell.parse import parse
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State, join
 from humanlayer_agent.shell.syntax import ProcSub, Word
+from humanlayer_agent.shell.words import expand
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -146,10 +147,12 @@ def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Sta
     if not fields:
         return state, state
     target = fields[0]
-    if target.text in _STDIN and context.stdin.text is not None:
+    fed = target.text in _STDIN
+    text = context.stdin.text if fed else _substituted(target, state)
+    if text is not None:
         inner = context.deeper(via=(*context.via, command.program or "source"))
         walk.frames.append(variables_frame := Frame())
-        won, lost = walk.source(context.stdin.text, target, state, inner, "heredoc")
+        won, lost = walk.source(text, target, state, inner, "heredoc" if fed else "string")
         walk.frames.pop()
         return join(won, variables_frame.returned), join(lost, variables_frame.returned)
     if "/" in target.prefix and target.text not in _STDIN and not may_reach_process_substitution(target):
@@ -182,6 +185,15 @@ def _read_here(
     won, lost = walk.source(text, target, state, inner, "script-file")
     walk.frames.pop()
     return join(won, frame.returned), join(lost, frame.returned)
+
+
+def _substituted(target: Field, state: State) -> str | None:
+    """What `<( )` prints, where the operand is one and that is known."""
+    parts = target.word.parts
+    if len(parts) != 1 or not isinstance(parts[0], ProcSub) or parts[0].direction != "<":
+        return None
+    body = parts[0].script.body
+    return output.printed(body, state, expand, None) if body is not None else ""
 
 
 def trap(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:

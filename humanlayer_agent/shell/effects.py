@@ -22,8 +22,10 @@ class Effect:
     `resolved` is False where the operand, or that there is only this one, can't be proven. For an unresolved path
     `operand` may still hold a directory that every possible path lies below (`below` is then True).
     `pattern` is the absolute glob the path matches, where it comes from one (`operand` is then the directory before its
-    first component with a wildcard). `recursive`: everything below the operand is touched as well. `unread` marks code
-    that nobody could read. `origin` says where the effect comes from ("rm operand 1", "> redirect"); `source` is "own"
+    first component with a wildcard). `recursive`: everything below the operand is touched as well. `contents`: so is
+    everything (or everything hidden) directly in it, by a pattern such as `dir/*`. `unread` marks code
+    that nobody could read. `value`: what a variable is set to, all entries that it may get, separated by colons; None
+    where that is not known. `origin` says where the effect comes from ("rm operand 1", "> redirect"); `source` is "own"
     where it is the command's own options and operands, "redirect", "assignment", "wrapper" otherwise.
     """
 
@@ -38,6 +40,8 @@ class Effect:
     below: bool = False
     pattern: str | None = None
     recursive: bool = False
+    contents: bool = False
+    value: str | None = None
 
     def public(self) -> dict[str, object]:
         """The form that the machine interface prints (design: stable)."""

@@ -57,13 +57,16 @@ def pipeline(walk: "Walk", node: Pipeline, state: State, context: Context) -> En
     """Each part runs in a subshell of its own; the output of one is the input of the next."""
     stdin = context.stdin
     text: str | None = None
+    bounds: list[int] = []
     for n, part in enumerate(node.parts):
         before = len(walk.program.commands)
+        bounds.append(before)
         walk.subshell(part, state, replace(context, stdin=stdin))
         text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
         clean = n < len(node.ops) and node.ops[n] == "|"
         producer = tuple(walk.program.commands[before:]) if clean else ()
         stdin = Stdin("pipe", text if clean else None, part.start, producer)
+    walk.program.trace.append(("pipeline", tuple(bounds), bounds[0], bounds[0], len(walk.program.commands)))
     return state, state
 
 

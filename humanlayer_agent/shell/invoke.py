@@ -13,6 +13,7 @@ from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.paths import shortest
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State, join
 from humanlayer_agent.shell.syntax import Word
@@ -27,6 +28,8 @@ _RESETS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "ssh", "docker", "podman", "kubectl", "chroot"), frozenset()),
 }
 """Wrappers that run their command with other variables than the shell exports: always, or with one of these options."""
+_SCRIPTS = {**dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), "awk"), "sed": "sed", "jq": "jq"}
+"""What the script files in options of these programs are written in."""
 _STDIN_READERS = frozenset(
     [
         "cat", "head", "tail", "tee", "sed", "awk", "gawk", "grep", "sort", "uniq", "wc", "xargs", "ssh",
@@ -136,8 +139,8 @@ def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: 
     text = name.text or ""
     if "/" in text:
         command.path = text
-        directory, base = posixpath.split(text)
-        # `/tmp/x/../../usr/bin/ls` may be anything: /tmp/x may be a link.
+        # `/tmp/x/../../usr/bin/ls` may be anything: /tmp/x may be a link. Slashes and dots more or less change nothing.
+        directory, base = posixpath.split(shortest(text))
         if directory in STANDARD_DIRECTORIES:
             command.program = base
         else:
@@ -237,7 +240,7 @@ def _subcommand(
 ) -> None:
     operands = arguments.operands
     if not operands:
-        note_effects(walk, spec.effects, command, state)
+        note_operands(walk, spec, command, arguments, state, context)
         return
     name = operands[0].text
     sub = spec.subcommands.get(name or "") or lookup(f"{spec.name} {name}")
@@ -346,7 +349,7 @@ def note(
         else:
             touch.path(walk, command, kind, word, state, role=role, origin=origin, recursive=recursive)
     elif kind == "script":
-        script(walk, command, word, state, origin)
+        script(walk, command, word, state, origin, language=_SCRIPTS.get(command.program or "", ""))
     elif kind == "shell":
         shell_text(walk, command, word, state, context, origin)
     elif kind == "code":
@@ -372,9 +375,10 @@ def note(
         if word.text is None or selects_code(name, value if equals else None):
             command.effects.append(
                 Effect(
-                    "environment", role, name or None, word.text is not None, walk.span(word.start, word.end), origin
+                    "environment", role, name or None, word.text is not None, walk.span(word.start, word.end), origin,
+                    value=value if equals else None,
                 )
-            )
+            )  # fmt: skip
     elif kind == "command":
         _command(walk, command, [word], state, context)
     elif kind != "text":

@@ -15,6 +15,8 @@ _MAKERS = frozenset(
 """Programs that can leave a symbolic link behind at the path they write."""
 
 _LINKING_COPY = frozenset(("archive", "recursive", "no-dereference", "symbolic-link", "link"))
+_LINKING_ROLES = frozenset(("link", "moved", "unpacked"))
+"""Roles of what code (a Python script) writes so that it may lead elsewhere."""
 _AGAIN = frozenset(("loop", "function", "trap", "background"))
 _FILE_KINDS = frozenset(("read", "write", "append", "delete", "move", "metadata", "execute"))
 
@@ -38,9 +40,12 @@ def doubt_links(program: Program) -> None:
 def _links(command: SimpleCommand) -> list[str]:
     """The paths that `command` may turn into links."""
     copies_links = command.program == "cp" and not _LINKING_COPY.isdisjoint(command.flags)
-    if command.program not in _MAKERS and not copies_links:
-        return []
-    return [_plain(e.operand) for e in command.effects if e.kind == "write" and e.operand is not None]
+    maker = command.program in _MAKERS or copies_links
+    return [
+        _plain(e.operand)
+        for e in command.effects
+        if e.kind == "write" and e.operand is not None and (maker or e.role in _LINKING_ROLES)
+    ]
 
 
 def _leads_through(path: str | None, made: list[str]) -> bool:

@@ -64,6 +64,7 @@ def _entry(walk: "Walk", node: Loop, state: State) -> State:
         numbers = {n for n in found.numbers if state.is_number(n)}
         for name in found.names:
             entry.assign(name, None, number=name in numbers)
+        entry.outside |= {name for name in found.names if name not in state.variables}
     entry.odd |= found.declared
     entry.unexport(found.declared | found.unset)
     for name in found.unset:

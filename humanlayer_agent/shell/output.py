@@ -8,9 +8,11 @@ import binascii
 import re
 from collections.abc import Callable, Sequence
 
+from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES
+from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.state import State
-from humanlayer_agent.shell.syntax import Node, Pipeline, Script, Simple, Word
+from humanlayer_agent.shell.syntax import Group, Node, Pipeline, Redirect, Script, Simple, Word
 
 Expand = Callable[[Word, State], list[Field]]
 Printer = Callable[[list[str], str | None], str | None]
@@ -29,6 +31,15 @@ def substituted(script: Script, state: State, expand: Expand) -> str | None:
     return None if text is None else text.rstrip("\n")
 
 
+def is_pwd(script: Script, state: State) -> bool:
+    """True for `$(pwd)`: it gives the working directory by name, as `$PWD` does."""
+    node = script.body
+    if not isinstance(node, Simple) or node.assigns or node.redirects or "pwd" in state.functions:
+        return False
+    known = state.cwd is not None and not any(cwd.endswith("\n") for cwd in state.cwd)
+    return known and [word.static for word in node.words] in (["pwd"], ["pwd", "-L"])
+
+
 def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str | None:
     """What `node` prints, given the text on its standard input (None: not known); None where that is not known."""
     if isinstance(node, Pipeline):
@@ -39,22 +50,90 @@ def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str 
             if (text := printed(part, state, expand, text)) is None:
                 return None
         return text
-    if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
+    if not isinstance(node, Simple) or node.assigns or not node.words:
+        return None
+    if node.redirects and (stdin := _given(node.redirects, state, expand)) is None:
         return None
     if len(node.words) > 64 or not state.untouched("PATH"):
         return None
     texts = [f.text for word in node.words for f in expand(word, state)]
     known = [t for t in texts if t is not None]
-    if not known or len(known) != len(texts) or known[0] in state.functions:
+    if not known or len(known) != len(texts):
         return None
+    if known[0] in state.functions:
+        return _called(known, state, expand, stdin)
     return prints(known, stdin)
+
+
+def _called(words: Sequence[str], state: State, expand: Expand, stdin: str | None) -> str | None:
+    """What a function prints, where it is certainly defined and holds one command or pipeline."""
+    function, *others = state.functions[words[0]]
+    if function is None or others or function.redirects:
+        return None
+    body = function.body.body if isinstance(function.body, Group) and not function.body.redirects else function.body
+    inner = state.copy()
+    inner.positional = tuple(words[1:])
+    del inner.functions[words[0]]  # where it calls itself, that is a program of the same name at most
+    return printed(body, inner, expand, stdin) if words[0] not in _PRINTERS else None
+
+
+def _given(redirects: Sequence[Redirect], state: State, expand: Expand) -> str | None:
+    """The input that a here-document or here-string gives; None: not known, or there are other redirects."""
+    redirect = redirects[0]
+    if len(redirects) > 1 or redirect.fd not in ("", "0"):
+        return None
+    if redirect.op in ("<<", "<<-"):
+        return redirect.body.text if redirect.body is not None else None
+    if redirect.op != "<<<":
+        return None
+    word = redirect.target
+    if word.static is not None:
+        return word.static + "\n"
+    # Nothing splits in a here-string; in one pair of double quotes nothing does anyway.
+    fields = expand(word, state) if re.fullmatch(r'"[^"]*"', word.raw, re.DOTALL) else []
+    return fields[0].text + "\n" if len(fields) == 1 and fields[0].text is not None else None
 
 
 def prints(words: Sequence[str], stdin: str | None) -> str | None:
     """What the program `words[0]` prints for its words and the text on its standard input; None where not known."""
-    printer = _PRINTERS.get(words[0])
+    words = _innermost(words)
+    printer = _PRINTERS.get(words[0]) if words else None
     out = printer(list(words[1:]), stdin) if printer is not None else None
     return out if out is not None and len(out) <= MAX_OUTPUT and "\0" not in out else None
+
+
+_RUNNERS: dict[str, re.Pattern[str]] = {
+    name: re.compile(options, re.ASCII)
+    for name, options in {
+        "command": r"(?:--\0)?",
+        "builtin": r"(?=command\0)",
+        "nohup": r"(?:--\0)?",
+        "env": r"(?:--\0)?(?:[A-Za-z_][A-Za-z0-9_]*=[^\0]*\0)*",
+        "nice": r"(?:-n\0-?[0-9]+\0)?",
+        "ionice": r"(?:-c\0[123]\0)?",
+        "timeout": r"(?:(?:-k|--kill-after|-s|--signal)(?:=|\0)[A-Z0-9.]+[smhd]?\0)*[0-9.]+[smhd]?\0",
+        "flock": r"[^\0-][^\0]*\0",
+        "stdbuf": r"(?:-[ioe][L0]\0)+",
+        "setsid": r"(?:-w\0)?",
+    }.items()
+}
+"""Programs that only run the words after their own (each of which ends with NUL here)."""
+
+
+def _innermost(words: Sequence[str]) -> Sequence[str]:
+    """`words` without programs that only run another, and its name without a standard directory."""
+    while words:
+        folder, _, name = words[0].rpartition("/")
+        own = _RUNNERS[name].match("".join(f"{word}\0" for word in words[1:])) if name in _RUNNERS else None
+        if folder and folder not in STANDARD_DIRECTORIES:
+            break
+        if own is None:
+            return [name, *words[1:]]
+        taken = own[0].split("\0")[:-1]
+        if any(selects_code(*word.split("=", 1)) for word in taken if "=" in word):
+            break
+        words = words[1 + len(taken) :]
+    return words
 
 
 # ---- builtins ---------------------------------------------------------------------------------------
@@ -69,8 +148,8 @@ def _echo(words: list[str], stdin: str | None) -> str | None:
         words = words[1:]
     text = " ".join(words)
     if escapes and "\\" in text:
-        # echo's octal escapes begin with \0, unlike printf's: those and \c are left to a human.
-        decoded = _unescape(text) if not re.search(r"\\[0-7ceEuU]", text) else None
+        # Without \0 before them echo takes no octal digits.
+        decoded = _unescape_as_echo(text) if not re.search(r"\\[1-7]", text) else None
         if decoded is None:
             return None
         text = decoded
@@ -108,6 +187,11 @@ def _printf_once(shape: str, arguments: Sequence[str]) -> tuple[str, int] | None
                 return None
         elif piece == "%":
             text = "%"
+        elif piece == "b":
+            decoded = _unescape_as_echo(arguments[used]) if used < len(arguments) else ""
+            if decoded is None:
+                return None
+            text, used = decoded, used + 1
         elif piece in ("s", "d"):
             text = arguments[used] if used < len(arguments) else ("" if piece == "s" else "0")
             used += 1
@@ -117,6 +201,18 @@ def _printf_once(shape: str, arguments: Sequence[str]) -> tuple[str, int] | None
             return None
         out += text
     return out, used
+
+
+def _unescape_as_echo(text: str) -> str | None:
+    """`text` with the escapes of echo -e and printf's %b decoded, where an octal number may have a 0 before it."""
+
+    def shorter(match: re.Match[str]) -> str:
+        code = int(match[1], 8) if match[1] else 0
+        return match[0] if match[1] is None else f"\\{code:03o}" if code < 128 else "\\000"
+
+    if re.search(r"\\[ceEuU'\"?]", text):
+        return None
+    return _unescape(re.sub(r"\\(?:0([0-7]{0,3})|.)", shorter, text, flags=re.DOTALL))
 
 
 def _unescape(text: str) -> str | None:
@@ -141,6 +237,10 @@ def _unescape(text: str) -> str | None:
 
 def _cat(words: list[str], stdin: str | None) -> str | None:
     return stdin if not words or words == ["-"] else None
+
+
+def _tee(words: list[str], stdin: str | None) -> str | None:
+    return stdin if not any(word.startswith("-") and word != "-a" for word in words) else None
 
 
 def _base64(words: list[str], stdin: str | None) -> str | None:
@@ -206,6 +306,7 @@ _PRINTERS: dict[str, Printer] = {
     "echo": _echo,
     "printf": _printf,
     "cat": _cat,
+    "tee": _tee,
     "base64": _base64,
     "xxd": _xxd,
     "rev": _rev,

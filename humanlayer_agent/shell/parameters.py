@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
+from humanlayer_agent.errors import Unparsed
+from humanlayer_agent.shell import ansi
 from humanlayer_agent.shell.state import COUNTERS, MAX_CHOICES, Glob, State, Value
 from humanlayer_agent.shell.syntax import Param, Word
 
+Sliced = TypeVar("Sliced", str, tuple[str, ...])
 Reader = Callable[[Word, State], Value]
 """Gives the values of a word in which nothing splits."""
 
 _ALWAYS_NUMBERS = frozenset("$?#")
 _OFFSETS = re.compile(r" ?(-?[0-9]{1,6})(?::([0-9]{1,6}))?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CASES: dict[str, Callable[[str], str]] = {
     "^^": str.upper,
     ",,": str.lower,
@@ -31,22 +36,27 @@ def number_pattern(part: Param, state: State) -> str | None:
 
 
 def elements(part: Param, state: State) -> tuple[str, ...] | None:
-    """The words of `$@`, `$*`, `${a[@]}`, `${a[*]}` where they are known; None where it is not such a list."""
-    if part.op:
+    """The words of `$@`, `$*`, `${a[@]}`, `${a[*]}`, `${a[@]:1}` where they are known; None: not known, or no list."""
+    if part.op not in ("", ":"):
         return None
-    if part.name in ("@", "*") and part.index is None:
-        return state.positional
-    return state.arrays.get(part.name) if part.index in ("@", "*") else None
+    positional = part.name in ("@", "*") and part.index is None
+    listed = state.positional if positional else state.arrays.get(part.name) if part.index in ("@", "*") else None
+    if part.op == "" or listed is None:
+        return listed
+    offsets = _offsets(part)
+    if offsets is None or (positional and offsets[0] < 1):
+        return None  # before $1 comes $0; from the end it is counted with it
+    return _slice(listed, offsets[0] - positional, offsets[1])
 
 
 def values(part: Param, state: State, read: Reader) -> Value:
     """The values of a parameter expansion that is one text, or None where they can't be known."""
     if part.op == "length":
         return _length(part, state)
-    if part.op in ("!", "@", "translate"):
+    if part.op == "translate":
         return None
-    value = _variable(part, state)
-    if value is None or not part.op:
+    value = _indirect(part, state) if part.op == "!" else _variable(part, state)
+    if value is None or part.op in ("", "!"):
         return value if value is None else value or ("",)
     if part.op.lstrip(":") in ("-", "=", "+", "?") and part.op != ":":
         return _fallback(part, value, state, read)
@@ -76,6 +86,16 @@ def _variable(part: Param, state: State) -> Value:
     if name == "PWD" and name not in state.variables and not state.havoc:
         return state.cwd
     return state.lookup(name)
+
+
+def _indirect(part: Param, state: State) -> Value:
+    """`${!x}`: what the variable holds that x names."""
+    plain = part.index is None and (part.arg is None or not part.arg.raw) and part.name not in state.odd
+    names = _variable(part, state) if plain else None
+    if names is None or len(names) != 1 or isinstance(names[0], Glob) or not _NAME.fullmatch(names[0]):
+        return None
+    value = state.lookup(names[0]) if names[0] != part.name else None
+    return value if value is None else value or ("",)
 
 
 def _length(part: Param, state: State) -> Value:
@@ -122,11 +142,10 @@ def _change(part: Param, state: State, read: Reader) -> Callable[[str], str | No
     if part.op in _CASES:
         return _ascii(_CASES[part.op]) if part.arg is None or not part.arg.raw else None
     if part.op == ":":
-        match = _OFFSETS.fullmatch(part.arg.text or "") if part.arg is not None and not part.arg.dynamic else None
-        if match is None or (match[1].startswith("-") and not match[0].startswith(" ")):
-            return None
-        offset, count = int(match[1]), None if match[2] is None else int(match[2])
-        return _ascii(lambda text: _slice(text, offset, count))
+        offsets = _offsets(part)
+        return _ascii(lambda text: _slice(text, *offsets)) if offsets is not None else None
+    if part.op == "@":
+        return _unescaped if part.arg is not None and part.arg.raw == "E" else None
     argument = read(part.arg, state) if part.arg is not None else ("",)
     if argument is None or len(argument) != 1 or isinstance(argument[0], Glob):
         return None
@@ -139,11 +158,29 @@ def _ascii(change: Callable[[str], str]) -> Callable[[str], str | None]:
     return lambda text: change(text) if text.isascii() else None
 
 
-def _slice(text: str, offset: int, count: int | None) -> str:
-    start = offset if offset >= 0 else len(text) + offset
-    if not 0 <= start <= len(text):
-        return ""
-    return text[start:] if count is None else text[start : start + count]
+def _unescaped(text: str) -> str | None:
+    """`${x@E}`: escapes are decoded as in $'...'."""
+    if not text.isascii() or "'" in text:
+        return None
+    try:
+        return ansi.decode(text)
+    except Unparsed:
+        return None
+
+
+def _offsets(part: Param) -> tuple[int, int | None] | None:
+    """The numbers in `${x:offset:count}`, or None where they are not plain."""
+    match = _OFFSETS.fullmatch(part.arg.text or "") if part.arg is not None and not part.arg.dynamic else None
+    if match is None or (match[1].startswith("-") and not match[0].startswith(" ")):
+        return None
+    return int(match[1]), None if match[2] is None else int(match[2])
+
+
+def _slice(value: Sliced, offset: int, count: int | None) -> Sliced:
+    start = offset if offset >= 0 else len(value) + offset
+    if not 0 <= start <= len(value):
+        return value[:0]
+    return value[start:] if count is None else value[start : start + count]
 
 
 def _trim(part: Param, argument: str) -> Callable[[str], str | None] | None:

@@ -1,11 +1,16 @@
 """Command text to syntax tree: the front end's one function."""
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell import fast
 from humanlayer_agent.shell.source import Budget, Source, refusal
 from humanlayer_agent.shell.syntax import Script, Simple
+
+_PIECE = re.compile(r"[^\\]+|\\(?:.|\Z)", re.DOTALL)
+"""Text, or a backslash with what it quotes: `\\\\` before a newline is no continuation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,14 +81,30 @@ def read(text: str, seen: list[Simple]) -> Script:
     reason = refusal(text)
     if reason:
         raise Unparsed(reason)
+    return _read(Source(text), seen)
+
+
+def _read(source: Source, seen: list[Simple]) -> Script:
     # bashlex takes 60 ms to import, and the fast path never needs it
     from humanlayer_agent.shell.commands import CommandLexer
 
-    return CommandLexer(Source(text), Budget(), seen).script(None)
+    return CommandLexer(source, Budget(), seen).script(None)
 
 
 def _refused(reason: str, text: str, seen: list[Simple]) -> Parse:
+    if "line continuation" in reason:
+        seen += _joined_witnesses(text)
     return Parse("failed", [reason], None, seen + _more_witnesses(text))
+
+
+def _joined_witnesses(text: str) -> list[Simple]:
+    """What is seen where every backslash-newline is deleted, as bash does before it reads (but for single quotes)."""
+    kept = [n for found in _PIECE.finditer(text) if found[0] != "\\\n" for n in range(*found.span())]
+    source = Source("".join(text[n] for n in kept), text, [*kept, len(text)])
+    seen: list[Simple] = []
+    with suppress(Exception):  # best effort, as below
+        _read(source, seen)
+    return seen
 
 
 def _objection(text: str, script: Script) -> str | None:

@@ -5,6 +5,8 @@ import posixpath
 import re
 from collections.abc import Iterable
 
+_ALL_NAMES = re.compile(r"\.{0,2}(?:\[[!^]\.\])?\?{0,3}\*[*?]{0,3}")
+"""Patterns that nearly every name (or every hidden name) in a directory matches."""
 _BRACKET = re.compile(r"\[[!^]?\]?(?:\[[:.=][^\]]*[:.=]\]|[^\]])*\]")
 
 
@@ -19,6 +21,12 @@ def logical(text: str, cwd: str) -> str:
     return "/" + path.lstrip("/")
 
 
+def shortest(text: str) -> str:
+    """`text` without empty components and `.`, which lead nowhere; `..` stays."""
+    kept = [part for part in text.split("/") if part not in ("", ".")]
+    return ("/" if text.startswith("/") else "") + "/".join(kept)
+
+
 def split_pattern(pattern: str) -> tuple[str, bool]:
     """The directory before the first component with a wildcard, and whether what matches stays below it.
 
@@ -31,6 +39,14 @@ def split_pattern(pattern: str) -> tuple[str, bool]:
             safe = not any(c == ".." or _may_be_parent(c) for c in components[n:])
             return "/".join(components[:n]) or "/", safe
     return pattern, True
+
+
+def takes_all(pattern: str) -> bool:
+    """Does `pattern` stand for all that is in a directory (`dir/*`, `dir/.*`, `dir/*/*`), hidden or not?"""
+    components = pattern.rstrip("/").split("/")
+    first = next((n for n, component in enumerate(components) if has_wildcard(component)), len(components))
+    rest = [component for component in components[first:] if component not in ("", ".")]
+    return bool(rest) and all(_ALL_NAMES.fullmatch(component) for component in rest)
 
 
 def _may_be_parent(component: str) -> bool:

@@ -46,6 +46,11 @@ class SimpleCommand:
             self.unresolved.append(word)
 
 
+Step = tuple[str, object, int, int, int]
+"""A construct that the analysis passed: its kind, its piece of the tree, and where in `Program.commands` its commands
+begin, where those that its words run end, and where all end (see `dataflow`). Plain, because every command has one."""
+
+
 @dataclass(slots=True, eq=False)
 class Program:
     """Everything an action would run. `status` is ok, partial or failed; `reasons` say why it is not ok.
@@ -60,6 +65,8 @@ class Program:
     """The files that were read because they are run, each with the SHA-256 (hex) of its bytes."""
     unsettled: bool = False
     """True where a reader was asked for files: the next time they may be others."""
+    trace: list[Step] = field(default_factory=list, repr=False)
+    """The constructs that were passed, in the order in which they ended: what `dataflow` reads."""
 
     def doubt(self, reason: str) -> None:
         """The analysis is incomplete: `status` becomes partial (a human is asked)."""

@@ -5,12 +5,13 @@ file that can't be read, that is too long, or whose content this action makes in
 A file under version control that nobody changed is the project's own code.
 """
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code import SHELLS, by_name, interpreter, read
-from humanlayer_agent.shell.code.behaviour import Text
+from humanlayer_agent.shell.code.behaviour import Found, Text
 from humanlayer_agent.shell.code.perform import perform
 from humanlayer_agent.shell.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.effects import Effect
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MAX_FILES = 16
 """Most files that are judged for one action."""
 _CHANGES = frozenset({"write", "append", "move"})
+_PART = "part"
+"""Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _OWN_CODE = frozenset({"git"})
 """Programs whose changes of files are those of version control, or of the project's own build."""
 
@@ -55,8 +58,11 @@ class Scripts:
         self.written = Written()
         self.asked = False
         """True once the reader was asked: what it said may be different at another time."""
+        self.notes: dict[object, bool] = {}
+        """What readers of one language found out, so that they do it once."""
         self._sources: dict[str, Source | None] = {}
         self._runs: list[_Run] = []
+        self._later: list[tuple[SimpleCommand, Callable[[], None]]] = []
         self._judged: list[tuple[str, _Run]] = []
         self._texts: set[tuple[object, ...]] = set()
         self._count = 0
@@ -67,6 +73,34 @@ class Scripts:
     ) -> None:  # fmt: skip
         """Note that a file is run; `finish` says what it does."""
         self._runs.append(_Run(command, effect, word, state.copy(), language, arguments))
+
+    def later(self, command: SimpleCommand, job: Callable[[], None]) -> None:
+        """Call `job`, which adds to `command`, once the whole action was followed: what it may write is known then."""
+        self._later.append((command, job))
+
+    def look(self, path: str) -> Found:
+        """What the file at `path` may hold, as it is on disk and as this action writes it."""
+        source = self.source(path)
+        contents = tuple(self.written.contents(path, source.text if source is not None else None))
+        if source is None:
+            return Found(contents)
+        if source.project and not contents:
+            return Found(None if source.text is None else (source.text,), project=True)
+        if source.project:
+            return Found(contents)
+        return Found(None if source.text is None else tuple(dict.fromkeys((source.text, *contents))))
+
+    def judged(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
+        """What `effect` runs of the file at `path` was judged: should its content be doubtful, so is the effect."""
+        self._judged.append((path, _Run(command, effect, word, State(None, {}), _PART, None)))
+
+    def spend(self, key: tuple[object, ...], *texts: str) -> bool | None:
+        """Count one more file that is judged. False where there are too many, None where `key` was counted before."""
+        if key in self._texts:
+            return None
+        self._texts.add(key)
+        self._count += 1
+        return self._count <= MAX_FILES and all(len(text) <= MAX_TEXT for text in texts)
 
     def settled(self, command: SimpleCommand, effect: Effect, word: Field) -> str | None:
         """The text of the file that `effect` names, where this action has not written it so far; None: not known.
@@ -88,13 +122,21 @@ class Scripts:
         """Judge what was noted. True where there was anything: that may have brought up more."""
         pending, self._runs = self._runs, []
         for run in pending:
-            if self._judge(run):
+            start = len(self.walk.program.commands)
+            judged = self._judge(run)
+            self.walk.program.trace.append(("script", run.command, start, start, len(self.walk.program.commands)))
+            if judged:
                 run.effect.unread, run.effect.resolved = False, True
             else:
                 run.command.doubt(run.word.word.raw)
-        if not self._runs:
+        jobs, self._later = self._later, []
+        for command, job in jobs:
+            start = len(self.walk.program.commands)
+            job()
+            self.walk.program.trace.append(("script", command, start, start, len(self.walk.program.commands)))
+        if not self._runs and not self._later:
             self._judge_written()
-        return bool(pending or self._runs)
+        return bool(pending or jobs or self._runs or self._later)
 
     def doubt_changed(self) -> None:
         """Files that the action may have changed in a way that can't be told are unread after all."""
@@ -115,7 +157,7 @@ class Scripts:
 
     def source(self, path: str) -> Source | None:
         """The file at `path`, as it is on disk."""
-        if self.reader is None:
+        if self.reader is None or path.startswith(("/dev/", "/proc/")):
             return None
         if path not in self._sources:
             self.asked = True
@@ -129,6 +171,8 @@ class Scripts:
         path = _exact(run.effect)
         if path is None:
             return False
+        if run.language == "python" and self.look(path) == Found():
+            path = f"{path}/__main__.py"  # python runs a directory by this file in it
         source = self.source(path)
         contents = self.written.contents(path, source.text if source is not None else None)
         if source is not None and source.project and not contents:
@@ -171,8 +215,8 @@ class Scripts:
 
     def _judge_written(self) -> None:
         """Code that is written but not run yet is judged as if it ran."""
-        run = {path for path, _ in self._judged}
-        for path, texts in self.written.texts.items():
+        run = {path for path, each in self._judged if each.language != _PART}
+        for path, texts in list(self.written.texts.items()):
             before = None
             if path not in run and any(text.appended for text in texts) and by_name(path) is not None:
                 source = self.source(path)
@@ -200,9 +244,13 @@ class Scripts:
             )
             return
         else:
-            behaviour = read(language, text, path=path)
+            behaviour = read(language, text, path=path, files=self.look)
             if behaviour is None:
                 return
+            if behaviour.opaque and text[:1] in " \t\n":
+                # A piece of a file, indented as it stands there.
+                piece = read(language, textwrap.dedent(text), path=path, files=self.look)
+                behaviour = behaviour if piece is None or piece.opaque else piece
             perform(self.walk, command, behaviour, state, context, language)
         if command.effects or not command.resolved:
             self.walk.program.commands.append(command)

@@ -76,6 +76,8 @@ class State:
     nullglob: bool = False
     """True where a wildcard without a match may vanish."""
     work: Work = field(default_factory=Work)
+    outside: frozenset[str] = frozenset()
+    """Names among `variables` that may still hold what the shell was started with: set on some ways, or restored."""
 
     def copy(self) -> "State":
         return State(
@@ -95,6 +97,7 @@ class State:
             self.havoc,
             self.nullglob,
             self.work,
+            self.outside,
         )
 
     def child(self, positional: tuple[str, ...] | None) -> "State":
@@ -111,6 +114,7 @@ class State:
             numbers=self.numbers & inherited.keys() - self.maybe_exported,
             havoc=self.havoc,
             work=self.work,
+            outside=self.outside,
         )
 
     def lookup(self, name: str) -> Value:
@@ -136,6 +140,12 @@ class State:
         """True where the script has not assigned `name`: its value comes from the environment, or it is unset."""
         return name not in self.variables and not self.havoc
 
+    def inherits(self, name: str) -> bool:
+        """May `name` hold what the shell was started with, or what a file that nobody read has set it to?"""
+        if name in self.variables and name not in self.outside:
+            return False
+        return self.havoc or not self.closed or name in self.environ
+
     def assign(self, name: str, value: Value, *, number: bool = False) -> None:
         """Set `name`; a change of IFS makes word splitting unknown. `number`: an integer, where `value` is None."""
         if value is not None and (name in self.odd or sum(map(len, value)) > MAX_VALUE):
@@ -143,6 +153,10 @@ class State:
         number = number and value is None and name not in self.odd
         if number or name in self.numbers:
             self.numbers = self.numbers | {name} if number else self.numbers - {name}
+        if name in self.odd and self.inherits(name):
+            self.outside |= {name}  # it may be readonly
+        elif name in self.outside:
+            self.outside -= {name}
         self.variables[name] = value
         self.arrays.pop(name, None)
         if name == "IFS":
@@ -183,6 +197,7 @@ class State:
         if names is not None:
             for name in names:
                 self.assign(name, None)
+                self.outside |= {name}
             return
         self.variables = {}
         self.arrays = {}
@@ -248,6 +263,7 @@ def join(left: State | None, right: State | None) -> State | None:
     out.odd = left.odd | right.odd
     out.maps = left.maps & right.maps
     out.numbers = frozenset(n for n in left.numbers | right.numbers if left.is_number(n) and right.is_number(n))
+    out.outside = left.outside | right.outside | (left.variables.keys() ^ right.variables.keys())
     out.havoc = left.havoc or right.havoc
     out.nullglob = left.nullglob or right.nullglob
     return out

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
-from humanlayer_agent.shell.paths import absolute, split_pattern, unescape
+from humanlayer_agent.shell.paths import absolute, split_pattern, takes_all, unescape
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 
@@ -55,7 +55,8 @@ def path(
         for cwd in ("/",) if target.glob.startswith("/") else state.cwd or ():
             pattern = absolute(target.glob, cwd)
             base, safe = split_pattern(pattern)
-            add(unescape(base), safe, pattern=pattern if safe else None)
+            contents = target.pathname and takes_all(pattern)
+            add(unescape(base), safe, pattern=pattern if safe else None, contents=contents)
         if not target.glob.startswith("/") and state.cwd is None:
             add(None, False)
         return

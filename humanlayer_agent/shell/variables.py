@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import arithmetic, touch
+from humanlayer_agent.shell import arithmetic, inherited, settings, touch
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
@@ -30,6 +30,7 @@ _HARMLESS_SUBSCRIPTS = ("@", "*", "")
 def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
     """Apply `assigns` to `state` (a copy of the caller's)."""
     for each in assigns:
+        kept = (each.append or each.index is not None) and state.inherits(each.name)
         if each.name in state.odd or each.name in READONLY:
             walk.may_abort(state)  # bash drops the rest of the line where the variable is readonly
             if (why := arithmetic.word_risk(each.value, state)) is not None:
@@ -49,6 +50,8 @@ def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: b
                 value = _appended(state.lookup(each.name) if each.name not in state.arrays else None, value)
             number = value is None and not each.append and _is_number(each.value, state)
             state.assign(each.name, value, number=number)
+        if kept:
+            state.outside |= {each.name}
         if exported:
             state.export([each.name])
 
@@ -82,24 +85,32 @@ def _is_number(value: Word, state: State) -> bool:
 
 def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[Assign], state: State) -> None:
     """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
+    if not any(selects_code(each.name, None) for each in assigns):
+        return
+    state = state.copy()
     for each in assigns:
-        values = literal_values(each.value, state) if each.index is None and _array(each.value) is None else None
-        named = values[0] if values and len(values) == 1 and not each.append else None
-        note_effect(walk, command, each.name, named, each.start, each.end)
+        plain = each.index is None and _array(each.value) is None
+        found = settings.values(each.name, each.value, state, append=each.append) if plain else None
+        note_effect(walk, command, each.name, found, each.start, each.end)
+        # `x=1 y=$x cmd`: the second sees what the first has set.
+        state.assign(each.name, literal_values(each.value, state) if plain and not each.append else None)
 
 
-def note_effect(walk: "Walk", command: SimpleCommand, name: str, value: str | None, start: int, end: int) -> None:
-    """Setting `name` is an effect where it selects code."""
-    if selects_code(name, value):
+def note_effect(walk: "Walk", command: SimpleCommand, name: str, found: Value, start: int, end: int) -> None:
+    """Setting `name` to one of the values `found` (None: not known) is an effect where it selects code."""
+    if any(selects_code(name, value) for value in found or (None,)):
+        value = settings.entries(found) if found is not None else None
         command.effects.append(
             Effect(
-                "environment", "assignment", name, value is not None, walk.span(start, end), f"{name}=", "assignment"
+                "environment", "assignment", name, found is not None, walk.span(start, end), f"{name}=", "assignment",
+                value=value,
             )
-        )
+        )  # fmt: skip
 
 
 def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None:
     """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
+    inherited.expansion(walk, part, state)
     if part.op in ("=", ":="):
         walk.implicit(part.name, None, state, context, part.raw)
     if part.op in ("?", ":?"):
@@ -139,6 +150,7 @@ def subscript(walk: "Walk", name: str, index: str, state: State, *, expanded: bo
     if index in _HARMLESS_SUBSCRIPTS or (index.isascii() and index.isdigit()):
         return
     walk.may_abort(state)
+    inherited.evaluation(walk, index, state)
     if expanded:
         why = arithmetic.value_risk(index, state)
     else:
@@ -185,14 +197,16 @@ def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     if "f" in letters or "F" in letters or "p" in letters:
         return state, state
     for each in names:
-        if not _declare_word(walk, command, each, out, letters, removed):
+        if not _declare_word(walk, command, each, state, out, letters, removed):
             command.doubt(each.word.raw)
             out.forget(None)
     return out, out
 
 
-def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: State, letters: str, removed: str) -> bool:
-    """`name=value` or `name` as a word; False where even the name is not known."""
+def _declare_word(
+    walk: "Walk", command: SimpleCommand, each: Field, before: State, state: State, letters: str, removed: str
+) -> bool:
+    """`name=value` or `name` as a word, expanded in the state `before`; False where even the name is not known."""
     written = each.text if each.text is not None else each.word.raw
     found = _IDENTIFIER.match(written)
     shape = _ASSIGNMENT.match(written)
@@ -208,6 +222,7 @@ def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: Stat
     if "i" in letters or name in state.odd:
         _integer_value(walk, each, name, state)
     value: Value = None
+    kept = shape is not None and shape[2] != "=" and state.inherits(name)
     if shape is not None and shape[2] == "[":
         subscript(walk, name, written[shape.end() :].partition("]")[0], state, expanded=True)
         state.assign(name, None)
@@ -220,6 +235,8 @@ def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: Stat
         state.assign(name, value, number=number)
     elif command.program == "local" or (command.program != "export" and command.program != "readonly" and walk.frames):
         state.assign(name, None)  # a new local: unset, or what an outer function holds
+    if kept:
+        state.outside |= {name}
     if "r" in letters:
         state.odd |= {name}
     if "A" in letters and shape is None:
@@ -233,13 +250,16 @@ def _declare_word(walk: "Walk", command: SimpleCommand, each: Field, state: Stat
     if "x" in removed:
         state.unexport([name])
     if shape is not None:
-        note_effect(walk, command, name, value[0] if value else None, each.start, each.end)
+        plain = array is None and shape[2] != "[" and not set("ilucn") & set(letters + removed)
+        found_values = settings.declared(name, each, before) if plain and selects_code(name, None) else None
+        note_effect(walk, command, name, found_values, each.start, each.end)
     return True
 
 
 def _integer_value(walk: "Walk", each: Field, name: str, state: State) -> None:
     text = each.text if each.text is not None else each.word.raw
     value = text.partition("=")[2]
+    inherited.evaluation(walk, value, state)
     if value and not _INTEGER.fullmatch(value):
         why = (
             arithmetic.value_risk(value, state)
@@ -282,10 +302,11 @@ def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     for name in sorted(names):
         if name in out.odd:
             walk.program.doubt(f"{command.program} sets {name}, which has an attribute")
-        out.assign(name, (literal,) if literal is not None and fields[-1].text == name else None)
-        note_effect(
-            walk, command, name, literal if literal is not None and fields[-1].text == name else None, *command.span
-        )
+        value = (literal,) if literal is not None and fields[-1].text == name else None
+        out.assign(name, value)
+        if value is None:
+            out.outside |= {name}  # with a wrong option it has not been set
+        note_effect(walk, command, name, value, *command.span)
     # At the end of its input read fails, and has set the names all the same; with a wrong option it has not.
     return out, out
 
@@ -322,7 +343,7 @@ def unset(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
         name = found[0]
         if "[" in each.text:
             subscript(walk, name, each.text.partition("[")[2].rstrip("]"), out, expanded=True)
-        out.assign(name, None)
+        out.forget([name])  # in a function a name of the caller may come to light
         out.unexport([name])
         out.maps -= {name}
         note_effect(walk, command, name, None, each.start, each.end)
@@ -359,6 +380,7 @@ def let(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State,
             why = f"{each.text!r} is evaluated as arithmetic"
         if why is not None:
             walk.program.doubt(why)
+        inherited.evaluation(walk, each.shown, state)
         for name in arithmetic.assigned(each.text or each.word.raw):
             out.assign(name, None, number=each.text is not None)
             note_effect(walk, command, name, None, each.start, each.end)

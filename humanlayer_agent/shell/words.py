@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 from humanlayer_agent.shell import output, parameters
 from humanlayer_agent.shell.braces import MAX_VARIANTS, Unknown, expand_braces
@@ -19,7 +20,6 @@ from humanlayer_agent.shell.syntax import Arith, Lit, Param, Part, ProcSub, Sub,
 _WILD = re.compile(r"[*?]|\[.*\]", re.DOTALL)
 _WILD_CHARACTER = re.compile(r"[*?\[]")
 _LATER_TILDE = re.compile(r"[=:]~")
-_BLANKS = re.compile(r"[ \t\n]+")
 _EMPTY_QUOTES = re.compile(r"''|\"\"")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=", re.ASCII)
 
@@ -109,14 +109,24 @@ def _variants(word: Word) -> list[list[Part]]:
     parts = _parts(word)
     if not any(isinstance(p, Lit) and not p.quoted and "{" in p.text for p in parts):
         return [parts]
+    hidden = _EMPTY_QUOTES.search(word.raw) is not None
+    if hidden and any(isinstance(p, Lit) and not p.quoted and ("{}" in p.text or ".." in p.text) for p in parts):
+        raise Unknown  # `""{}a,/}` is }a and /, `{1..""3}` is no range: what keeps them from it is not among the parts
     variants = expand_braces(parts)
     if len(variants) == 1:
         return variants
     if any(isinstance(p, Param) and p.raw.count("{") != p.raw.count("}") for p in parts):
         raise Unknown  # `${x:-{a}{b,c}}`: where the parameter ends differs between braces and parameters
-    if _EMPTY_QUOTES.search(word.raw) or any(_later_tilde(v) or _longer_name(v) for v in variants):
-        raise Unknown  # which variant the empty quotes are in is not known; `{a,b}=~` differs between versions
+    if hidden and not all(map(_certain, variants)):
+        raise Unknown  # which variant the empty quotes are in is not known
+    if any(_later_tilde(v) or _longer_name(v) for v in variants):
+        raise Unknown  # `{a,b}=~` differs between versions
     return variants
+
+
+def _certain(parts: list[Part]) -> bool:
+    """Whether a field exists with and without empty quotes in it."""
+    return any(isinstance(p, Lit) and p.text for p in parts)
 
 
 def _later_tilde(parts: list[Part]) -> bool:
@@ -198,6 +208,8 @@ class _Expansion:
             case Arith():
                 return [[_Gap("*", many=not part.quoted and not self.state.default_ifs)]]
             case Sub():
+                if output.is_pwd(part.script, self.state):
+                    return [[self._expanded(cwd, part.quoted)] for cwd in self.state.cwd or ()]
                 text = output.substituted(part.script, self.state, expand)
                 return [[self._expanded(text, part.quoted)]] if text is not None else [[_Gap(many=not part.quoted)]]
             case _:
@@ -220,7 +232,7 @@ class _Expansion:
             raise Unknown
         if isinstance(text, Glob):
             return _Gap(str(text)) if quoted or not self.split else _Gap(many=True)
-        if not quoted and self.split and text and (not self.state.default_ifs or "\\" in text):
+        if not quoted and self.split and text and (self._separators() is None or "\\" in text):
             return _Gap(many=True)  # how a backslash from a variable globs differs between versions
         return _Text(text, quoted, expanded=True)
 
@@ -270,7 +282,10 @@ class _Expansion:
             if end == len(text) and not last:
                 raise Unknown  # `~$x` and `~"x"` are no tilde prefixes, but `~x:$y` is
             yield Lit(text[done:at], False)
-            home = self.state.lookup("HOME") if end == at + 1 else None
+            if text[at + 1 : end] == "+" and self.state.cwd is not None and self.state.untouched("PWD"):
+                home: Value = self.state.cwd
+            else:
+                home = self.state.lookup("HOME") if end == at + 1 else None
             if home is not None and len(home) == 1 and home[0] and not isinstance(home[0], Glob):
                 yield Lit(home[0], True)
             else:
@@ -295,14 +310,25 @@ class _Expansion:
             else:
                 self._split(way, piece.text)
 
+    def _separators(self) -> str | None:
+        """The characters at which text splits (IFS), or None where they are not known."""
+        if self.state.default_ifs:
+            return " \t\n"
+        value = self.state.lookup("IFS")
+        return value[0] if value is not None and len(value) == 1 and not isinstance(value[0], Glob) else None
+
     def _split(self, way: list[_Partial], text: str) -> None:
-        runs = _BLANKS.split(text)
-        self.splits |= len(runs) > 1
-        for n, run in enumerate(runs):
-            if n and (way[-1].pieces or way[-1].quoted):
+        done = 0
+        for found in _separator(self._separators() or "").finditer(text):
+            self.splits = True
+            if found.start() > done:
+                way[-1].pieces.append(_Text(text[done : found.start()], False))
+            way[-1].quoted |= found["mark"] is not None  # between two of them a field exists even when it is empty
+            if way[-1].pieces or way[-1].quoted:
                 way.append(_Partial())
-            if run:
-                way[-1].pieces.append(_Text(run, False))
+            done = found.end()
+        if text[done:]:
+            way[-1].pieces.append(_Text(text[done:], False))
 
     # ---- fields -----------------------------------------------------------------------------------------
 
@@ -332,6 +358,15 @@ class _Expansion:
                 return head + piece.text[: stop.start()]
             head += piece.text
         return head
+
+
+@lru_cache(maxsize=64)
+def _separator(ifs: str) -> re.Pattern[str]:
+    """What stands between two fields: one character of IFS that is no blank (`mark`), with blanks of IFS around it."""
+    blanks = "".join(c for c in ifs if c in " \t\n")
+    marks = "".join(re.escape(c) for c in ifs if c not in " \t\n")
+    some = f"[{blanks}]" if blanks else "(?!)"
+    return re.compile(f"{some}*(?P<mark>{f'[{marks}]' if marks else '(?!)'}){some}*|{some}+")
 
 
 def _plain(word: Word, state: State) -> Value:

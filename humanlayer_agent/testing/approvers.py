@@ -5,12 +5,31 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
+from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
+from humanlayer_agent.approvals.signing import Signer, process_signer
+from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 
 TEST_APPROVER = Approver("os:1000:tester", "script", "terminal")
 """Who the scripted approvers say they are, where nothing else is said."""
+
+TEST_AUTHORITY = Authority(
+    (
+        Person("alice", ("os:1000:alice",)),
+        Person("tester", (TEST_APPROVER.principal,)),
+        Person("bob", ("slack:T1/U2", "email:bob@example.com")),
+        Person("carol", ("slack:T1/U3",)),
+        Person("guest", ("slack:T1/U9",)),
+    ),
+    {
+        "default": ApprovalRule("default", ("alice", "tester", "bob"), timeout_ms=600_000),
+        "two": ApprovalRule("two", ("alice", "tester", "bob", "carol"), quorum=2, timeout_ms=600_000),
+        "solo": ApprovalRule("solo", ("alice",), solo=True, timeout_ms=600_000),
+    },
+)
+"""A small team for tests: alice, who starts runs, the `TEST_APPROVER`, bob and carol; guest is no approver."""
 
 POLICY_DIGEST = "0" * 64
 """The policy digest of the scripted Director's decisions."""
@@ -44,6 +63,45 @@ def answer(
     )
 
 
+class ScriptedApprovers:
+    """People who may decide, and the key that vouches for their answers: they answer straight at the store.
+
+    Args:
+        authority: the people and the rules.
+        signer: signs; this process's own key where it is None.
+
+    Attributes:
+        authority: the same, with the signer's key among those that count.
+
+    Example::
+
+            approvers = ScriptedApprovers(TEST_AUTHORITY)
+            approvers.vote(store, request, "approve", BOB)
+            store.permit(request, approvers.authority, use_by_ms=10_000)
+    """
+
+    def __init__(self, authority: Authority = TEST_AUTHORITY, signer: Signer | None = None) -> None:
+        self.signer = signer or process_signer()
+        self.authority = authority.trusting(self.signer.fingerprint)
+
+    def vote(
+        self,
+        store: Store,
+        request: ApprovalRequest,
+        kind: AnswerKind = "approve",
+        approver: Approver = TEST_APPROVER,
+        comment: str = "",
+        **fields: str,
+    ) -> VoteResult:
+        """Answer `request` as `approver` does; `fields` as `answer` takes them."""
+        return self.decide(store, request.id, answer(request, kind, comment, approver=approver, **fields))
+
+    def decide(self, store: Store, request_id: str, given: Answer) -> VoteResult:
+        """Have an answer recorded and signed."""
+        method = store.revoke if given.kind == "revoke" else store.decide
+        return method(request_id, given, self.authority, self.signer)
+
+
 Step = AnswerKind | tuple[AnswerKind, str] | BaseException | Callable[[ApprovalRequest], Answer | None] | None
 
 
@@ -57,6 +115,7 @@ class ScriptedAsker:
         approver: who answers.
 
     Attributes:
+        identities: of the approver: a Gate that is given no `Authority` takes their answers.
         asked: the requests that were put before it, in order.
         told: the lines it was told.
 
@@ -69,6 +128,7 @@ class ScriptedAsker:
     def __init__(self, script: Iterable[Step] = (), *, approver: Approver = TEST_APPROVER) -> None:
         self.asked: list[ApprovalRequest] = []
         self.told: list[str] = []
+        self.identities = (approver.principal,)
         self._script = iter(script)
         self._approver = approver
         self._lock = threading.Lock()

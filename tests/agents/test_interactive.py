@@ -27,7 +27,8 @@ from humanlayer_agent.agents.mini import SupervisedInteractiveAgent
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 
-gate = Gate(helpers.WordDirector(), SQLiteStore(Path("../store.sqlite3")), helpers.ScriptedAsker(options["answers"]))
+gate = Gate(helpers.WordDirector(), SQLiteStore(Path("../store.sqlite3")), helpers.ScriptedAsker(options["answers"]),
+            requester="os:1000:alice")
 agent = SupervisedInteractiveAgent(
     getattr(helpers, options["model"])(options["script"]), LocalEnvironment(), gate=gate,
     output_path=Path("../run.traj.json"), **helpers.TEMPLATES, **options["config"]

@@ -15,7 +15,7 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedAsker, ScriptedDirector
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedAsker, ScriptedDirector
 
 START = 1_700_000_000_000
 
@@ -88,9 +88,10 @@ def draft(
     clock: Clock, act: Callable[..., Action], decide: Callable[..., PolicyDecision]
 ) -> Callable[..., ApprovalRequest]:
     def make(
-        content: str = "make deploy", *, key: str = "", run_id: str = "run-1", ttl: int = 600_000
+        content: str = "make deploy", *, key: str = "", run_id: str = "run-1", ttl: int = 600_000, **said: Any
     ) -> ApprovalRequest:
-        action, decision = act(content, run_id=run_id), decide()
+        action, decision = act(content, run_id=run_id), decide(**said)
+        rule = TEST_AUTHORITY.rule_for(decision)
         return ApprovalRequest(
             id=secrets.token_hex(16),
             idempotency_key=key or secrets.token_hex(32),
@@ -102,6 +103,8 @@ def draft(
             created=clock(),
             expires=clock() + ttl,
             valid_for=60_000,
+            rule=rule,
+            needed=rule.quorum,
         )
 
     return make

@@ -64,6 +64,13 @@ def edit(path: Path, *statements: str) -> None:
         ("UPDATE vote SET answer = 'approve' WHERE answer = 'reject'", "answer is 'approve'"),
         ("UPDATE vote SET principal = 'mallory'", "principal is 'mallory'"),
         ("UPDATE vote SET comment = 'go on' WHERE answer = 'reject'", "comment is 'go on'"),
+        ("UPDATE vote SET person = 'mallory'", "person is 'mallory'"),
+        ("UPDATE vote SET solo = 1 - solo", "solo is"),
+        ("UPDATE vote SET signer = 'mallory'", "signer is 'mallory'"),
+        ("UPDATE vote SET signature = replace(signature, 'a', 'b')", "signature is"),
+        ("UPDATE request SET needed = 7 WHERE state = 'rejected'", "needed is 7"),
+        ("UPDATE request SET rule = '' WHERE state = 'rejected'", "rule is ''"),
+        ("UPDATE request SET escalated = 7 WHERE state = 'rejected'", "escalated is 7"),
         ("UPDATE permit SET digest = replace(digest, 'a', 'b')", "digest is"),
         ("UPDATE permit SET state = 'consumed' WHERE state = 'issued'", "the log does not say so"),
         ("UPDATE permit SET state = 'issued' WHERE state = 'consumed'", "state is 'issued'"),
@@ -78,7 +85,7 @@ def edit(path: Path, *statements: str) -> None:
         ),
         (
             "INSERT INTO vote SELECT 'forged', request_id, 'approve', 'mallory', channel, assurance, presented_digest, "
-            "'', input_mode, at, pid, '' FROM vote WHERE answer = 'reject'",
+            "'', input_mode, at, pid, '', person || '2', solo, signer, signature FROM vote WHERE answer = 'reject'",
             "no event made this row",
         ),
         (

@@ -23,9 +23,10 @@ from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.store import sqlite_path
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.testing.approvers import answer
+from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 
 NOBODY = 65534
+TEAM = ScriptedApprovers()
 
 
 def test_only_its_owner_can_read_it(path: Path, store: SQLiteStore) -> None:
@@ -64,7 +65,7 @@ def test_a_newer_schema_is_refused(path: Path, store: SQLiteStore) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version=99")
     for create in (True, False):
-        with pytest.raises(StoreError, match=r"newer humanlayer-agent \(schema 99, this one knows 2\): upgrade"):
+        with pytest.raises(StoreError, match=r"newer humanlayer-agent \(schema 99, this one knows 3\): upgrade"):
             SQLiteStore(path, create=create)
 
 
@@ -83,7 +84,7 @@ def first_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_old_store_is_brought_up_to_date_where_it_is_used(first_version: Path, clock: Any, draft: Any) -> None:
     store = SQLiteStore(first_version, clock=clock)
     request = store.create_request(draft())
-    assert store.decide(request.id, answer(request, "edit", edited="ls")).state == "superseded"
+    assert TEAM.decide(store, request.id, answer(request, "edit", edited="ls")).state == "superseded"
     assert store.verify().intact
 
 

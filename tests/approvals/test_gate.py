@@ -15,10 +15,19 @@ from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, 
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.errors import ActionDenied, ChannelError, ConfigError, NoTerminal, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedAsker, ScriptedDirector, answer
+from humanlayer_agent.testing.approvers import (
+    POLICY_DIGEST,
+    TEST_APPROVER,
+    TEST_AUTHORITY,
+    ScriptedApprovers,
+    ScriptedAsker,
+    ScriptedDirector,
+    answer,
+)
 
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
+ALICE = "os:1000:alice"
 
 
 def types(gate: Gate) -> list[str]:
@@ -165,6 +174,7 @@ class Sleeper:
     """A channel in which time passes: `answer` comes after `ms`, whatever the deadline."""
 
     name = "sleeper"
+    identities = (TEST_APPROVER.principal,)
 
     def __init__(self, clock: Any, ms: int, kind: str | None, *, jump: int = 0) -> None:
         self.clock, self.ms, self.kind, self.jump = clock, ms, kind, jump
@@ -413,6 +423,7 @@ class Editor:
     """A channel that can edit, and can't tell."""
 
     name = "editor"
+    identities = (TEST_APPROVER.principal,)
 
     def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer:
         return answer(request, "edit", edited="rm")
@@ -451,11 +462,11 @@ def test_another_process_may_edit_while_the_terminal_waits(make_gate: Make, act:
 
         def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
             other = SQLiteStore(path, clock=gate._asking._clock)
-            other.decide(request.id, answer(request, "edit", edited="ls"))
+            ScriptedApprovers(gate.authority).vote(other, request, "edit", edited="ls")
             assert cancelled()
             return None
 
-    gate = make_gate(asker=Waits())
+    gate = make_gate(asker=Waits(), authority=TEST_AUTHORITY, requester=ALICE)
     permit = permitted(gate.check(act("ask", env={"A": "b"}, stdin=b"x")))
     assert (permit.action.content, permit.action.env, permit.action.stdin) == ("ls", {"A": "b"}, b"x")
     assert gate.start(permit, permit.action) is None
@@ -603,7 +614,7 @@ def test_a_store_that_fails_on_the_way_to_an_approval(
 @pytest.mark.parametrize("answer", [None, True, object(), "Execution"])
 def test_a_store_that_does_not_confirm(make_gate: Make, act: Act, store: SQLiteStore, answer: Any) -> None:
     class Vague(Flaky):
-        def consume(self, permit_id: str, digest: str) -> Any:
+        def consume(self, permit: Permit, digest: str, authority: Any) -> Any:
             return answer
 
     gate = make_gate(store=Vague(store, "", StoreError("")))
@@ -766,11 +777,11 @@ def test_another_process_may_decide_while_the_terminal_waits(make_gate: Make, ac
         def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
             assert not cancelled()
             other = SQLiteStore(path, clock=gate._asking._clock)
-            other.decide(request.id, answer(request, "approve", approver=Approver("slack:T1/U2", "slack", "chat")))
+            ScriptedApprovers().vote(other, request, "approve", Approver("slack:T1/U2", "slack", "chat"))
             assert cancelled()
             return None
 
-    gate = make_gate(asker=Waits())
+    gate = make_gate(asker=Waits(), authority=TEST_AUTHORITY, requester=ALICE)
     assert permitted(gate.check(act("ask"))).approved_by == "slack:T1/U2"
 
 

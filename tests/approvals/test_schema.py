@@ -9,11 +9,17 @@ import pytest
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
 from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 
 H = "'" + "a" * 64 + "'"
 ID = "'" + "b" * 32 + "'"
+TEAM = ScriptedApprovers()
+VOTE = (
+    "INSERT INTO vote SELECT 'new', id, '{answer}', '{principal}', 'test', 'terminal', digest, '', 'api', 1, 1, '', "
+    "'{person}', 0, 'key', replace(hex(zeroblob(64)), '00', 'ab') FROM request"
+)
+SIGNED = "'mallory', 0, signer, signature"
 CHILD = (
     "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, expires, "
     f"valid_for, parent) SELECT {ID}, {{run}}, {H}, digest, body, {{action}}, decision, requester, created, expires, "
@@ -32,16 +38,17 @@ def raw(
 ) -> Iterator[sqlite3.Connection]:
     """A plain connection to a store with one request of each of four kinds, and a consumed and an unused permit."""
     edited = store.create_request(draft("zero"))
-    store.decide(edited.id, answer(edited, "edit", edited="four"))
+    TEAM.decide(store, edited.id, answer(edited, "edit", edited="four"))
     for command, kind in (("one", "approve"), ("two", "reject"), ("three", None)):
         request = store.create_request(draft(command))
         if kind:
-            store.decide(request.id, answer(request, kind))  # type: ignore[arg-type]
+            TEAM.decide(store, request.id, answer(request, kind))  # type: ignore[arg-type]
+    TEAM.vote(store, store.create_request(draft("six", route="two")))
     for command in ("four", "five"):
         action = act(command)
-        permit = store.allow(action, decide(), action.digest(POLICY_DIGEST), use_by_ms=10_000)
+        permit = store.allow(action, decide(Verdict.ALLOW), action.digest(POLICY_DIGEST), use_by_ms=10_000)
         assert isinstance(permit, Permit)
-    store.consume(permit.id, permit.digest)
+    store.consume(permit, permit.digest, TEAM.authority)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA foreign_keys=ON")
     yield connection
@@ -68,11 +75,11 @@ def raw(
         ("UPDATE request SET state = 'approved', decided = 1 WHERE state = 'pending'", "votes do not approve"),
         ("UPDATE request SET state = 'approved' WHERE state = 'rejected'", "illegal transition|votes do"),
         ("UPDATE request SET state = 'pending', decided = NULL WHERE state = 'rejected'", "illegal transition|once"),
-        ("UPDATE request SET state = 'rejected' WHERE state = 'approved'", "illegal transition"),
+        ("UPDATE request SET state = 'rejected' WHERE state = 'approved'", "illegal transition|no vote has"),
         ("UPDATE request SET state = 'lapsed', decided = 1 WHERE state = 'pending'", "illegal transition"),
         ("UPDATE request SET state = 'fine' WHERE state = 'approved'", "illegal transition|CHECK"),
         ("UPDATE request SET state = 'expired' WHERE state = 'pending'", "CHECK"),
-        ("UPDATE request SET state = 'superseded', decided = 1 WHERE state = 'pending'", "no vote has edited"),
+        ("UPDATE request SET state = 'superseded', decided = 1 WHERE state = 'pending'", "no vote has"),
         ("UPDATE request SET state = 'superseded' WHERE state = 'approved'", "illegal transition|no vote"),
         ("UPDATE request SET state = 'approved' WHERE state = 'superseded'", "illegal transition|votes do"),
         ("UPDATE request SET state = 'pending', decided = NULL WHERE state = 'superseded'", "illegal transition|once"),
@@ -81,14 +88,42 @@ def raw(
         (CHILD.format(run="run_id", action="action", of="'superseded'"), "was not edited to this"),
         (CHILD.format(run="run_id", action="""'{"content": "four"}'""", of="'rejected'"), "was not edited to this"),
         (CHILD.format(run="run_id", action="""'{"content": "four"}'""", of="'pending'"), "was not edited to this"),
+        ("UPDATE request SET needed = 1 WHERE needed = 2", "immutable"),
+        ("UPDATE request SET rule = ''", "immutable"),
+        ("UPDATE request SET escalated = 1 WHERE state = 'approved'", "only a pending one"),
+        ("UPDATE request SET escalated = 0 WHERE state = 'pending'", "only further"),
+        ("UPDATE request SET state = 'approved', decided = 1 WHERE needed = 2", "votes do not approve"),
+        ("UPDATE request SET state = 'answered', decided = 1 WHERE state = 'pending'", "no vote has"),
+        ("UPDATE request SET state = 'rejected', decided = 1 WHERE needed = 2", "no vote has"),
+        ("UPDATE request SET state = 'revoked' WHERE state = 'approved'", "no vote has"),
+        (f"{VOTE.format(answer='approve', principal='x', person='tester')} WHERE needed = 2", "UNIQUE"),
+        (f"{VOTE.format(answer='reject', principal='x', person='tester')} WHERE needed = 2", "UNIQUE"),
+        (f"{VOTE.format(answer='approve', principal='os:1000:tester', person='x')} WHERE needed = 2", "UNIQUE"),
+        (f"{VOTE.format(answer='approve', principal='x', person='')} WHERE needed = 2", "known and signed"),
         (
-            "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending'), 'approve', 'm', channel, "
-            "assurance, presented_digest, '', input_mode, at, pid, 'rm -rf /' FROM vote WHERE answer = 'reject'",
+            f"{VOTE.format(answer='approve', principal='x', person='x')} WHERE needed = 2".replace(
+                "'terminal'", "'best'"
+            ),
+            "known and signed",
+        ),
+        (
+            f"{VOTE.format(answer='approve', principal='x', person='x')} WHERE needed = 2".replace("'ab'", "'a'"),
             "CHECK",
         ),
         (
-            "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending'), 'edit', 'm', channel, "
-            "assurance, presented_digest, '', input_mode, at, pid, '' FROM vote WHERE answer = 'reject'",
+            f"{VOTE.format(answer='approve', principal='x', person='x')} WHERE needed = 2".replace("'key'", "''"),
+            "CHECK",
+        ),
+        (f"{VOTE.format(answer='revoke', principal='x', person='x')} WHERE needed = 2", "does not wait"),
+        (f"{VOTE.format(answer='reject', principal='x', person='x')} WHERE state = 'approved'", "does not wait"),
+        (
+            "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending' AND needed = 1), 'approve', 'm', channel, "
+            f"assurance, presented_digest, '', input_mode, at, pid, 'rm -rf /', {SIGNED} FROM vote WHERE answer = 'reject'",
+            "CHECK",
+        ),
+        (
+            "INSERT INTO vote SELECT 'new', (SELECT id FROM request WHERE state = 'pending' AND needed = 1), 'edit', 'm', channel, "
+            f"assurance, presented_digest, '', input_mode, at, pid, '', {SIGNED} FROM vote WHERE answer = 'reject'",
             "CHECK",
         ),
         ("DELETE FROM request", "kept"),
@@ -102,7 +137,7 @@ def raw(
         ("DELETE FROM vote", "kept"),
         (
             "INSERT INTO vote SELECT 'new', request_id, 'approve', 'mallory', channel, assurance, presented_digest, "
-            "'', input_mode, at, pid, '' FROM vote WHERE answer = 'reject'",
+            f"'', input_mode, at, pid, '', {SIGNED} FROM vote WHERE answer = 'reject'",
             "does not wait",
         ),
         ("UPDATE permit SET state = 'issued' WHERE state = 'consumed'", "illegal transition"),
@@ -156,7 +191,7 @@ def test_the_child_of_an_edit(raw: sqlite3.Connection, store: SQLiteStore) -> No
         raw.execute(child.replace("run_id, 'aaa", "'run-2', 'aaa"))
     raw.execute(
         "INSERT INTO vote SELECT 'new', request.id, 'edit', 'm', channel, assurance, request.digest, '', input_mode, "
-        "at, vote.pid, 'four' FROM vote, request WHERE vote.answer = 'reject' AND request.state = 'pending'"
+        f"at, vote.pid, 'four', {SIGNED} FROM vote, request WHERE vote.answer = 'reject' AND request.state = 'pending' AND needed = 1"
     )
     with pytest.raises(sqlite3.IntegrityError, match="was not edited to this"):
         raw.execute(child.replace("'superseded'", "'pending'"))
@@ -178,3 +213,21 @@ def test_queries_can_not_be_told_another_story_than_the_body(raw: sqlite3.Connec
     """What events are searched by is computed from the hashed bytes: there is no second column to forge."""
     with pytest.raises(sqlite3.OperationalError, match="generated column"):
         raw.execute("INSERT INTO audit_event (seq, hash, body, type) VALUES (1, '', '', 'x')")
+
+
+def test_a_permit_of_what_is_not_approved_any_more(raw: sqlite3.Connection, store: SQLiteStore) -> None:
+    request = store.requests(state="approved")[0]
+    assert isinstance(store.permit(request, TEAM.authority, use_by_ms=10_000), Permit)
+    raw.execute("DROP TRIGGER request_settled_by_vote")
+    raw.execute("UPDATE request SET state = 'lapsed' WHERE state = 'approved'")
+    with pytest.raises(sqlite3.IntegrityError, match="its request is not approved"):
+        raw.execute("UPDATE permit SET state = 'consumed' WHERE request_id IS NOT NULL")
+
+
+def test_what_was_used_can_not_be_revoked(raw: sqlite3.Connection, store: SQLiteStore) -> None:
+    request = store.requests(state="approved")[0]
+    permit = store.permit(request, TEAM.authority, use_by_ms=10_000)
+    assert isinstance(permit, Permit)
+    store.consume(permit, permit.digest, TEAM.authority)
+    with pytest.raises(sqlite3.IntegrityError, match="does not wait"):
+        raw.execute(f"{VOTE.format(answer='revoke', principal='x', person='x')} WHERE state = 'approved'")

@@ -14,10 +14,11 @@ from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 
 Draft = Callable[..., ApprovalRequest]
 BOB = Approver("slack:T1/U2", "slack", "chat")
+TEAM = ScriptedApprovers()
 
 
 def types(store: SQLiteStore, **query: Any) -> list[str]:
@@ -39,8 +40,8 @@ def asked(store: SQLiteStore, run: str, draft: Draft) -> ApprovalRequest:
 
 @pytest.fixture
 def permit(store: SQLiteStore, asked: ApprovalRequest) -> Permit:
-    store.decide(asked.id, answer(asked, "approve"))
-    issued = store.permit(asked.id, asked.action, asked.decision, use_by_ms=10_000)
+    TEAM.decide(store, asked.id, answer(asked, "approve"))
+    issued = store.permit(asked, TEAM.authority, use_by_ms=10_000)
     assert isinstance(issued, Permit)
     return issued
 
@@ -77,7 +78,7 @@ def test_no_such_request(store: SQLiteStore) -> None:
 
 def test_requests_are_listed_by_state_and_run(store: SQLiteStore, run: str, draft: Draft) -> None:
     one, two = (store.create_request(draft(name)) for name in ("one", "two"))
-    store.decide(one.id, answer(one, "reject"))
+    TEAM.decide(store, one.id, answer(one, "reject"))
     assert [request.id for request in store.requests()] == [one.id, two.id]
     assert [request.id for request in store.requests(state="pending", run="run-1")] == [two.id]
     assert store.requests(run="run-2") == []
@@ -91,7 +92,7 @@ def test_requests_are_listed_by_state_and_run(store: SQLiteStore, run: str, draf
 )
 def test_an_answer_is_counted(store: SQLiteStore, asked: ApprovalRequest, kind: Any, state: str, clock: Any) -> None:
     clock.pass_ms(5_000)
-    result = store.decide(asked.id, answer(asked, kind, "because", approver=BOB))
+    result = TEAM.decide(store, asked.id, answer(asked, kind, "because", approver=BOB))
     assert (result.outcome, result.state) == ("recorded", state)
     found = store.get(asked.id)
     assert found is not None
@@ -107,17 +108,17 @@ def test_an_answer_is_counted(store: SQLiteStore, asked: ApprovalRequest, kind: 
 
 def test_the_same_click_delivered_twice_counts_once(store: SQLiteStore, asked: ApprovalRequest) -> None:
     click = answer(asked, "approve", decision_id="click-1")
-    assert store.decide(asked.id, click).outcome == "recorded"
+    assert TEAM.decide(store, asked.id, click).outcome == "recorded"
     before = types(store)
-    again = store.decide(asked.id, click)
+    again = TEAM.decide(store, asked.id, click)
     assert (again.outcome, again.state) == ("duplicate", "approved")
     assert types(store) == before
 
 
 def test_the_id_of_another_answer_is_refused(store: SQLiteStore, run: str, draft: Draft) -> None:
     one, two = (store.create_request(draft(name)) for name in ("one", "two"))
-    store.decide(one.id, answer(one, "approve", decision_id="click-1"))
-    result = store.decide(two.id, answer(two, "approve", decision_id="click-1"))
+    TEAM.decide(store, one.id, answer(one, "approve", decision_id="click-1"))
+    result = TEAM.decide(store, two.id, answer(two, "approve", decision_id="click-1"))
     assert (result.outcome, result.state) == ("refused", "pending")
     assert last(store)["type"] == "vote.refused"
 
@@ -135,15 +136,15 @@ def test_the_id_of_another_answer_is_refused(store: SQLiteStore, run: str, draft
 def test_an_answer_that_does_not_fit_is_refused(
     store: SQLiteStore, asked: ApprovalRequest, changed: dict[str, Any], why: str
 ) -> None:
-    result = store.decide(asked.id, replace(answer(asked, "approve"), **changed))
+    result = TEAM.decide(store, asked.id, replace(answer(asked, "approve"), **changed))
     assert (result.outcome, result.state) == ("refused", "pending")
     assert why in result.reason
     assert last(store)["type"] == "vote.refused"
-    assert store.decide(asked.id, answer(asked, "approve")).outcome == "recorded"
+    assert TEAM.decide(store, asked.id, answer(asked, "approve")).outcome == "recorded"
 
 
 def test_an_answer_to_nothing(store: SQLiteStore, asked: ApprovalRequest) -> None:
-    result = store.decide("nothing", answer(asked, "approve"))
+    result = TEAM.decide(store, "nothing", answer(asked, "approve"))
     assert (result.outcome, result.state) == ("refused", None)
     assert last(store)["why"] == "there is no such request"
 
@@ -152,13 +153,13 @@ def test_a_stale_button_does_not_answer_the_next_request(store: SQLiteStore, run
     shown = store.create_request(draft("one"))
     store.withdraw(shown.id, "gone")
     current = store.create_request(draft("two"))
-    assert store.decide(current.id, answer(shown, "approve")).outcome == "refused"
+    assert TEAM.decide(store, current.id, answer(shown, "approve")).outcome == "refused"
 
 
 @pytest.mark.parametrize("first", ["approve", "reject", "terminate"])
 def test_the_first_answer_stays(store: SQLiteStore, asked: ApprovalRequest, first: Any) -> None:
-    state = store.decide(asked.id, answer(asked, first)).state
-    late = store.decide(asked.id, answer(asked, "approve", approver=BOB))
+    state = TEAM.decide(store, asked.id, answer(asked, first)).state
+    late = TEAM.decide(store, asked.id, answer(asked, "approve", approver=BOB))
     assert (late.outcome, late.state) == ("late", state)
     assert last(store)["type"] == "vote.late"
 
@@ -167,14 +168,14 @@ def test_too_late_is_too_late_even_if_the_clock_goes_back(
     store: SQLiteStore, asked: ApprovalRequest, clock: Any
 ) -> None:
     clock.pass_ms(600_000)
-    assert store.decide(asked.id, answer(asked, "approve")).state == "expired"
+    assert TEAM.decide(store, asked.id, answer(asked, "approve")).state == "expired"
     clock.jump_ms(-3_600_000)
-    assert store.decide(asked.id, answer(asked, "approve")).state == "expired"
+    assert TEAM.decide(store, asked.id, answer(asked, "approve")).state == "expired"
     assert types(store, request=asked.id)[-3:] == ["request.expired", "vote.late", "vote.late"]
 
 
 def test_hostile_words_in_an_answer_are_kept_and_stop_nothing(store: SQLiteStore, asked: ApprovalRequest) -> None:
-    store.decide(asked.id, answer(asked, "reject", "no \ud800 \x00 \x1b[2J"))
+    TEAM.decide(store, asked.id, answer(asked, "reject", "no \ud800 \x00 \x1b[2J"))
     found = store.get(asked.id)
     assert found is not None
     assert found.comment == "no \\ud800 \x00 \x1b[2J"
@@ -185,7 +186,7 @@ def test_hostile_words_in_an_answer_are_kept_and_stop_nothing(store: SQLiteStore
 
 
 def test_an_edit_supersedes_the_request_and_approves_nothing(store: SQLiteStore, asked: ApprovalRequest) -> None:
-    result = store.decide(asked.id, answer(asked, "edit", "on staging", approver=BOB, edited="make test\n\t# é"))
+    result = TEAM.decide(store, asked.id, answer(asked, "edit", "on staging", approver=BOB, edited="make test\n\t# é"))
     assert (result.outcome, result.state) == ("recorded", "superseded")
     found = store.get(asked.id)
     assert found is not None
@@ -193,15 +194,17 @@ def test_an_edit_supersedes_the_request_and_approves_nothing(store: SQLiteStore,
     assert (found.edited, found.action.content) == ("make test\n\t# é", "make deploy")
     assert types(store, request=asked.id)[-2:] == ["vote.recorded", "request.superseded"]
     assert next(iter(store.events(type="vote"))).event["edited"] == "make test\n\t# é"
-    issued = store.permit(asked.id, asked.action, asked.decision, use_by_ms=10_000)
+    issued = store.permit(asked, TEAM.authority, use_by_ms=10_000)
     assert isinstance(issued, Refused)
     assert store.verify().intact
 
 
 @pytest.mark.parametrize("kind", ["approve", "reject", "edit", "terminate"])
 def test_a_vote_on_what_was_superseded_is_late(store: SQLiteStore, asked: ApprovalRequest, kind: Any) -> None:
-    store.decide(asked.id, answer(asked, "edit", edited="make test"))
-    late = store.decide(asked.id, answer(asked, kind, approver=BOB, edited="make clean" if kind == "edit" else ""))
+    TEAM.decide(store, asked.id, answer(asked, "edit", edited="make test"))
+    late = TEAM.decide(
+        store, asked.id, answer(asked, kind, approver=BOB, edited="make clean" if kind == "edit" else "")
+    )
     assert (late.outcome, late.state) == ("late", "superseded")
     assert (store.expire(asked.id), store.withdraw(asked.id, "x")) == ("superseded", "superseded")
     assert store.terminate(asked.id, "x") == "superseded"
@@ -226,7 +229,7 @@ def test_a_vote_on_what_was_superseded_is_late(store: SQLiteStore, asked: Approv
 def test_an_edit_that_can_not_be_taken_is_refused(
     store: SQLiteStore, asked: ApprovalRequest, kind: Any, edited: Any, why: str
 ) -> None:
-    result = store.decide(asked.id, answer(asked, kind, edited=edited))
+    result = TEAM.decide(store, asked.id, answer(asked, kind, edited=edited))
     assert (result.outcome, result.state) == ("refused", "pending")
     assert why in result.reason
     assert last(store)["type"] == "vote.refused"
@@ -240,21 +243,21 @@ def test_an_edit_that_says_it_equals_everything(store: SQLiteStore, asked: Appro
         def __eq__(self, other: object) -> bool:
             return True
 
-    assert store.decide(asked.id, answer(asked, "edit", edited=Anything("rm -rf /"))).outcome == "refused"
+    assert TEAM.decide(store, asked.id, answer(asked, "edit", edited=Anything("rm -rf /"))).outcome == "refused"
 
 
 def test_the_same_edit_delivered_twice_counts_once(store: SQLiteStore, asked: ApprovalRequest) -> None:
-    store.decide(asked.id, answer(asked, "edit", edited="make test", decision_id="e"))
-    again = store.decide(asked.id, answer(asked, "edit", edited="make test", decision_id="e"))
+    TEAM.decide(store, asked.id, answer(asked, "edit", edited="make test", decision_id="e"))
+    again = TEAM.decide(store, asked.id, answer(asked, "edit", edited="make test", decision_id="e"))
     assert (again.outcome, again.state) == ("duplicate", "superseded")
-    other = store.decide(asked.id, answer(asked, "edit", edited="rm -rf /", decision_id="e"))
+    other = TEAM.decide(store, asked.id, answer(asked, "edit", edited="rm -rf /", decision_id="e"))
     assert other.outcome == "refused"
 
 
 def test_the_request_about_an_edit_names_the_one_that_was_edited(
     store: SQLiteStore, asked: ApprovalRequest, draft: Draft
 ) -> None:
-    store.decide(asked.id, answer(asked, "edit", edited="make test"))
+    TEAM.decide(store, asked.id, answer(asked, "edit", edited="make test"))
     child = store.create_request(replace(draft("make test"), parent=asked.id))
     found = store.get(child.id)
     assert found is not None
@@ -268,7 +271,7 @@ def test_the_request_about_an_edit_names_the_one_that_was_edited(
 def test_a_request_that_is_not_about_the_edit(
     store: SQLiteStore, asked: ApprovalRequest, draft: Draft, command: str
 ) -> None:
-    store.decide(asked.id, answer(asked, "edit", edited="make test"))
+    TEAM.decide(store, asked.id, answer(asked, "edit", edited="make test"))
     with pytest.raises(StoreError, match="was not edited to this"):
         store.create_request(replace(draft(command), parent=asked.id))
 
@@ -300,7 +303,7 @@ def test_a_restarted_run_does_not_adopt_an_approved_one(
     store: SQLiteStore, run: str, draft: Draft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = store.create_request(draft(key="a" * 64))
-    store.decide(first.id, answer(first, "approve"))
+    TEAM.decide(store, first.id, answer(first, "approve"))
     restarted(store, monkeypatch)
     again = store.create_request(draft(key="a" * 64, run_id="run-2"))
     assert again.id != first.id
@@ -329,12 +332,12 @@ def test_two_live_runs_of_one_agent_are_asked_about_separately(store: SQLiteStor
 def test_what_a_dead_process_was_running_is_unknown(
     store: SQLiteStore, permit: Permit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(store.consume(permit.id, permit.digest), Execution)
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Execution)
     restarted(store, monkeypatch)
     events = [entry.event for entry in store.events(run="run-1")]
     assert [event["type"] for event in events[-2:]] == ["exec.unknown", "run.finished"]
     assert events[-1]["state"] == "lost"
-    assert isinstance(store.consume(permit.id, permit.digest), Refused)
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Refused)
     assert not store.finish(permit.id, Outcome(0))
     assert store.verify().intact
 
@@ -348,7 +351,7 @@ def test_what_a_dead_process_did_not_use_lapses(
 
 
 def test_a_live_process_keeps_what_it_has(store: SQLiteStore, permit: Permit) -> None:
-    store.consume(permit.id, permit.digest)
+    store.consume(permit, permit.digest, TEAM.authority)
     store.open_run(Run("run-2", "agent", "instance", "os:1000:alice"))
     assert store.finish(permit.id, Outcome(0))
 
@@ -357,80 +360,84 @@ def test_a_live_process_keeps_what_it_has(store: SQLiteStore, permit: Permit) ->
 
 
 def test_a_permit_is_good_for_one_execution(store: SQLiteStore, permit: Permit) -> None:
-    started = store.consume(permit.id, permit.digest)
+    started = store.consume(permit, permit.digest, TEAM.authority)
     assert started == Execution(permit.id, permit.digest, permit.use_by - 10_000)
     assert types(store)[-2:] == ["permit.consumed", "exec.started"]
-    again = store.consume(permit.id, permit.digest)
+    again = store.consume(permit, permit.digest, TEAM.authority)
     assert isinstance(again, Refused)
     assert "already used" in again.reason
     assert types(store)[-1] == "permit.refused"
 
 
 def test_an_approval_gives_one_permit(store: SQLiteStore, permit: Permit) -> None:
-    store.consume(permit.id, permit.digest)
-    again = store.permit(permit.request_id, permit.action, permit.decision, use_by_ms=10_000)
+    store.consume(permit, permit.digest, TEAM.authority)
+    assert permit.request is not None
+    again = store.permit(permit.request, TEAM.authority, use_by_ms=10_000)
     assert again == Refused("the approval was already used")
 
 
 @pytest.mark.parametrize("state", ["pending", "rejected", "expired", "withdrawn"])
 def test_no_permit_without_approval(store: SQLiteStore, asked: ApprovalRequest, state: str) -> None:
     if state == "rejected":
-        store.decide(asked.id, answer(asked, "reject"))
+        TEAM.decide(store, asked.id, answer(asked, "reject"))
     elif state == "expired":
         store.expire(asked.id)
     elif state == "withdrawn":
         store.withdraw(asked.id, "")
-    assert store.permit(asked.id, asked.action, asked.decision, use_by_ms=1) == Refused(f"the request is {state}")
+    assert store.permit(asked, TEAM.authority, use_by_ms=1) == Refused(f"the request is {state}")
 
 
 def test_something_else_than_was_approved(store: SQLiteStore, permit: Permit) -> None:
-    refused = store.consume(permit.id, "f" * 64)
+    refused = store.consume(permit, "f" * 64, TEAM.authority)
     assert isinstance(refused, Refused)
     assert "not what was permitted" in refused.reason
     assert types(store)[-2:] == ["permit.refused", "request.invalidated"]
-    assert isinstance(store.consume(permit.id, permit.digest), Refused)  # it had its chance
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Refused)  # it had its chance
 
 
 def test_an_approval_that_was_not_used_in_time(store: SQLiteStore, asked: ApprovalRequest, clock: Any) -> None:
-    store.decide(asked.id, answer(asked, "approve"))
+    TEAM.decide(store, asked.id, answer(asked, "approve"))
     clock.pass_ms(60_000)
-    late = store.permit(asked.id, asked.action, asked.decision, use_by_ms=10_000)
+    late = store.permit(asked, TEAM.authority, use_by_ms=10_000)
     assert late == Refused("the approval was not used in time")
     assert types(store)[-1] == "request.lapsed"
     clock.jump_ms(-60_000)
-    assert isinstance(store.permit(asked.id, asked.action, asked.decision, use_by_ms=10_000), Refused)
+    assert isinstance(store.permit(asked, TEAM.authority, use_by_ms=10_000), Refused)
 
 
 def test_a_permit_that_was_not_used_in_time(store: SQLiteStore, permit: Permit, clock: Any) -> None:
     clock.pass_ms(10_000)
-    assert store.consume(permit.id, permit.digest) == Refused("the permit was not used in time")
+    assert store.consume(permit, permit.digest, TEAM.authority) == Refused("the permit was not used in time")
     assert types(store)[-2:] == ["permit.refused", "request.lapsed"]
     clock.jump_ms(-10_000)
-    assert isinstance(store.consume(permit.id, permit.digest), Refused)
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Refused)
 
 
 def test_a_permit_never_outlives_its_approval(store: SQLiteStore, asked: ApprovalRequest, clock: Any) -> None:
-    store.decide(asked.id, answer(asked, "approve"))
+    TEAM.decide(store, asked.id, answer(asked, "approve"))
     clock.pass_ms(55_000)
-    issued = store.permit(asked.id, asked.action, asked.decision, use_by_ms=10_000)
+    issued = store.permit(asked, TEAM.authority, use_by_ms=10_000)
     assert isinstance(issued, Permit)
     assert issued.use_by == clock() + 5_000
 
 
 def test_a_permit_dies_with_its_run(store: SQLiteStore, permit: Permit) -> None:
     store.close_run("run-1", "finished")
-    assert store.consume(permit.id, permit.digest) == Refused("the run has ended")
+    assert store.consume(permit, permit.digest, TEAM.authority) == Refused("the run has ended")
     assert store.verify().intact
 
 
-def test_an_unknown_permit(store: SQLiteStore) -> None:
-    assert store.consume("x", "f" * 64) == Refused("there is no such permit")
+def test_an_unknown_permit(
+    store: SQLiteStore, act: Callable[..., Action], decide: Callable[..., PolicyDecision]
+) -> None:
+    permit = Permit("x", "f" * 64, act(), decide(Verdict.ALLOW), 2**50)
+    assert store.consume(permit, "f" * 64, TEAM.authority) == Refused("there is no such permit")
 
 
 def test_voiding(store: SQLiteStore, permit: Permit) -> None:
     store.void(permit.id, "too slow")
     store.void(permit.id, "too slow")
-    assert isinstance(store.consume(permit.id, permit.digest), Refused)
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Refused)
     assert types(store)[-3:] == ["permit.refused", "request.lapsed", "permit.refused"]
 
 
@@ -439,7 +446,7 @@ def test_an_allow_gives_a_permit_with_its_decision(
 ) -> None:
     permit = allowed(store, act(), decide(Verdict.ALLOW))
     assert last(store)["permit"] == permit.id
-    assert isinstance(store.consume(permit.id, permit.digest), Execution)
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Execution)
 
 
 # Executions
@@ -449,7 +456,7 @@ def test_an_allow_gives_a_permit_with_its_decision(
     ("outcome", "state"), [(Outcome(3, duration_ms=9), "finished"), (Outcome(None, "killed"), "failed")]
 )
 def test_how_it_ended(store: SQLiteStore, permit: Permit, outcome: Outcome, state: str) -> None:
-    store.consume(permit.id, permit.digest)
+    store.consume(permit, permit.digest, TEAM.authority)
     assert store.finish(permit.id, outcome)
     assert not store.finish(permit.id, outcome)
     event = last(store)
@@ -464,11 +471,11 @@ def test_stopping_at_one_request_stops_the_run(
     store: SQLiteStore, run: str, draft: Draft, act: Callable[..., Action], decide: Callable[..., PolicyDecision]
 ) -> None:
     one, _, three = (store.create_request(draft(name)) for name in ("one", "two", "three"))
-    store.decide(three.id, answer(three, "approve"))
+    TEAM.decide(store, three.id, answer(three, "approve"))
     permit = allowed(store, act(), decide(Verdict.ALLOW))
-    store.decide(one.id, answer(one, "terminate"))
+    TEAM.decide(store, one.id, answer(one, "terminate"))
     assert [request.state for request in store.requests()] == ["terminated", "withdrawn", "lapsed"]
-    assert isinstance(store.consume(permit.id, permit.digest), Refused)
+    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Refused)
     assert "run.stopped" in types(store)
     store.close_run("run-1", "SupervisionTerminated")
     assert last(store)["status"] == "SupervisionTerminated"
@@ -480,7 +487,7 @@ def test_other_runs_go_on(store: SQLiteStore, run: str, draft: Draft) -> None:
     one, two = store.create_request(draft("one")), store.create_request(draft("two", run_id="run-2"))
     store.terminate(one.id, "Ctrl-C")
     assert [request.state for request in store.requests()] == ["terminated", "pending"]
-    assert store.decide(two.id, answer(two, "approve")).outcome == "recorded"
+    assert TEAM.decide(store, two.id, answer(two, "approve")).outcome == "recorded"
 
 
 def test_ending_a_run_twice_says_so_once(store: SQLiteStore, run: str) -> None:
@@ -498,7 +505,7 @@ def test_a_run_id_is_used_once(store: SQLiteStore, run: str) -> None:
 
 
 def test_queries(store: SQLiteStore, permit: Permit) -> None:
-    store.consume(permit.id, permit.digest)
+    store.consume(permit, permit.digest, TEAM.authority)
     every = [entry.seq for entry in store.events()]
     assert every == list(range(len(every)))
     assert [entry.seq for entry in store.events(after=3)] == every[4:]
@@ -567,6 +574,6 @@ def test_no_command_can_keep_the_log_from_being_written(
 def test_reading_from_another_connection(store: SQLiteStore, path: Path, asked: ApprovalRequest) -> None:
     reader = SQLiteStore(path, create=False)
     assert [request.id for request in reader.requests(state="pending")] == [asked.id]
-    store.decide(asked.id, answer(asked, "approve"))
+    TEAM.decide(store, asked.id, answer(asked, "approve"))
     assert reader.requests(state="pending") == []
     assert reader.verify().count == store.verify().count

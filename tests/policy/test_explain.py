@@ -71,7 +71,10 @@ def test_examples_that_fail_say_what_was_expected(tmp_path: Path) -> None:
         "  - id: a\n    decision: allow\n    when: {program: [rm, ls]}\n"
         "    tests: {match: [ls, rm x]}\n"
     )
-    results = [(r.example.rule.id, r.example.kind, r.example.command, r.expected) for r in examples.run(load(path))]
+    results = [
+        (r.example.rule.id, r.example.kind, r.example.command, r.expected)
+        for r in examples.run(load(path, tested=False))
+    ]
     assert results == [
         ("r", "match", "rm x", ""),
         ("r", "match", "ls", "r applies"),

@@ -28,7 +28,7 @@ def judged(director: Director, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     program = director.program
 
-    def counted(action: Action) -> object:
+    def counted(action: Action, reader: object = None) -> object:
         seen.append(action.content)
         return program(action)
 

@@ -20,6 +20,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.load import load
 from humanlayer_agent.policy.pathset import Links, PathSet
+from humanlayer_agent.shell.dataflow import WAYS, Flows
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
@@ -41,7 +42,7 @@ class Reference:
         hits: list[tuple[str, str | None]] = []
         parts = []
         for command in program.commands:
-            own, effects = self.command(command, program.status, agent)
+            own, effects = self.command(command, program, agent)
             everything = own + [hit for found in effects for hit in found]
             hits += everything
             parts.append((strictest(everything), [strictest(found) for found in effects]))
@@ -49,7 +50,7 @@ class Reference:
             blank = SimpleCommand(None, [], (0, 0), "", known=False, resolved=False)
             for policy, rule in self.rules():
                 if not speaks_of_effects(rule["when"]) and speaks_of_the_action(rule["when"]):
-                    hits += self.rule(policy, rule, blank, None, program.status, agent)
+                    hits += self.rule(policy, rule, blank, None, program, agent)
         verdict = strictest(hits)
         if program.status != "ok":
             unparsed = [policy["defaults"]["unparsed"] for policy, _ in self.layers]
@@ -60,7 +61,7 @@ class Reference:
     def rules(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         return [(p, r) for p, may_allow in self.layers for r in p["rules"] if may_allow or r["decision"] != "allow"]
 
-    def command(self, command: SimpleCommand, parse: str, agent: str) -> tuple[list[Any], list[list[Any]]]:
+    def command(self, command: SimpleCommand, parse: Program, agent: str) -> tuple[list[Any], list[list[Any]]]:
         """The hits on the command itself, and on each effect."""
         own = [
             hit
@@ -91,7 +92,7 @@ class Reference:
         rule: Mapping[str, Any],
         command: SimpleCommand,
         effect: Effect | None,
-        parse: str,
+        parse: Program,
         agent: str,
     ) -> list[tuple[str, str]]:
         lists = policy["scopes"][rule["scope"]]
@@ -112,7 +113,8 @@ def strictest(hits: list[tuple[str, str | None]]) -> str:
 
 
 def speaks_of_effects(when: Mapping[str, Any]) -> bool:
-    return "effect" in when or any(speaks_of_effects(m) for m in (*when.get("any", ()), *when.get("all", ())))
+    inner = [*when.get("any", ()), *when.get("all", ()), *([when["flow"]["to"]] if "to" in when.get("flow", ()) else [])]
+    return "effect" in when or any(speaks_of_effects(m) for m in inner)
 
 
 def speaks_of_the_action(when: Mapping[str, Any]) -> bool:
@@ -125,7 +127,7 @@ def holds(
     command: SimpleCommand,
     effect: Effect | None,
     lists: Mapping[str, Any],
-    parse: str,
+    parse: Program,
     agent: str,
 ) -> int:
     """All of the keys: the least certain of them."""
@@ -138,7 +140,7 @@ def clause(
     command: SimpleCommand,
     effect: Effect | None,
     lists: Mapping[str, Any],
-    parse: str,
+    parse: Program,
     agent: str,
 ) -> int:
     effects = command.effects if effect is None else [effect]
@@ -163,7 +165,7 @@ def clause(
         case "resolved":
             return yes((command.resolved if effect is None else effect.resolved) is value)
         case "parse":
-            return yes(parse in value)
+            return yes(parse.status in value)
         case "agent":
             return yes(any(text["glob"] == agent for text in value))
         case "via" | "inside":
@@ -172,6 +174,19 @@ def clause(
             return flags(value, command)
         case "effects":
             return kinds(value, command)
+        case "flow":
+            here = YES if "to" not in value else holds(value["to"], command, effect, lists, parse, agent)
+            return min(here, comes_from(value, command, effect, lists, parse, agent))
+        case "env":
+            return max([setting(e, value, lists) for e in effects if e.kind == "environment"], default=NO)
+        case "names":
+            named = [
+                e for e in effects if e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/"
+            ]
+            answers = [called(e, value, lists) for e in named]
+            if "any_in" in value:
+                return max([*answers, MAYBE if hidden else NO])
+            return min([YES - a for a in answers] + [MAYBE] * hidden) if answers or hidden else NO
         case "paths":
             return paths(
                 value,
@@ -182,8 +197,63 @@ def clause(
     raise AssertionError(key)
 
 
+def comes_from(
+    value: Mapping[str, Any],
+    command: SimpleCommand,
+    effect: Effect | None,
+    lists: Mapping[str, Any],
+    program: Program,
+    agent: str,
+) -> int:
+    """How surely data of one command that `from` holds for can come here: each is looked at by itself."""
+    source, ways = value["from"], frozenset(value["through"]) if "through" in value else None
+    flows, best = Flows(program, Links().names), NO
+    for number, origin in enumerate(program.commands):
+        said: list[tuple[int, Effect | None]] = [(holds(source, origin, None, lists, program, agent), None)]
+        if speaks_of_effects(source):
+            found = [(holds(source, origin, e, lists, program, agent), e) for e in origin.effects]
+            unseen = not origin.effects or (not origin.resolved and not any(e.unread for e in origin.effects))
+            more = [(min(MAYBE if origin.effects else YES, said[0][0]), None)] if unseen and origin is not command else []
+            said = [(v, e) for v, e in found if v != NO] or more
+        surest = max((v for v, _ in said), default=NO)
+        if surest == NO:
+            continue
+        if len(program.commands) > 1 and (arrivals := flows.reached({number: surest == YES}, ways).at(command, effect)):
+            best = max(best, YES if arrivals[0].sure else MAYBE)
+        if origin is command and ways is None and effect is not None:
+            best = max(best, *(v for v, e in said if e is not None and e is not effect and inside(e, effect)), NO)
+    return best
+
+
+def inside(source: Effect, effect: Effect) -> bool:
+    sends, brings = ("network", "listen"), ("read", "network", "environment")
+    if effect.kind not in ("write", "append", *sends) or source.kind not in brings:
+        return False
+    return source.kind != "network" or effect.kind not in sends
+
+
 def yes(so: bool) -> int:
     return YES if so else NO
+
+
+def setting(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str, Any]) -> int:
+    """Is it one of these variables, set to places that all lie there? (Here all places are absolute.)"""
+    if effect.operand not in wanted["any"]:
+        return NO
+    if "value_in" not in wanted:
+        return YES
+    if effect.role == "printed" or effect.value is None:
+        return NO if effect.role == "printed" else MAYBE
+    patterns = [p for name in wanted["value_in"] for p in (lists[name[1:]] if name == "$list" else [name])]
+    return yes(all(lies_in(entry, patterns) for entry in effect.value.split(":")))
+
+
+def called(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str, Any]) -> int:
+    """Is its name one of these?"""
+    if effect.operand is None or not (effect.resolved or effect.kind == "execute" or effect.role == "assignment"):
+        return MAYBE
+    names = [n for names in wanted.values() for name in names for n in (lists[name[1:]] if name == "$list" else [name])]
+    return yes(any(re.fullmatch(re.escape(n).replace(r"\*", ".*"), effect.operand, re.DOTALL) for n in names))
 
 
 def flags(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
@@ -217,6 +287,9 @@ def paths(wanted: Mapping[str, Any], touched: list[Effect], hidden: bool, lists:
         if key == "any_within":
             seen = [some(e, patterns) for e in touched]
             answers.append(max([*seen, MAYBE if hidden else NO]))
+        elif key == "contents_of":
+            seen = [contents(e, patterns) for e in touched]
+            answers.append(max([*seen, MAYBE if hidden else NO]))
         else:
             seen = [every(e, patterns) if key == "all_within" else YES - every(e, patterns) for e in touched]
             answers.append(min([*seen, MAYBE if hidden else YES]) if seen else (MAYBE if hidden else NO))
@@ -229,6 +302,14 @@ def some(effect: Effect, patterns: list[str]) -> int:
     if not (effect.resolved or effect.unread):
         return MAYBE
     return yes(lies_in(effect.operand, patterns))
+
+
+def contents(effect: Effect, patterns: list[str]) -> int:
+    if effect.operand is None or effect.below or (effect.pattern and not effect.contents):
+        return PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).contents(effect, Links())
+    if effect.contents:
+        return yes(lies_in(effect.operand, patterns))
+    return NO if effect.resolved or effect.unread else MAYBE
 
 
 def every(effect: Effect, patterns: list[str]) -> int:
@@ -276,7 +357,15 @@ _CLAUSES = {
     "flags": st.dictionaries(st.sampled_from(["any", "all", "none"]), _FLAGS, min_size=1, max_size=2),
     "effects": st.dictionaries(st.sampled_from(["any", "all", "only"]), _KINDS, min_size=1, max_size=2),
     "paths": st.dictionaries(
-        st.sampled_from(["any_within", "all_within", "none_within"]), _PATHS, min_size=1, max_size=2
+        st.sampled_from(["any_within", "all_within", "none_within", "contents_of"]), _PATHS, min_size=1, max_size=2
+    ),
+    "env": st.fixed_dictionaries(
+        {"any": st.just(["PYTHONPATH"]) | st.just(["PATH", "X"])}, optional={"value_in": _PATHS}
+    ),
+    "names": st.builds(
+        lambda key, names: {key: names},
+        st.sampled_from(["any_in", "none_in"]),
+        st.lists(st.sampled_from(["frob", "PYTHON*", "*", "remote branch", "git *", "$list"]), min_size=1, max_size=2),
     ),
 }
 
@@ -295,7 +384,12 @@ def _some_clauses(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 _FLAT = st.lists(st.sampled_from(sorted(_CLAUSES)), min_size=1, max_size=3, unique=True).flatmap(
     lambda keys: st.fixed_dictionaries({key: _CLAUSES[key] for key in keys})
 )
-_WHEN = _FLAT | _some_clauses(_FLAT)
+_FLOW = st.fixed_dictionaries(
+    {"from": _FLAT},
+    optional={"to": _FLAT, "through": st.lists(st.sampled_from(WAYS), min_size=1, max_size=3, unique=True)},
+)
+_TRACED = st.builds(lambda flow, more: {**more, "flow": flow}, _FLOW, _FLAT | st.just({}))
+_WHEN = _FLAT | _some_clauses(_FLAT) | _TRACED | st.builds(lambda *each: {"any": list(each)}, _TRACED, _TRACED | _FLAT)
 _ALLOWED = st.fixed_dictionaries({"effect": st.lists(st.sampled_from(["read", "write", "delete"]), min_size=1), "paths": st.fixed_dictionaries({"all_within": _PATHS})}) | st.fixed_dictionaries({"effects": st.fixed_dictionaries({"only": st.lists(st.sampled_from(["read", "write"]))}), "resolved": st.just(True)}) | st.just({"program": ["cat", "rm", "frob"]})  # fmt: skip
 _RULES = st.one_of(
     st.fixed_dictionaries({"decision": st.sampled_from(["ask", "deny"]), "when": _WHEN}, optional={"unless": _FLAT}),
@@ -318,7 +412,9 @@ _SIMPLE = st.sampled_from(
     [
         "rm -rf build", "rm -r /srv/x", 'rm -f "$F"', "rm -rf *", "rm /srv/*", "cat a /srv/x", "cat .env", 'cat "$D"/x',
         "cp a ~/b", "mv a b", "cat a > /srv/x", "cat < /etc/hosts >> log", "git push -f", "git status", "curl https://example.org",
-        "./x.sh", "bash x.sh", "frob -f x", "$X y", "cat $OPTS a", "echo hi", "x=1", "ls ../y", "find . -delete", "cat --frob a", "",
+        "./x.sh", "bash x.sh", "frob -f x", "curl https://example.org > x.sh", "x=$(cat .env)", "tee /srv/y", "sh", 'sh -c "$x"', "$X y", "cat $OPTS a", "echo hi", "x=1", "ls ../y", "find . -delete", "cat --frob a", "",
+        "rm -rf /srv/*", "rm -r ~/.*", "PYTHONPATH=/srv/x cat a", "PYTHONPATH=/srv:${PROJECT} frob".replace("${PROJECT}", PROJECT),
+        "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
     ]
 )  # fmt: skip
 _AROUND = st.sampled_from(

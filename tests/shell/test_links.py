@@ -41,3 +41,8 @@ def test_other_paths_stay_certain(command: str) -> None:
 def test_the_path_by_name_is_kept() -> None:
     commands = analyse("ln -s a /etc/x; rm -rf /etc/x", cwd="/p").commands
     assert [e.operand for e in commands[1].effects] == ["/etc/x", None]
+
+
+def test_links_that_code_makes() -> None:
+    program = analyse("python -c 'import os; os.symlink(\"/\", \"x\")'; rm -rf x/etc", cwd="/p")
+    assert any(e.kind == "delete" and not e.resolved for e in program.commands[-1].effects)

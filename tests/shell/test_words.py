@@ -91,13 +91,18 @@ def test_what_may_be_an_option() -> None:
     ]  # fmt: skip
 
 
-def test_other_separators_make_splitting_unknown() -> None:
+@pytest.mark.parametrize(
+    ("ifs", "expected"),
+    [((":",), ["a", "b c"]), (("",), ["a:b c"]), ((" :",), ["a", "b", "c"]), (None, None), ((":", " "), None)],
+)
+def test_other_separators_split_where_they_are_known(ifs: tuple[str, ...] | None, expected: list[str] | None) -> None:
     state = State(("/p",), {}, closed=True)
-    state.assign("x", ("a:b",))
-    state.assign("IFS", (":",))
+    state.assign("x", ("a:b c",))
+    state.assign("IFS", ifs)
     bare, quoted = words('$x "$x"')
-    assert expand(bare, state)[0].many
-    assert expand(quoted, state)[0].text == "a:b"
+    found = expand(bare, state)
+    assert found[0].many if expected is None else [field.text for field in found] == expected
+    assert expand(quoted, state)[0].text == "a:b c"
 
 
 def test_a_later_tilde_in_a_here_string_is_unknown() -> None:

@@ -2,18 +2,42 @@
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 
-from humanlayer_agent.shell.code.behaviour import Behaviour, Text
+from humanlayer_agent.shell.code.behaviour import Behaviour, Found, Text
 
-__all__ = ["Behaviour", "Text", "language_of", "read"]
+__all__ = ["Behaviour", "Found", "Text", "language_of", "read"]
 
 SHELLS = {"sh": "sh", "bash": "bash", "dash": "sh", "ash": "sh", "ksh": "sh"}
 _SHEBANG = re.compile(r"#![ \t]*([^\s]+)(?:[ \t]+([^\n]*))?")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
-_ENDINGS = {".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash", ".ipynb": "notebook", ".mk": "make"}
-_NAMES = {"Makefile": "make", "makefile": "make", "GNUmakefile": "make", "package.json": "npm"}
-_HOOKS = "/.git/hooks/", "/.husky/"
+_ENDINGS = {
+    ".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash", ".ipynb": "notebook", ".mk": "make",
+    ".mak": "make", ".awk": "awk", ".sed": "sed", ".jq": "jq", ".bats": "bash", ".command": "bash",
+}  # fmt: skip
+_NAMES = {
+    "Makefile": "make", "makefile": "make", "GNUmakefile": "make", "package.json": "npm", "configure": "sh",
+    "SConstruct": "python", "SConscript": "python", "wscript": "python", ".envrc": "bash", ".bashrc": "bash",
+    ".bash_profile": "bash", ".bash_login": "bash", ".bash_logout": "bash", ".bash_aliases": "bash", ".profile": "sh",
+    ".xprofile": "sh", ".xinitrc": "sh", ".xsessionrc": "sh",
+}  # fmt: skip
+"""Files that a program or a person runs by their name, and what they are written in."""
+_TEMPLATES = (
+    ".am", ".in", ".PL", ".j2", ".tmpl", ".template", ".md", ".txt", ".rst", ".bak", ".orig", ".patch", ".diff",
+)  # fmt: skip
+_HOOKS = "/.git/hooks/", "/.husky/", "/.githooks/", "/etc/profile.d/"
+
+
+_WHOLE = {
+    "make": "make:whole",
+    "npm": "npm:whole",
+    "notebook": "notebook:whole",
+    "awk": "filters:awk",
+    "sed": "filters:sed",
+    "jq": "filters:jq",
+}
+"""Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 
 
 def language_of(path: str, text: str) -> str | None:
@@ -28,6 +52,8 @@ def by_name(path: str) -> str | None:
         return _NAMES[name]
     if any(part in path for part in _HOOKS) and "." not in name:
         return "sh"
+    if name.startswith(("Makefile.", "makefile.", "GNUmakefile.")) and not name.endswith(_TEMPLATES):
+        return "make"
     return _ENDINGS.get(posixpath.splitext(name)[1])
 
 
@@ -43,16 +69,28 @@ def interpreter(text: str) -> str | None:
     return "python" if _PYTHON.fullmatch(name) else SHELLS.get(name, name)
 
 
-def read(language: str, text: str, *, argv: Sequence[Text] | None = None, path: str | None = None) -> Behaviour | None:
+def read(
+    language: str,
+    text: str,
+    *,
+    argv: Sequence[Text] | None = None,
+    path: str | None = None,
+    files: Callable[[str], Found] | None = None,
+) -> Behaviour | None:
     """What `text` does when it is run; None where nobody here reads this language.
 
     Args:
         language: as `language_of` gives it, but no shell: a shell's text is analysed as commands are.
         argv: the words it is started with, the script's own name first, where they are known.
         path: the absolute path of the file, where it is one.
+        files: gives the files that this one includes, by absolute path.
     """
     if language == "python":
         from humanlayer_agent.shell.code import python
 
         return python.read(text, argv=argv, path=path)
+    if language in _WHOLE:
+        module, _, function = _WHOLE[language].partition(":")
+        found: Behaviour | None = getattr(import_module(f"{__name__}.{module}"), function)(text, path, files)
+        return found
     return None

@@ -51,6 +51,17 @@ class Act:
     cwd: Text | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file may hold when it is run: every content, () where there is no such file, None where nobody can tell.
+
+    `project`: it is the project's own code; `texts` are then known or not.
+    """
+
+    texts: tuple[str, ...] | None = ()
+    project: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Behaviour:
     """All that code does.

@@ -12,10 +12,12 @@ from humanlayer_agent.shell.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.inherited import keeps_secret
 from humanlayer_agent.shell.paths import absolute, dedupe
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import MAX_CHOICES, State
 from humanlayer_agent.shell.syntax import Word
+from humanlayer_agent.shell.written import plain
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -42,6 +44,17 @@ def perform(
             walk.program.doubt("too many effects")
             return
         _act(walk, command, act, state, context, language)
+    _written(walk, command, behaviour, state)
+
+
+def _written(walk: "Walk", command: SimpleCommand, behaviour: Behaviour, state: State) -> None:
+    """The texts that the code writes to files: they may be run in turn."""
+    for target, text in behaviour.files:
+        for name in target.choices if text is not None and state.cwd is not None else ():
+            paths = {plain(absolute(name, cwd)) for cwd in state.cwd or ()}
+            for effect in command.effects:
+                if effect.kind in ("write", "append") and effect.operand is not None and plain(effect.operand) in paths:
+                    walk.scripts.written.add(effect, text or "", command)
 
 
 def _act(walk: "Walk", command: SimpleCommand, act: Act, state: State, context: Context, language: str) -> None:
@@ -84,11 +97,20 @@ def _file(
 
 def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:
     if act.role == "read":
-        return  # what becomes of it is the code's own doing; data flow looks at what is printed and sent
+        # What becomes of it is the code's own doing; but a secret counts as used, as in a shell's `$API_TOKEN`.
+        for name in filter(keeps_secret, operand.choices):
+            command.effects.append(Effect("environment", "expanded", name, True, command.span, origin))
+        return
+    if act.role == "printed":
+        for name in operand.choices or (None,):
+            command.effects.append(Effect("environment", "printed", name, name is not None, command.span, origin))
+        return
     values = act.operands[1].choices if len(act.operands) > 1 else ()
     for name in operand.choices or (None,):
         if name is None or any(selects_code(name, value) for value in values or (None,)):
-            command.effects.append(Effect("environment", act.role, name, name is not None, command.span, origin))
+            effect = Effect("environment", act.role, name, name is not None, command.span, origin)
+            effect.value = ":".join(values) or None
+            command.effects.append(effect)
 
 
 def _runs(

@@ -1,14 +1,14 @@
-"""make, compilers, interpreters: what they write or run follows from several words together."""
+"""Compilers, interpreters: what they write or run follows from several words together."""
 
 import posixpath
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import touch
-from humanlayer_agent.shell.arguments import read_arguments
+from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.names import named
-from humanlayer_agent.shell.grammars.python import note_project
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
@@ -17,33 +17,10 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
     from humanlayer_agent.shell.context import Context
 
-_COMMAND_VARIABLES = frozenset({"SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE", "MAKEFILES", "GNUMAKEFLAGS"})
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,/+=:@%-]*", re.ASCII)
 _WRITES_OR_RUNS = re.compile(
     r"plugin|dump|profile|save-opt|module-mapper|callgraph|stack-usage|auto-profile|pass-plugin|[lpa],", re.ASCII
 )
 """Values of a compiler's -f and -W that load code, write files or pass options on (-Wl,...)."""
-
-
-def make(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
-    """make runs the project's rules; a variable on the command line may put other commands into them."""
-    from humanlayer_agent.shell import invoke
-
-    arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
-    for each in arguments.operands:
-        name, equals, value = (each.text if each.text is not None else each.prefix).partition("=")
-        name = name.rstrip(":+?!")
-        if each.text is None or "$" in name:
-            command.doubt(each.word.raw)
-        elif equals and (name in _COMMAND_VARIABLES or not _PLAIN_VALUE.fullmatch(value)):
-            touch.code(walk, command, each, what=value, role="setting", origin=f"make {name}=", unread=False)
-            command.doubt(each.word.raw)
-    if "version" not in command.flags:
-        note_project(walk, command, state)
 
 
 def compiler(
@@ -79,29 +56,92 @@ def compiler(
             touch.path(walk, command, "write", target, state, origin="compiler output")
 
 
+_PERL_OPTIONS = re.compile(r"-(?:[npaw]|l[0-7]*|0[0-7]*)*(?:[eE]|F(?:[:,;|=]|\\t)|i(?:\.?[\w~]+)?)?", re.ASCII)
+"""Options of perl that change only how lines are read and printed, and -i."""
+_PERL_PIECE = re.compile(r"[l0][0-7]*|[FidDCMmIxeEV](?:.|\n)*|(?:.|\n)", re.ASCII)
+
+
 def interpreter(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """perl, ruby, node ...: code in an option, in a file, or on standard input."""
     from humanlayer_agent.shell import invoke
 
-    arguments = read_arguments(spec, fields)
+    arguments = read_arguments(spec, _apart(fields) if command.program == "perl" else fields)
+    harmless = _prints_only(command, arguments)
+    if harmless:
+        arguments.options = [use for use in arguments.options if use.option.name != "code"]
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if command.flags & {"version", "help"}:
         return
-    if "code" in command.flags:
-        command.doubt("code")
+    if harmless or "code" in command.flags:
+        if not harmless:
+            command.doubt("code")
         # The code decides what it does with its operands; perl -i rewrites them.
-        in_place = any(use.at.text is not None and "i" in use.at.text[1:] for use in arguments.options)
-        for n, each in enumerate(operands, 1):
-            kind = "write" if in_place and command.program in ("perl", "ruby") else "read"
-            touch.path(walk, command, kind, each, state, origin=f"{command.program} operand {n}")
+        _operands(walk, command, arguments, state)
     elif operands and operands[0].text != "-":
-        invoke.script(walk, command, operands[0], state, f"{command.program} operand 1")
+        file, *rest = operands
+        origin, language = f"{command.program} operand 1", command.program or ""
+        invoke.script(walk, command, file, state, origin, language=language, arguments=rest)
     else:
         touch.code(
             walk, command, None, what=context.stdin.text, role="stdin", origin=f"{command.program} standard input"
         )
         command.doubt(command.text)
+
+
+def _apart(fields: list[Field]) -> list[Field]:
+    """perl's options one by one: in `-lane` only digits belong to -l; what follows -i, -F and the like is theirs."""
+    out: list[Field] = []
+    i = 0
+    while i < len(fields):
+        text = fields[i].text
+        if text is None or len(text) < 2 or text[0] != "-" or text[1] == "-":
+            break
+        pieces = _PERL_PIECE.findall(text[1:])
+        out += [replace(fields[i], text="-" + piece, prefix="-" + piece) for piece in pieces]
+        i += 1
+        if pieces[-1] in ("e", "E") and i < len(fields):
+            out.append(fields[i])
+            i += 1
+    return out + fields[i:]
+
+
+def _operands(walk: "Walk", command: SimpleCommand, arguments: Arguments, state: State) -> None:
+    """What code in an option is given: files, as far as anybody can tell."""
+    words = [use.at.text or "" for use in arguments.options]
+    if command.program == "perl":
+        edits = [word for word in words if word.startswith("-i")]
+        in_place, suffix = bool(edits), (edits or [""])[-1][2:]
+    else:
+        in_place, suffix = command.program == "ruby" and any("i" in word[1:] for word in words), ""
+    for n, each in enumerate(arguments.operands, 1):
+        origin = f"{command.program} operand {n}"
+        touch.path(walk, command, "write" if in_place else "read", each, state, origin=origin)
+        if suffix and each.text is not None:
+            touch.path(walk, command, "write", named(each, each.text + suffix), state, role="backup", origin=origin)
+
+
+def _prints_only(command: SimpleCommand, arguments: Arguments) -> bool:
+    """Whether all code in the options only prints, or edits what it prints."""
+    from humanlayer_agent.shell.code import oneliners
+
+    program = command.program or ""
+    codes = [use for use in arguments.options if use.option.name == "code"]
+    if not codes or arguments.loose or arguments.unknown or (program == "lua" and arguments.operands):
+        return False
+    for use in arguments.options:
+        word = use.at.text or ""
+        if program == "perl" and not _PERL_OPTIONS.fullmatch(word):
+            return False
+        if program != "perl" and use.option.name != "code":
+            return False
+    for use in codes:
+        word = use.at.text or ""
+        option = f"-{word[-1:]}" if program == "perl" else word.partition("=")[0]
+        text = use.value.text if use.value is not None else None
+        if text is None or not oneliners.prints_only(program, option, text):
+            return False
+    return oneliners.safe_operands(program, [o.text for o in arguments.operands])

@@ -1,10 +1,9 @@
-"""python: code after -c or on standard input, a module, or a script file. Code is not read yet: it counts as unread."""
+"""python: code after -c or on standard input, a module, or a script file."""
 
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import touch
 from humanlayer_agent.shell.arguments import read_arguments
-from humanlayer_agent.shell.catalog import lookup
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import positional
@@ -16,15 +15,6 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
     from humanlayer_agent.shell.context import Context
 
-_MODULES_AS_PROGRAMS = {
-    "pytest": "pytest", "pip": "pip", "coverage": "coverage", "mypy": "mypy", "flake8": "flake8", "pylint": "pylint",
-    "black": "black", "isort": "isort", "ruff": "ruff", "tox": "tox", "nox": "nox", "sphinx": "sphinx-build",
-    "django": "django-admin", "twine": "twine", "virtualenv": "virtualenv", "pyflakes": "pyflakes",
-    "pycodestyle": "pycodestyle", "autopep8": "autopep8", "yapf": "yapf", "pre_commit": "pre-commit", "pipx": "pipx",
-    "uv": "uv", "poetry": "poetry", "cython": "cython", "bandit": "bandit",
-}  # fmt: skip
-"""Modules whose arguments are those of a program in the catalog. Others stand there as `python -m NAME`."""
-
 
 def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
@@ -34,31 +24,32 @@ def read(
 
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
-    if "module" in command.flags:
-        _module(walk, command, arguments.operands, state, context)
-    elif "code" in command.flags:
-        value = next(u.value for u in arguments.options if u.option.name == "code")
+    given = {use.option.name: use.value for use in arguments.options}  # not the flags: profilers come here again
+    if "module" in given:
+        _module(walk, command, given["module"], arguments.operands, state, context)
+    elif "code" in given:
+        value = given["code"]
         text = value.text if value is not None else None
-        _code(walk, command, value, text, "-c", arguments.operands, state, context)
+        code(walk, command, value, text, "-c", arguments.operands, state, context)
     elif arguments.operands and arguments.operands[0].text not in ("-", "/dev/stdin"):
         file, *rest = arguments.operands
         invoke.script(walk, command, file, state, "python operand 1", language="python", arguments=rest)
-    elif not command.flags & {"version", "help"}:
+    elif not given.keys() & {"version", "help"}:
         text = context.stdin.text if context.stdin.kind != "null" else ""
-        _code(walk, command, None, text, "standard input", arguments.operands[1:], state, context)
+        code(walk, command, None, text, "standard input", arguments.operands[1:], state, context)
 
 
-def _code(
+def code(
     walk: "Walk", command: SimpleCommand, word: Field | None, text: str | None, origin: str, rest: list[Field],
     state: State, context: "Context",
 ) -> None:  # fmt: skip
     """Code that stands in the command itself."""
-    from humanlayer_agent.shell import code
+    from humanlayer_agent.shell import code as reading
     from humanlayer_agent.shell.code.perform import perform
 
     words = positional(rest)
-    argv = None if words is None else [code.Text.of("-c" if word is not None else ""), *map(code.Text.of, words)]
-    behaviour = code.read("python", text, argv=argv) if text is not None else None
+    argv = None if words is None else [reading.Text.of("-c" if word is not None else ""), *map(reading.Text.of, words)]
+    behaviour = reading.read("python", text, argv=argv) if text is not None else None
     if behaviour is None or behaviour.opaque:
         role = "code" if word is not None else "stdin"
         touch.code(walk, command, word, what=text, role=role, origin=f"python {origin}")
@@ -67,18 +58,18 @@ def _code(
     perform(walk, command, behaviour, state, context, "python")
 
 
-def _module(walk: "Walk", command: SimpleCommand, rest: list[Field], state: State, context: "Context") -> None:
+def _module(
+    walk: "Walk", command: SimpleCommand, word: Field | None, rest: list[Field], state: State, context: "Context"
+) -> None:
     from humanlayer_agent.shell import invoke
+    from humanlayer_agent.shell.grammars import modules
 
-    name = (command.options.get("module") or [None])[-1]
+    name = word.text if word is not None else None
     command.subcommand = name
-    program = _MODULES_AS_PROGRAMS.get(name or "", f"python -m {name}")
-    spec = lookup(program)
+    spec = modules.program_of(name) if name else None
+    modules.own(walk, command, name or "?", rest, state, known=spec is not None)
     if spec is not None:
         invoke.apply(walk, spec, command, rest, state, context)
-        return
-    touch.code(walk, command, None, what=name, role="module", origin="python -m", unread=True)
-    command.doubt(f"-m {name}")
 
 
 def django(

@@ -22,8 +22,8 @@ _ADDRESS = re.compile(rf"(?:{_LINE})|[+~][0-9]+", re.ASCII)
 _STREAMS = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin"})
 
 
-class _NotUnderstood(Exception):
-    pass
+class NotUnderstood(Exception):
+    """The script does not fit the grammar above."""
 
 
 def read(
@@ -55,7 +55,7 @@ def note_script(walk: "Walk", command: SimpleCommand, word: Field, state: State)
         return
     try:
         found = script_effects(word.text)
-    except _NotUnderstood:
+    except NotUnderstood:
         touch.code(walk, command, word, what=word.text, role="code", origin="sed script")
         command.doubt(word.word.raw)
         return
@@ -95,7 +95,7 @@ def _addresses(text: str, i: int) -> int:
     while i < len(text) and text[i] in "! \t":
         i += 1
     if i >= len(text):
-        raise _NotUnderstood
+        raise NotUnderstood
     return i
 
 
@@ -119,18 +119,18 @@ def _delimited(text: str, i: int, delimiter: str, *, regex: bool = True) -> int:
     Releases of sed differ on a delimiter inside a bracket expression, so such a script is not understood.
     """
     if delimiter in "\n\\":
-        raise _NotUnderstood
+        raise NotUnderstood
     start = i
     while i < len(text):
         if text[i] == "\\":
             i += 2
         elif text[i] == delimiter:
             if regex and _bracket_open(text[start:i]):
-                raise _NotUnderstood
+                raise NotUnderstood
             return i + 1
         else:
             i += 1
-    raise _NotUnderstood
+    raise NotUnderstood
 
 
 def _bracket_open(regex: str) -> bool:
@@ -184,7 +184,7 @@ def _command(text: str, i: int, out: list[tuple[str, str]]) -> int:
         end = _line_end(text, i)
         file = text[_blanks(text, i) : end]
         if not file:
-            raise _NotUnderstood
+            raise NotUnderstood
         out.append(("read" if name in "rR" else "write", file))
         return end
     if name == "e":
@@ -196,7 +196,7 @@ def _command(text: str, i: int, out: list[tuple[str, str]]) -> int:
         return _end(text, _delimited(text, _delimited(text, i + 1, delimiter, regex=False), delimiter, regex=False))
     if name == "s":
         return _substitute(text, i, out)
-    raise _NotUnderstood
+    raise NotUnderstood
 
 
 def _substitute(text: str, i: int, out: list[tuple[str, str]]) -> int:
@@ -230,5 +230,5 @@ def _text_end(text: str, i: int) -> int:
 def _end(text: str, i: int) -> int:
     i = _blanks(text, i)
     if i < len(text) and text[i] not in "\n;}#":
-        raise _NotUnderstood
+        raise NotUnderstood
     return i

@@ -170,10 +170,15 @@ def _refspec(walk: "Walk", command: SimpleCommand, word: Field, state: State, or
         command.effects.append(Effect("vcs-rewrite", "remote", word.text, word.text is not None, span, origin))
 
 
+def reaches_out(text: str) -> bool:
+    """May this filter of jq or yq print the environment, or read files other than its input?"""
+    return _JQ_ENVIRONMENT.search(text) is not None
+
+
 def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     if word.text is None:
         command.doubt(word.word.raw)
-    elif _JQ_ENVIRONMENT.search(word.text):
+    elif reaches_out(word.text):
         touch.printed(walk, command, "environment", word, origin=origin)
         command.doubt(word.word.raw)
 
@@ -195,6 +200,10 @@ def _openssl_password(walk: "Walk", command: SimpleCommand, word: Field, state: 
         touch.printed(walk, command, word.tail(4).text, word, origin=origin)
 
 
+def _credential(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    touch.path(walk, command, "read", word, state, role="credential", origin=origin)
+
+
 def _cookie(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     if word.text is None or "=" not in word.text:
         touch.path(walk, command, "read", word, state, role="option", origin=origin)
@@ -209,7 +218,18 @@ def _plain(kind: str, role: str = "operand") -> Noter:
     return noter
 
 
+def _notebook(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    from humanlayer_agent.shell.grammars import notebook
+
+    notebook.notebook(walk, command, word, state, origin)
+    if "inplace" in command.flags:
+        touch.path(walk, command, "write", word, state, origin=origin)
+    if "kernel" in command.flags:
+        command.doubt("kernel")
+
+
 _NOTERS: dict[str, Noter] = {
+    "notebook": _notebook,
     "prefix": _prefix,
     "template": _template,
     "test-name": _test_name,
@@ -224,6 +244,7 @@ _NOTERS: dict[str, Noter] = {
     "revision-or-path": _revision_or_path,
     "at-file": _at_file,
     "cookie": _cookie,
+    "credential": _credential,
     "openssl-password": _openssl_password,
     "address": _plain("listen"),
     "system": _plain("system", "setting"),

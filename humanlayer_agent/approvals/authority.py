@@ -1,0 +1,252 @@
+"""Who may decide what: people, the rules of routes, and whose signatures count. The one place where that is decided.
+
+Nothing here reads a file: whoever loads a configuration builds an `Authority` from it, and `Authority.alone` is what
+holds where there is none.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Self
+
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.decision import PolicyDecision
+
+ASSURANCES: Mapping[str, int] = MappingProxyType(
+    {"os": 0, "mail-reply": 1, "chat": 2, "mail-link": 2, "login": 3, "terminal": 4}
+)
+"""How an identity was established, and how far that is trusted: a greater rank is trusted further."""
+
+_FLOORS = {"low": "os", "medium": "os", "high": "chat", "critical": "login"}
+"""The least assurance by severity, whatever a route says. An unknown severity counts as critical."""
+
+_RAISED = frozenset({"name", "quorum", "min_assurance"})
+"""What a policy rule may say of its route besides naming it; both figures may only be raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who may be asked, by stable identities.
+
+    An identity is `os:UID`, `os:UID:NAME` or `os:NAME` (a user of this machine), `slack:TEAM/USER`, or `email:ADDRESS`.
+
+    Example:
+        >>> Person("alice", ("os:alice", "slack:T012AB/U034CD", "email:alice@example.com")).id
+        'alice'
+    """
+
+    id: str
+    identities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One audience of a route: the channel it is reached by, when it is asked, and who of the approvers it is.
+
+    `approvers` says who is told there ((): all of the rule's); who may decide is the rule's alone.
+    """
+
+    to: str
+    after_ms: int = 0
+    approvers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """What it takes to approve a request.
+
+    Args:
+        name: of the route.
+        approvers: ids of the people who may decide; with `solo` (): only who started the run.
+        quorum: how many different people must approve.
+        solo: whether the person who started the run may be one of them.
+        min_assurance: the least assurance that counts (see `ASSURANCES`).
+        usergroup_high: whether groups that ordinary members can edit may decide where the severity is high.
+        timeout_ms: how long to wait; then it is denied.
+        valid_for_ms: how long an approval may wait to be used.
+        steps: who is asked when.
+
+    Raises:
+        ConfigError: it could never be met, or says nothing sensible.
+    """
+
+    name: str
+    approvers: tuple[str, ...]
+    quorum: int = 1
+    solo: bool = False
+    min_assurance: str = "os"
+    usergroup_high: bool = False
+    timeout_ms: int = 3_600_000
+    valid_for_ms: int = 60_000
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        people = len(set(self.approvers)) or int(self.solo)
+        if type(self.quorum) is not int or self.quorum < 1:
+            raise ConfigError(f"route {self.name}: quorum must be a number from 1, not {self.quorum!r}")
+        if self.quorum > people:
+            raise ConfigError(f"route {self.name}: {self.quorum} approvals can't come from {people} people")
+        if self.min_assurance not in ASSURANCES:
+            known = ", ".join(ASSURANCES)
+            raise ConfigError(f"route {self.name}: min_assurance {self.min_assurance!r} is not one of {known}")
+        if min(self.timeout_ms, self.valid_for_ms) <= 0:
+            raise ConfigError(f"route {self.name}: timeout and valid_for must be positive")
+        for step in self.steps:
+            if strangers := set(step.approvers) - set(self.approvers):
+                raise ConfigError(f"route {self.name}, step {step.to}: {min(strangers)} is not one of its approvers")
+
+    def due(self, elapsed_ms: int, level: int = 0) -> tuple[Step, ...]:
+        """The steps that are to be asked by now, in order.
+
+        Args:
+            elapsed_ms: since the request was made.
+            level: how many an escalation has made due in any case.
+        """
+        ordered = sorted(self.steps, key=lambda step: step.after_ms)
+        by_time = sum(step.after_ms <= elapsed_ms for step in ordered)
+        return tuple(ordered[: max(by_time, level)])
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The people, what it takes to approve, and whose signatures count.
+
+    Args:
+        people: everybody who is known.
+        routes: rules by name; "default" is the one a policy means where it names none.
+        signers: fingerprints of the keys that may sign votes (`signing.Signer.fingerprint`).
+
+    Raises:
+        ConfigError: an approver who is nobody, two people of one identity, a route under another's name.
+
+    Example:
+        >>> alice = Person("alice", ("os:1000",))
+        >>> Authority((alice,), {"default": ApprovalRule("default", ("alice",))}).person_of("os:1000:alice").id
+        'alice'
+    """
+
+    people: tuple[Person, ...]
+    routes: Mapping[str, ApprovalRule]
+    signers: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        people: Iterable[Person] = self.people.values() if isinstance(self.people, Mapping) else self.people
+        object.__setattr__(self, "people", tuple(people))
+        object.__setattr__(self, "routes", MappingProxyType(dict(self.routes)))
+        object.__setattr__(self, "signers", frozenset(self.signers))
+        ids = [person.id for person in self.people]
+        if "" in ids or len(set(ids)) != len(ids):
+            raise ConfigError("each person needs an id of their own")
+        owners: dict[str, str] = {}
+        for person in self.people:
+            for identity in map(_normal, person.identities):
+                if (owner := owners.setdefault(identity, person.id)) != person.id:
+                    raise ConfigError(f"{identity} can't be both {owner} and {person.id}")
+        for name, rule in self.routes.items():
+            if rule.name != name:
+                raise ConfigError(f"route {name}: its rule is that of {rule.name!r}")
+            if strangers := set(rule.approvers) - set(ids):
+                raise ConfigError(f"route {name}: approver {min(strangers)!r} is not one of the people")
+
+    @classmethod
+    def alone(cls, requester: str, *also: str, timeout_ms: int = 600_000, valid_for_ms: int = 60_000) -> Self:
+        """What holds without any configuration: one person, who started the run and may answer, and one route.
+
+        Args:
+            requester: the principal who started the run: the OS user.
+            also: further principals that are the same person.
+            timeout_ms, valid_for_ms: see `ApprovalRule`.
+
+        Example:
+            >>> Authority.alone("os:1000:alice").routes["default"].solo
+            True
+        """
+        name = _os_user(requester.removeprefix("os:"))[1] if requester.startswith("os:") else ""
+        one = Person(name or requester, tuple(dict.fromkeys((requester, *also))))
+        rule = ApprovalRule("default", (one.id,), solo=True, timeout_ms=timeout_ms, valid_for_ms=valid_for_ms)
+        return cls((one,), {"default": rule})
+
+    def trusting(self, fingerprint: str) -> "Authority":
+        """The same, and votes signed with this key count too: for the key of this very process, and only inside it."""
+        return replace(self, signers=self.signers | {fingerprint})
+
+    def person_of(self, principal: str) -> Person | None:
+        """Who `principal` is; None for a stranger, and where two people might be meant."""
+        if type(principal) is not str:
+            return None
+        found = [person for person in self.people if any(_names(each, principal) for each in person.identities)]
+        return found[0] if len(found) == 1 else None
+
+    def rule_for(self, decision: PolicyDecision) -> ApprovalRule:
+        """What it takes to approve what `decision` asks about: its route, and what its severity demands at least.
+
+        Raises:
+            ConfigError: there is no such route; then nobody can approve it.
+        """
+        named: object = decision.route
+        wanted: Mapping[str, Any] = named if isinstance(named, Mapping) else {"name": named}
+        name = wanted.get("name", "default")
+        rule = self.routes.get(name) if isinstance(name, str) else None
+        if rule is None:
+            raise ConfigError(f"the policy names the route {name!r}, and there is none; there are {_list(self.routes)}")
+        if unknown := wanted.keys() - _RAISED:
+            raise ConfigError(f"a policy may only raise quorum and min_assurance of a route, not set {min(unknown)}")
+        floors = (wanted.get("min_assurance", "os"), _FLOORS.get(decision.severity, "login"))
+        if floors[0] not in ASSURANCES:
+            raise ConfigError(f"min_assurance {floors[0]!r} is not one of {_list(ASSURANCES)}")
+        quorum = wanted.get("quorum", 1)
+        if type(quorum) is not int:
+            raise ConfigError(f"quorum must be a number, not {quorum!r}")
+        assurance = max((rule.min_assurance, *floors), key=ASSURANCES.__getitem__)
+        return replace(rule, quorum=max(rule.quorum, quorum), min_assurance=assurance)
+
+    def answerable(self, decision: PolicyDecision, requester: str) -> ApprovalRule:
+        """`rule_for(decision)`, where enough people may answer a request of `requester`.
+
+        Raises:
+            ConfigError: nobody can approve it, and why.
+        """
+        rule = self.rule_for(decision)
+        people = len(self.may_answer(rule, requester))
+        if not people and self.person_of(requester) is None:
+            raise ConfigError(f"nobody is known as {requester}, who started the run")
+        if people < rule.quorum:
+            raise ConfigError(f"route {rule.name} needs {rule.quorum} approvals, and {people} people may give one here")
+        return rule
+
+    def may_answer(self, rule: ApprovalRule, requester: str) -> frozenset[str]:
+        """Ids of the people whose votes can count on a request of `requester`."""
+        own = self.person_of(requester)
+        if rule.solo and rule.approvers:
+            return frozenset(rule.approvers)
+        if own is None:
+            return frozenset()
+        return frozenset((own.id,)) if rule.solo else frozenset(rule.approvers) - {own.id}
+
+
+def _names(identity: str, principal: str) -> bool:
+    """Whether `identity` names the one who acts as `principal`."""
+    kind, _, who = identity.partition(":")
+    if kind != "os" or not principal.startswith("os:"):
+        return _normal(identity) == _normal(principal)
+    (uid, name), (his_uid, his_name) = _os_user(who), _os_user(principal.removeprefix("os:"))
+    return bool(uid or name) and (not uid or uid == his_uid) and (not name or name == his_name)
+
+
+def _os_user(text: str) -> tuple[str, str]:
+    """`UID:NAME`, `UID` or `NAME` as uid and name; "" for what is not said. A name of digits is a uid."""
+    first, separator, rest = text.partition(":")
+    if separator or (first.isascii() and first.isdigit()):
+        return first, rest
+    return "", first
+
+
+def _normal(identity: str) -> str:
+    """Mail addresses in small letters (ASCII's only: other letters have twins), everything else as it is."""
+    if not identity.startswith("email:"):
+        return identity
+    return "".join(letter.lower() if letter.isascii() else letter for letter in identity)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

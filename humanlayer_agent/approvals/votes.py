@@ -1,0 +1,134 @@
+"""Do the votes approve it? Who may vote is asked when a vote is recorded, and of every vote again before anything runs.
+
+What the store's columns say of a request counts for nothing here, because whoever can write the file can write those:
+a vote counts only if a trusted key has signed it, for exactly this request, as the process knows it that asked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from humanlayer_agent.approvals.authority import ASSURANCES, ApprovalRule, Authority
+from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, Approver, Vote
+from humanlayer_agent.approvals.signing import is_signed
+from humanlayer_agent.errors import ConfigError
+
+REFUSALS: Mapping[str, str] = MappingProxyType(
+    {
+        "no-request": "there is no such request",
+        "wrong-digest": "the answer is for something else than the request",
+        "incomplete": "the answer is incomplete",
+        "bad-edit": "the edit can't be taken",
+        "repeated-id": "the decision id belongs to another answer",
+        "altered": "the stored request is not what was asked",
+        "no-route": "the policy names a route that does not exist",
+        "untrusted-signer": "the key of this process may not sign votes",
+        "unknown-identity": "nobody who may answer is known by this identity",
+        "not-an-approver": "this person is not one of the approvers",
+        "low-assurance": "an answer that comes this way is not enough",
+        "unknown-requester": "it is not known who started the run, so nobody can be told from them",
+        "requester": "who started the run may not answer",
+        "voted-before": "this person has answered already",
+        "nobody-further": "there is nobody further to ask",
+    }
+)
+"""Why an answer did not count. Programs rely on the codes: they are never changed or used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why somebody may not answer: a code of `REFUSALS`, and a sentence."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Somebody who may answer: the id of the person, and whether that person also started the run."""
+
+    person: str
+    solo: bool
+
+
+def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: Approver) -> Seat | Refusal:
+    """Whether `approver` may answer a request of `requester` under `rule`."""
+    person = authority.person_of(approver.principal)
+    if person is None:
+        return Refusal("unknown-identity", REFUSALS["unknown-identity"])  # a stranger's words go nowhere
+    starter = authority.person_of(requester)
+    own = person == starter or approver.principal == requester
+    if person.id not in rule.approvers and not (rule.solo and own and not rule.approvers):
+        return Refusal("not-an-approver", f"{person.id} is not an approver of route {rule.name}")
+    if ASSURANCES.get(approver.assurance, -1) < ASSURANCES[rule.min_assurance]:
+        return Refusal(
+            "low-assurance",
+            f"an answer by {approver.channel} ({approver.assurance}) is not enough: {rule.min_assurance} is needed",
+        )
+    if rule.solo:
+        return Seat(person.id, own)
+    if starter is None:
+        return Refusal("unknown-requester", f"nobody is known as {requester}, who started the run")
+    if own:
+        return Refusal("requester", f"{person.id} started the run: somebody else must answer")
+    return Seat(person.id, False)
+
+
+def counts(vote: Vote, request: ApprovalRequest, rule: ApprovalRule, authority: Authority) -> bool:
+    """Whether `vote` is proved to be what one of the approvers said to `request`, in time."""
+    seat = seat_of(authority, rule, request.requester, vote.approver)
+    return (
+        isinstance(seat, Seat)
+        and seat.person == vote.person
+        and vote.request_id == request.id
+        and vote.presented_digest == request.digest
+        and request.since <= vote.at
+        and (vote.at < request.expires or vote.answer == "revoke")
+        and vote.signer in authority.signers
+        and is_signed(vote)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the votes on a request come to.
+
+    `approvals` are those that count, one a person, oldest first; `why_not` says why they don't approve it ("" if they
+    do), and `decided` is when the last of them came.
+    """
+
+    approvals: tuple[Vote, ...]
+    why_not: str
+    decided: int = 0
+
+
+def tally(request: ApprovalRequest, votes: Iterable[Vote], authority: Authority) -> Tally:
+    """Count the votes on `request`: a quorum of different people, and nobody's no.
+
+    A no needs no proof: whoever forges one has only kept something from running.
+    """
+    try:
+        rule = authority.rule_for(request.decision)
+    except ConfigError as error:
+        return Tally((), str(error))
+    approvals: dict[str, Vote] = {}
+    for vote in sorted(votes, key=lambda vote: vote.at):
+        if vote.answer == "approve" and counts(vote, request, rule, authority):
+            approvals.setdefault(vote.person, vote)
+        elif vote.answer not in ("approve", "escalate"):
+            return Tally((), f"one of the answers is {vote.answer}, not approve")
+    counted = tuple(approvals.values())
+    if len(counted) < rule.quorum:
+        people = "approval counts" if len(counted) == 1 else "approvals count"
+        return Tally(counted, f"{len(counted)} {people}, and {rule.quorum} must")
+    return Tally(counted, "", counted[-1].at)
+
+
+def said(answer: AnswerKind, request: ApprovalRequest, votes: Sequence[Vote], authority: Authority) -> Vote | None:
+    """The newest vote with this answer that is proved to be an approver's. Only such words ever reach a model."""
+    try:
+        rule = authority.rule_for(request.decision)
+    except ConfigError:
+        return None
+    proved = [vote for vote in votes if vote.answer == answer and counts(vote, request, rule, authority)]
+    return max(proved, key=lambda vote: vote.at) if proved else None

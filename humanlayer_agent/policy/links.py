@@ -1,0 +1,95 @@
+"""Where symbolic links lead, looked up once for all that is judged together.
+
+The disk is asked for no more than what proves the answer: whether a directory on the way is a link is asked once, and
+below what is missing there is nothing to ask.
+"""
+
+import os
+import posixpath
+import stat
+
+MAX_HINTS = 4_096
+
+_PLAIN, _MISSING, _LINK = range(3)
+"""What is found at a path, its last component not followed: something else than a link, nothing, a link."""
+
+_ACCESS_TELLS = os.access in os.supports_follow_symlinks and os.access("/", os.F_OK, follow_symlinks=False)
+"""Does `access` tell what is missing? It costs a third of an `lstat` that fails; but not every system has it."""
+
+
+class Links:
+    """Where symbolic links lead, looked up once: everything that is judged together sees one state of the disk.
+
+    Args:
+        hints: what was missing the last time. They decide nothing but how the disk is asked, so many may share them.
+    """
+
+    __slots__ = ("_found", "_hints", "_led", "_names")
+
+    def __init__(self, hints: set[str] | None = None) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._found: dict[str, int] = {}
+        """What the disk was asked about, and its answer."""
+        self._led: dict[str, tuple[str, ...]] = {}
+        """The paths that were followed by the system, with their names."""
+        self._hints: set[str] = set() if hints is None else hints
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
+        found = self._names.get(path)
+        if found is None:
+            found = self._names[path] = self._look_up(path)
+        return found
+
+    def unchanged(self) -> bool:
+        """Do all paths that were looked up still lead where they did?"""
+        for path, found in self._found.items():
+            if self._ask(path) != found:
+                return False
+        return not self._led or all(_followed(path) == names for path, names in self._led.items())
+
+    def _look_up(self, path: str) -> tuple[str, ...]:
+        plain = path
+        if "/." in path or "//" in path or path[-1:] == "/":
+            plain = "/" + posixpath.normpath(path).lstrip("/")
+        # Where `..` leads depends on the links before it.
+        if path[:1] == "/" and not (plain is not path and ".." in path.split("/")) and not self._led_through(plain):
+            return (plain,)
+        names = self._led[path] = _followed(path)
+        return names
+
+    def _led_through(self, path: str) -> bool:
+        """Is there a link among the components of `path` (absolute, without `.` and `..`)?"""
+        found = self._found
+        above = path[: path.rfind("/")]
+        end = len(above) if found.get(above) == _PLAIN else 0
+        while 0 <= end < len(path):
+            end = path.find("/", end + 1)
+            part = path if end < 0 else path[:end]
+            state = found.get(part)
+            if state is None:
+                state = found[part] = self._ask(part)
+            if state != _PLAIN:
+                return state == _LINK
+        return False
+
+    def _ask(self, path: str) -> int:
+        try:
+            if path in self._hints and _ACCESS_TELLS and not os.access(path, os.F_OK, follow_symlinks=False):
+                return _MISSING
+            mode = os.lstat(path).st_mode
+        except (OSError, ValueError):
+            if len(self._hints) >= MAX_HINTS:
+                self._hints.clear()
+            self._hints.add(path)
+            return _MISSING
+        return _LINK if stat.S_ISLNK(mode) else _PLAIN
+
+
+def _followed(path: str) -> tuple[str, ...]:
+    plain = "/" + posixpath.normpath(path).lstrip("/")
+    try:
+        real = os.path.realpath(path)
+    except (OSError, ValueError):
+        return (plain,)
+    return (plain,) if real == plain else (plain, real)

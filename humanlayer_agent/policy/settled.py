@@ -1,0 +1,61 @@
+"""Which rules can be answered once for many effects: those that ask about nothing but what a short key holds.
+
+Most rules ask what kind of effect it is, in which role, and in which path sets it lies. The answer is the same for every
+effect of which these are the same, so it is kept (`evaluation.Rules`). A rule that asks about anything else is asked
+each time.
+"""
+
+from collections.abc import Hashable
+from dataclasses import fields
+
+from humanlayer_agent.policy.clauses import FILE_KINDS, Situation
+from humanlayer_agent.policy.model import Match, Program, Rule
+from humanlayer_agent.policy.pathindex import MAX_LENGTH, PathIndex
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import SimpleCommand
+
+_CLAUSES = tuple(field.name for field in fields(Match))
+_PROGRAM = tuple(field.name for field in fields(Program))
+
+_INNER = frozenset({"any", "all", "negated"})
+_OF_EFFECT = frozenset({"effect", "role", "recursive", "resolved", "unread", "paths", "program"}) | _INNER
+"""What `effect_key` holds, besides the rules that concern the program and the kind of effect."""
+_OF_COMMAND = frozenset({"resolved", "effects", "program"}) | _INNER
+"""What `command_key` holds, besides the rules that concern the program."""
+
+
+def settled(rule: Rule, *, by_effect: bool) -> bool:
+    """Does the answer of `rule` follow from the key alone?"""
+    allowed = _OF_EFFECT if by_effect else _OF_COMMAND
+    return _within(rule.when, allowed) and (rule.unless is None or _within(rule.unless, allowed))
+
+
+def _within(match: Match, allowed: frozenset[str]) -> bool:
+    given = {name for name in _CLAUSES if getattr(match, name) is not None}
+    if not given <= allowed:
+        return False
+    if match.program is not None and any(
+        getattr(match.program, name) is not None for name in _PROGRAM if name != "names"
+    ):
+        return False
+    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
+    return all(_within(each, allowed) for each in inner)
+
+
+def effect_key(effect: Effect, situation: Situation, index: PathIndex) -> Hashable | None:
+    """All that a settled rule asks of `effect`; None where that is too long to be kept."""
+    where: Hashable = None
+    operand = effect.operand
+    if effect.kind in FILE_KINDS and (effect.kind != "execute" or (operand or "").startswith("/")):
+        where = index.place(effect, situation.links)
+        if effect.pattern is not None and operand is not None:
+            if len(effect.pattern) > MAX_LENGTH:
+                return None
+            names = situation.links.names(operand)
+            where = (effect.pattern, effect.below, effect.contents, names, where)
+    return where, effect.role, effect.resolved, effect.unread, effect.recursive
+
+
+def command_key(command: SimpleCommand) -> Hashable:
+    """All that a settled rule asks of `command`."""
+    return command.resolved, frozenset([effect.kind for effect in command.effects])

@@ -1,0 +1,91 @@
+"""What Python code does, read from its source without running it.
+
+`read` gives a Behaviour: the files that are touched, programs and shells that are started, hosts, imports, and doubts
+where something can't be told. How values are followed is described in `values` and `engine`, what the functions of
+known modules do in `tables`.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from humanlayer_agent.shell.code.behaviour import Behaviour, Text
+
+MAX_SOURCE = 256 * 1024
+"""In bytes."""
+
+_CODING = re.compile(r"\A(?:\ufeff)?(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
+_PLAIN_CODING = re.compile(r"utf[-_]?8(?:[-_](?:sig|unix|dos))?|(?:us-)?ascii|latin[-_]?1|iso[-_]?8859[-_]\d+|cp125\d", re.IGNORECASE)
+"""Encodings in which code that looks harmless is."""
+
+__all__ = ["read"]
+
+
+def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = None) -> Behaviour:
+    """What `source` does when it is run. Never raises.
+
+    Paths are as the code has them: relative to the working directory, or below the home directory as "~/x".
+
+    Args:
+        argv: sys.argv, the script's name first, where it is known.
+        path: the absolute path of the script, where it is a file.
+    """
+    if len(source) > MAX_SOURCE:
+        return _doubtful("the Python code is too long to be read")
+    if (coding := _CODING.search(source[:1000])) and not _PLAIN_CODING.fullmatch(coding[1]):
+        return _doubtful(f"the Python code is written in {coding[1]}, which may be other code than it looks")
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        return _doubtful(f"line {line}: this is no Python that can be read" if line else "this is no Python that can be read")
+    except (RecursionError, MemoryError):
+        return _doubtful("the Python code is nested too deep")
+    return _read(source, tree, argv, path)
+
+
+def _doubtful(reason: str) -> Behaviour:
+    found = Behaviour(opaque=True)
+    found.doubt(reason)
+    return found
+
+
+def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str | None) -> Behaviour:
+    from humanlayer_agent.shell.code.python import capabilities, files
+    from humanlayer_agent.shell.code.python.engine import Engine, TooMuch
+
+    engine = Engine(source, tree, argv, path, capabilities.give_up)
+    trouble = ""
+    try:
+        _all(engine, tree)
+    except TooMuch:
+        trouble = "the Python code is too large to be read to its end"
+    except RecursionError:
+        trouble = "the Python code is nested too deep"
+    except Exception as error:  # a fault of this reader is no permission
+        trouble = f"the Python code could not be read ({type(error).__name__})"
+    found = engine.behaviour()
+    found.files = files.result(engine)
+    if trouble:
+        found.doubt(trouble)
+        found.opaque = True
+    return found
+
+
+def _all(engine: "Engine", tree: ast.Module) -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Read the module, then what it calls, then the functions that nobody seems to call."""
+    from humanlayer_agent.shell.code.python import capabilities, scopes, statements
+
+    scopes.module_scope(engine, tree)
+    engine.wait(engine.unit)
+    engine.drain(statements.read)
+    mentioned: Counter[str] | None = None
+    while waiting := [c for c in engine.closures if not c.called and not c.escaped]:
+        if mentioned is None:
+            mentioned = Counter(re.findall(r"[A-Za-z_]\w*", engine.source))
+        # A function that is named nowhere else comes first: it may call the others.
+        last = next((c for c in waiting if mentioned[c.name] < 2), waiting[-1])
+        capabilities.release(engine, last)
+        engine.wait(last.unit)
+        engine.drain(statements.read)

@@ -1,0 +1,556 @@
+"""Lists, tuples, dicts, sets and generators: their elements, and their methods."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.code.python import attributes, capabilities, environ, strings
+from humanlayer_agent.shell.code.python.arguments import Args
+from humanlayer_agent.shell.code.python.engine import bounded
+from humanlayer_agent.shell.code.python.objects import Class, Container, File
+from humanlayer_agent.shell.code.python.values import (
+    ANY,
+    ANYTHING,
+    DATA,
+    EMPTY,
+    ENVIRON,
+    MAX_TEXTS,
+    NONE,
+    PLAIN,
+    SYS_MODULES,
+    WORDS,
+    Atom,
+    Bound,
+    Const,
+    Function,
+    Instance,
+    Lib,
+    Mark,
+    Module,
+    Namespace,
+    Thing,
+    Type,
+    Value,
+    const,
+    join,
+    numbers,
+    only_texts,
+)
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
+
+MAX_ORDERED = 200
+"""Longer lists are not looked at one element after the other."""
+
+
+# ---- elements ---------------------------------------------------------------------------------------
+
+
+def elements(engine: "Engine", value: Value) -> Value:
+    """What iterating over `value` gives."""
+    return bounded(EMPTY, engine.union(_elements(engine, atom) for atom in value), 0)
+
+
+def _elements(engine: "Engine", atom: Atom) -> Value:
+    if isinstance(atom, Container):
+        engine.look(atom)
+        if atom.kind == "dict":
+            return _keys(atom)
+        return atom.rest.union(*(atom.items or ()), *atom.named.values())
+    if isinstance(atom, str):
+        return frozenset(atom) if len(set(atom[: MAX_TEXTS * 4])) <= MAX_TEXTS and len(atom) <= MAX_TEXTS * 4 else PLAIN
+    if isinstance(atom, Const):
+        return WORDS if isinstance(atom.value, bytes) else EMPTY
+    if isinstance(atom, Instance):
+        return _iterated(engine, atom)
+    if isinstance(atom, Class):
+        held = EMPTY.union(*(engine.read(cell) for cell in atom.scope.cells.values()))
+        return held | {Instance(atom)}
+    if atom is ENVIRON:
+        environ.printed(engine)
+        return PLAIN
+    if isinstance(atom, File) or (isinstance(atom, Mark) and atom is not ANY):
+        return PLAIN
+    if isinstance(atom, Type | Function | Module):
+        return frozenset({atom, ANY})
+    if isinstance(atom, Bound):
+        return frozenset({atom})
+    if isinstance(atom, Thing):
+        return environ.thing_elements(engine, atom)
+    return PLAIN if isinstance(atom, Namespace) else ANYTHING
+
+
+def _iterated(engine: "Engine", atom: Instance) -> Value:
+    """What iterating over an object of the program gives."""
+    whole = frozenset[Atom]({atom})
+    out: Value = EMPTY
+    iterators = attributes.implicit(engine, whole, ("__iter__", "__aiter__"))
+    for each in iterators:
+        if isinstance(each, Instance):
+            out |= attributes.implicit(engine, frozenset({each}), ("__next__", "__anext__"))
+        else:
+            out |= _elements(engine, each)
+    if not iterators:
+        out |= attributes.implicit(engine, whole, ("__getitem__",), WORDS)
+    fields = [engine.read(engine.attribute(f)) for f in atom.cls.fields]
+    return out.union(engine.read(engine.unnamed), ANYTHING, *fields)
+
+
+def _keys(held: Container) -> Value:
+    return frozenset(held.named) | (held.keys if ENVIRON not in held.keys else held.keys - {ENVIRON} | PLAIN)
+
+
+def at(engine: "Engine", value: Value, position: int) -> Value:
+    """The element of `value` at `position`, as unpacking gives it."""
+    out: Value = EMPTY
+    for atom in value:
+        if isinstance(atom, Container) and atom.kind != "dict" and atom.items is not None:
+            engine.look(atom)
+            if -len(atom.items) <= position < len(atom.items) and (position >= 0 or not atom.rest):
+                out |= atom.items[position] | (atom.rest if position >= len(atom.items) else EMPTY)
+            else:
+                out |= atom.rest if position >= 0 else elements(engine, frozenset({atom}))
+        elif isinstance(atom, str):
+            out |= strings.item(atom, const(position))
+        else:
+            out |= _elements(engine, atom)
+    return out
+
+
+def sequence(engine: "Engine", value: Value) -> tuple[list[Value], Value | None]:
+    """The elements of `value` in order, as far as they are known, and what further ones may be."""
+    if len(value) == 1 and isinstance(atom := next(iter(value)), Container) and atom.items is not None and atom.kind != "dict":
+        engine.look(atom)
+        return list(atom.items), atom.rest or None
+    known = [a for a in value if isinstance(a, Container) and a.kind == "tuple" and a.items is not None and not a.rest]
+    if known and len(known) == len(value):
+        for each in known:
+            engine.look(each)
+        longest = max(len(a.items or ()) for a in known)
+        return [EMPTY.union(*((a.items or ())[n : n + 1][0] for a in known if n < len(a.items or ()))) for n in range(longest)], None
+    return [], elements(engine, value)
+
+
+def in_order(engine: "Engine", value: Value) -> list[Value] | None:
+    """The elements of `value`, where all of them are known constants and in a known order."""
+    if len(value) != 1:
+        return None
+    atom = next(iter(value))
+    if isinstance(atom, str):
+        return [frozenset({c}) for c in atom] if len(atom) <= MAX_ORDERED else None
+    if isinstance(atom, Const) and isinstance(atom.value, bytes):
+        return [const(n) for n in atom.value] if len(atom.value) <= MAX_ORDERED else None
+    if not isinstance(atom, Container) or atom.items is None or atom.rest or atom.kind == "dict":
+        return None
+    engine.look(atom)
+    constant = all(len(v) == 1 and isinstance(next(iter(v)), str | Const) for v in atom.items)
+    return list(atom.items) if constant and len(atom.items) <= MAX_ORDERED else None
+
+
+def keywords(engine: "Engine", value: Value) -> tuple[dict[str, Value], Value | None]:
+    """The items of a dict as keyword arguments."""
+    named: dict[str, Value] = {}
+    others: Value | None = None
+    for atom in value:
+        if isinstance(atom, Container) and atom.kind == "dict":
+            engine.look(atom)
+            for key, held in atom.named.items():
+                named[key] = named.get(key, EMPTY) | held
+            if atom.rest or atom.keys:
+                others = (others or EMPTY) | atom.rest
+        elif not (isinstance(atom, Const) and atom.value is None):
+            others = (others or EMPTY) | values_of(engine, frozenset({atom}))
+    return named, others
+
+
+def values_of(engine: "Engine", value: Value) -> Value:
+    """What the values of a dict are."""
+    out: Value = EMPTY
+    for atom in value:
+        if isinstance(atom, Container):
+            engine.look(atom)
+            out = out.union(atom.rest, *(atom.items or ()), *atom.named.values())
+        elif isinstance(atom, Namespace):
+            out |= names_of(engine, atom)
+        elif atom is ENVIRON:
+            environ.printed(engine)
+            out |= PLAIN
+        elif atom is SYS_MODULES:
+            out |= {Module("?")}
+        elif isinstance(atom, Instance):
+            out |= _elements(engine, atom)
+        else:
+            out |= PLAIN if isinstance(atom, Mark) and atom is not ANY else ANYTHING
+    return engine.bounded(EMPTY, out)
+
+
+def names_of(engine: "Engine", space: Namespace) -> Value:
+    """All that the names of a module, class or object stand for."""
+    owner = space.owner
+    if isinstance(owner, Instance | Class):
+        cls = owner.cls if isinstance(owner, Instance) else owner
+        held = [engine.read(cell) for cell in (*engine.attributes.values(), *cls.scope.cells.values())]
+        return engine.read(engine.unnamed).union(*held)
+    if isinstance(owner, Module):
+        return frozenset({Module("?")}) if capabilities.dangerous(engine, owner) else ANYTHING
+    held = [engine.read(cell) for cell in list(engine.module.cells.values())]
+    return frozenset({attributes.BUILTINS, ANY}).union(*held) if not isinstance(owner, Lib) else ANYTHING
+
+
+# ---- x[i] -------------------------------------------------------------------------------------------
+
+
+def item(engine: "Engine", value: Value, index: Value, node: ast.AST) -> Value:
+    """`value[index]`."""
+    return engine.union(_item(engine, atom, index) for atom in value)
+
+
+def _item(engine: "Engine", atom: Atom, index: Value) -> Value:
+    if isinstance(atom, Container):
+        return _of_container(engine, atom, index)
+    if isinstance(atom, str):
+        return strings.item(atom, index)
+    if isinstance(atom, Const):
+        return strings.item(atom.value, index) if isinstance(atom.value, bytes) else EMPTY
+    if atom is ENVIRON:
+        return environ.looked_up(engine, index)
+    if atom is SYS_MODULES:
+        return environ.loaded_module(engine, index)
+    if isinstance(atom, Namespace | Module):
+        owner = atom.owner if isinstance(atom, Namespace) else atom
+        return by_name(engine, owner, index, atom)
+    if isinstance(atom, Instance | Class):
+        methods = ("__class_getitem__",) if isinstance(atom, Class) else ("__getitem__", "__missing__")
+        found = attributes.implicit(engine, frozenset({atom}), methods, index)
+        if isinstance(atom, Class):
+            return found | {atom}
+        return found if found and not attributes.foreign_bases(engine, atom.cls) else found | _iterated(engine, atom)
+    if isinstance(atom, Type | Function):
+        return frozenset({atom})
+    if isinstance(atom, Bound):
+        return environ.bound_item(engine, atom, index)
+    if isinstance(atom, Mark) and atom is not ANY:
+        return PLAIN
+    return PLAIN if isinstance(atom, File) else frozenset({atom, ANY}) if not isinstance(atom, Lib | Mark) else ANYTHING
+
+
+def by_name(engine: "Engine", owner: Atom, index: Value, shown: Atom) -> Value:
+    """`vars(x)[name]`."""
+    known = only_texts(index)
+    if known:
+        return EMPTY.union(*(attributes.get(engine, frozenset({owner}), name) for name in known))
+    if isinstance(owner, Module) and capabilities.dangerous(engine, owner):
+        engine.doubt(f"a name of {owner.name} that is not known is looked up")
+        return ANYTHING
+    return names_of(engine, shown if isinstance(shown, Namespace) else Namespace(owner))
+
+
+def _of_container(engine: "Engine", held: Container, index: Value) -> Value:
+    engine.look(held)
+    positions = numbers(index)
+    if held.kind == "dict":
+        known = only_texts(index)
+        if known is None:
+            return held.rest.union(*held.named.values())
+        found = held.rest.union(*(held.named.get(key, EMPTY) for key in known))
+        if ENVIRON in found:
+            environ.looked_up(engine, index)
+            found = found - {ENVIRON} | PLAIN
+        return found
+    if positions is not None and held.items is not None and len(positions) <= MAX_TEXTS:
+        return EMPTY.union(*(at(engine, frozenset({held}), n) for n in positions))
+    return held.rest.union(*(held.items or ()))
+
+
+def sliced(engine: "Engine", value: Value, bounds: tuple[Value, Value, Value], node: ast.AST) -> Value:
+    """`value[a:b:c]`."""
+    given = [_bound(b) for b in bounds]
+    out: set[Atom] = set()
+    for atom in value:
+        whole = given[0] != () and given[1] != () and given[2] != ()
+        if isinstance(atom, str) or (isinstance(atom, Const) and isinstance(atom.value, bytes)):
+            text = atom if isinstance(atom, str) else atom.value
+            out |= const(text[slice(*given)]) if whole and given[2] != 0 else PLAIN  # type: ignore[index, misc]
+        elif isinstance(atom, Container):
+            made = engine.container(node, "list" if atom.kind != "tuple" else "tuple")
+            _slice(engine, made, atom, given if whole else None)
+            out.add(made)
+        else:
+            out |= PLAIN if isinstance(atom, Mark) and atom is not ANY else {atom} if not isinstance(atom, Instance) else ANYTHING
+    return frozenset(out)
+
+
+def _bound(value: Value) -> int | None | tuple[()]:
+    """A bound of a slice; () where it is not known."""
+    if value == NONE or not value:
+        return None
+    found = numbers(value)
+    return found[0] if found and len(found) == 1 else ()
+
+
+def _slice(engine: "Engine", made: Container, source: Container, given: list[int | None | tuple[()]] | None) -> None:
+    engine.look(source)
+    simple = given is not None and given[2] in (None, 1) and (not source.rest or (given[1] is None and (given[0] or 0) >= 0))  # type: ignore[operator]
+    if simple and given is not None and source.items is not None:
+        for n, held in enumerate(source.items[given[0] : given[1]]):  # type: ignore[misc]
+            engine.element(made, held, n)
+        if source.rest:
+            engine.element(made, source.rest)
+        return
+    engine.shuffle(made)
+    engine.element(made, source.rest.union(*(source.items or ())))
+
+
+def put(engine: "Engine", target: Value, index: Value | None, value: Value, origin: str = "") -> None:
+    """`target[index] = value`; `index` is None for a slice."""
+    for atom in target:
+        if isinstance(atom, Container):
+            store(engine, atom, index, value if index is not None else elements(engine, value))
+        elif atom is ENVIRON:
+            environ.set_variable(engine, index or PLAIN, value, "os.environ")
+        elif isinstance(atom, Mark) and atom is not ANY and atom is not DATA:
+            environ.put(engine, atom, index, value)
+        elif isinstance(atom, Namespace):
+            _put_name(engine, atom, index, value)
+        elif isinstance(atom, Instance) and attributes.lookup(engine, atom.cls, "__setitem__"):
+            attributes.implicit(engine, frozenset({atom}), ("__setitem__",), index if index is not None else PLAIN, value)
+        elif not isinstance(atom, str | Const):
+            capabilities.escape(engine, value, "`[...] =`")
+            engine.add(engine.unnamed, capabilities.only(engine, value) if isinstance(atom, Instance) else EMPTY)
+            if index is not None and capabilities.loaded(engine, index):
+                capabilities.escape(engine, index, "`[...] =`")
+
+
+def _put_name(engine: "Engine", space: Namespace, index: Value | None, value: Value) -> None:
+    known = only_texts(index) if index is not None else None
+    if known:
+        for name in known:
+            attributes.put(engine, frozenset({space.owner}), name, value)
+    elif isinstance(space.owner, Instance | Class):
+        engine.add(engine.unnamed, value)
+    else:
+        engine.doubt("a name that is not known is bound")
+
+
+def store(engine: "Engine", held: Container, index: Value | None, value: Value) -> None:
+    """`held[index] = value`."""
+    if held.kind == "dict":
+        known = only_texts(index) if index is not None else None
+        if known:
+            for key in known:
+                engine.element(held, value, key)
+            return
+        engine.key(held, index if index is not None else PLAIN)
+        engine.element(held, value)
+        return
+    engine.shuffle(held)
+    engine.element(held, value)
+
+
+def fill(engine: "Engine", target: Value, values: list[Value]) -> None:
+    """A function puts `values` into the container `target`."""
+    for atom in target:
+        if isinstance(atom, Container):
+            engine.shuffle(atom)
+            for value in values:
+                engine.element(atom, value | elements(engine, frozenset(a for a in value if isinstance(a, Container))))
+
+
+# ---- making and methods -----------------------------------------------------------------------------
+
+
+def copy(engine: "Engine", made: Container, source: Value) -> None:
+    """`made` gets all elements of `source`."""
+    for atom in source:
+        if isinstance(atom, Container) and (atom.kind == "dict") == (made.kind == "dict"):
+            _merge(engine, made, atom)
+        elif isinstance(atom, Container) and made.kind == "dict":
+            pairs = elements(engine, frozenset({atom}))
+            engine.key(made, at(engine, pairs, 0))
+            engine.element(made, at(engine, pairs, 1))
+        elif made.kind == "dict":
+            if atom is ENVIRON:
+                engine.key(made, frozenset({ENVIRON}))
+                engine.element(made, frozenset({ENVIRON}))
+            else:
+                engine.key(made, PLAIN)
+                engine.element(made, values_of(engine, frozenset({atom})))
+        else:
+            engine.shuffle(made)
+            engine.element(made, _elements(engine, atom))
+
+
+def _merge(engine: "Engine", made: Container, source: Container) -> None:
+    engine.look(source)
+    if source is made:
+        return
+    for key, held in list(source.named.items()):
+        engine.element(made, held, key)
+    if source.items is not None and made.kind != "set" and (not made.items or made.items == source.items):
+        for n, held in enumerate(source.items):
+            engine.element(made, held, n)
+    elif source.items:
+        engine.element(made, join(source.items))
+    elif source.items is None:
+        engine.shuffle(made)
+    if source.rest:
+        engine.element(made, source.rest)
+    if source.keys:
+        engine.key(made, source.keys)
+
+
+def method(engine: "Engine", held: Container, name: str, args: Args) -> Value:
+    """`held.name(...)`."""
+    if (change := _CHANGES.get(name)) is not None:
+        return change(engine, held, args)
+    engine.look(held)
+    inside = held.rest.union(*(held.items or ()), *held.named.values())
+    if name in ("pop", "popleft", "popitem", "get", "__getitem__"):
+        first = args.at(0)
+        if name in ("pop", "popleft") and held.kind != "dict":
+            engine.shuffle(held)
+        out = _of_container(engine, held, first) if first is not None and name != "popitem" else inside
+        if name == "popitem":
+            return _pair(engine, held, args, _keys(held), inside)
+        default = args.at(1)
+        return out | (default if default is not None else NONE if name == "get" else EMPTY)
+    if name == "items":
+        made = engine.container(args.node, "list", "items")
+        engine.element(made, _pair(engine, held, args, _keys(held), inside))
+        if ENVIRON in inside:
+            environ.printed(engine)
+        return frozenset({made})
+    if name in ("keys", "values"):
+        made = engine.container(args.node, "list", name)
+        engine.element(made, _keys(held) if name == "keys" else inside)
+        if ENVIRON in inside and name == "values":
+            environ.printed(engine)
+        return frozenset({made})
+    if name in ("copy", "union", "difference", "intersection", "symmetric_difference", "__iter__", "__enter__", "__copy__", "__deepcopy__"):
+        for value in args.every():
+            copy(engine, held, value) if name in ("union", "symmetric_difference") else None
+        return _copied(engine, held, args) if name == "copy" else frozenset({held})
+    if name in ("__next__", "__anext__"):
+        return inside
+    if name in ("send", "throw", "asend"):
+        for value in args.every():
+            capabilities.escape(engine, value, "a generator")
+        return inside
+    if name in ("index", "count", "__len__", "__contains__", "__sizeof__"):
+        compared(engine, inside, args.at(0) or EMPTY)
+        return WORDS
+    return _others(engine, held, name, args)
+
+
+def _others(engine: "Engine", held: Container, name: str, args: Args) -> Value:
+    """What is no method of a list or dict: that of a class which behaves like one, perhaps."""
+    for value in args.every():
+        capabilities.escape(engine, value, f".{name}")
+    return ANYTHING
+
+
+def _copied(engine: "Engine", held: Container, args: Args) -> Value:
+    made = engine.container(args.node, held.kind, "copy")
+    _merge(engine, made, held)
+    return frozenset({made})
+
+
+def compared(engine: "Engine", one: Value, other: Value) -> Value:
+    """Objects of the program are compared with others."""
+    methods = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+    return attributes.implicit(engine, one, methods, other) | attributes.implicit(engine, other, methods, one)
+
+
+def _pair(engine: "Engine", held: Container, args: Args, keys: Value, inside: Value) -> Value:
+    pair = engine.container(args.node, "tuple", "pair")
+    engine.element(pair, bounded(EMPTY, keys, 0), 0)
+    engine.element(pair, bounded(EMPTY, inside, 0), 1)
+    return frozenset({pair})
+
+
+def _append(engine: "Engine", held: Container, args: Args) -> Value:
+    for value in args.every():
+        engine.element(held, value)
+    return NONE
+
+
+def _prepend(engine: "Engine", held: Container, args: Args) -> Value:
+    engine.shuffle(held)
+    return _append(engine, held, args)
+
+
+def _insert(engine: "Engine", held: Container, args: Args) -> Value:
+    engine.shuffle(held)
+    value = args.at(1)
+    engine.element(held, value if value is not None else EMPTY)
+    return NONE
+
+
+def _extend(engine: "Engine", held: Container, args: Args) -> Value:
+    for value in args.every():
+        engine.element(held, elements(engine, value))
+    return NONE
+
+
+def _update(engine: "Engine", held: Container, args: Args) -> Value:
+    for value in args.positional:
+        copy(engine, held, value)
+    for name, value in args.named.items():
+        engine.element(held, value, name)
+    for hidden in (args.rest, args.others):
+        if hidden is not None:
+            engine.element(held, values_of(engine, hidden))
+            engine.key(held, PLAIN)
+    return NONE
+
+
+def _setdefault(engine: "Engine", held: Container, args: Args) -> Value:
+    value = args.at(1)
+    store(engine, held, args.at(0), value if value is not None else NONE)
+    return _of_container(engine, held, args.at(0) or PLAIN)
+
+
+def _setitem(engine: "Engine", held: Container, args: Args) -> Value:
+    store(engine, held, args.at(0), args.at(1) or EMPTY)
+    return NONE
+
+
+def _reorder(engine: "Engine", held: Container, args: Args) -> Value:
+    engine.shuffle(held)
+    key = args.at(-1, "key")
+    if key is not None:
+        from humanlayer_agent.shell.code.python import calls
+
+        calls.call(engine, key, Args(args.node, [elements(engine, frozenset({held}))]))
+    return NONE
+
+
+def _nothing(engine: "Engine", held: Container, args: Args) -> Value:
+    return NONE
+
+
+def _lost(engine: "Engine", held: Container, args: Args) -> Value:
+    engine.shuffle(held)
+    return NONE
+
+
+_CHANGES = {
+    "append": _append,
+    "add": _append,
+    "appendleft": _prepend,
+    "insert": _insert,
+    "extend": _extend,
+    "extendleft": _extend,
+    "__iadd__": _extend,
+    "update": _update,
+    "setdefault": _setdefault,
+    "__setitem__": _setitem,
+    "sort": _reorder,
+    "reverse": _lost,
+    "remove": _lost,
+    "discard": _nothing,
+    "clear": _nothing,
+    "close": _nothing,
+    "__delitem__": _lost,
+    "rotate": _lost,
+}

@@ -1,0 +1,73 @@
+"""Python code that the program makes and runs: exec, eval, compile, and functions that take code as a text."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.code.python import calls, containers, expressions, scopes, statements, tables
+from humanlayer_agent.shell.code.python.arguments import Args
+from humanlayer_agent.shell.code.python.objects import Closure
+from humanlayer_agent.shell.code.python.values import (
+    ANYTHING,
+    EMPTY,
+    NONE,
+    WORDS,
+    Code,
+    Const,
+    Method,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
+
+_OBJECTS = ANYTHING | WORDS
+"""What a function of a library that takes objects as well as texts gets: an object."""
+
+
+def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
+    """The texts in `value` are run as Python code, here, with the names that can be seen from here."""
+    out: Value = EMPTY
+    library = not tables.standard(origin)
+    for name in ("globals", "locals"):
+        given = args.at(1 if name == "globals" else 2, name)
+        if given is not None and given != NONE and origin.startswith("builtins."):
+            engine.add(engine.injected, containers.values_of(engine, given))
+    for atom in value:
+        text = atom if isinstance(atom, str) else atom.text if isinstance(atom, Code) else None
+        if isinstance(atom, Const) and isinstance(atom.value, bytes):
+            text = atom.value.decode("utf-8", "replace")
+        if text is not None:
+            out |= inline(engine, text)
+        elif isinstance(atom, Closure | Method):
+            calls.call(engine, frozenset({atom}), Args(args.node))
+        elif atom not in NONE and not (library and atom in _OBJECTS):
+            engine.doubt(f"{origin.removeprefix('builtins.')} of a text that is not known")
+            out |= ANYTHING
+    if not value:
+        engine.doubt(f"{origin.removeprefix('builtins.')} of a text that is not known")
+    return out
+
+
+def inline(engine: "Engine", text: str) -> Value:
+    """Read `text` as a part of the program; what it gives, where it is an expression."""
+    if text in engine.executing or len(engine.executing) > 4:
+        return ANYTHING
+    if text not in engine.parsed:
+        engine.step(len(text) // 8)
+        try:
+            engine.parsed[text] = ast.parse(text.strip(" \t"))
+        except (SyntaxError, ValueError):
+            return EMPTY  # it does not run
+        scopes.bind_more(engine, engine.parsed[text])
+    tree = engine.parsed[text]
+    engine.executing.add(text)
+    line, engine.fixed = engine.line, engine.fixed or engine.line
+    try:
+        if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
+            return expressions.value(engine, tree.body[0].value)
+        statements.block(engine, tree.body)
+        return NONE
+    finally:
+        engine.executing.discard(text)
+        engine.fixed = engine.fixed if engine.executing else 0
+        engine.line = line

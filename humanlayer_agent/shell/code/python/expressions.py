@@ -1,0 +1,518 @@
+"""Expressions: what they may be, and what they do."""
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from humanlayer_agent.shell.code.python import (
+    attributes,
+    calls,
+    capabilities,
+    containers,
+    definitions,
+    environ,
+    names,
+    pathlike,
+    paths,
+    scopes,
+    statements,
+    strings,
+)
+from humanlayer_agent.shell.code.python.arguments import Args
+from humanlayer_agent.shell.code.python.objects import Container, File, Scope
+from humanlayer_agent.shell.code.python.values import (
+    ANY,
+    ANYTHING,
+    DATA,
+    EMPTY,
+    ENVIRON,
+    NONE,
+    PLAIN,
+    SYS_PATH,
+    WORDS,
+    Atom,
+    Below,
+    Const,
+    Function,
+    Instance,
+    Lib,
+    Mark,
+    Module,
+    Place,
+    Prefix,
+    Thing,
+    Type,
+    Value,
+    const,
+    numbers,
+)
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
+
+_HUGE = 1 << 200
+
+
+def value(engine: "Engine", node: ast.expr) -> Value:
+    """What `node` may be."""
+    engine.step()
+    handler = _EXPRESSIONS.get(type(node))
+    return handler(engine, node) if handler is not None else _other(engine, node)
+
+
+def _other(engine: "Engine", node: ast.AST) -> Value:
+    """An expression that this reader does not know: whatever is in it goes where nobody can follow."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            capabilities.escape(engine, value(engine, child), type(node).__name__)
+        else:
+            _other(engine, child)
+    return ANYTHING
+
+
+def _constant(engine: "Engine", node: ast.Constant) -> Value:
+    return const(node.value)
+
+
+def _name(engine: "Engine", node: ast.Name) -> Value:
+    return scopes.lookup(engine, node.id)
+
+
+def _attribute(engine: "Engine", node: ast.Attribute) -> Value:
+    return attributes.get(engine, value(engine, node.value), node.attr)
+
+
+# ---- calls ------------------------------------------------------------------------------------------
+
+
+def _call(engine: "Engine", node: ast.Call) -> Value:
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        receiver = value(engine, func.value)
+        args = arguments(engine, node)
+        _at(engine, node)
+        if func.attr in names.DOUBTFUL:
+            attributes.get(engine, receiver, func.attr)
+        if len(receiver) == 1:
+            return calls.method(engine, next(iter(receiver)), func.attr, args)
+        return engine.union(calls.method(engine, atom, func.attr, args) for atom in receiver)
+    called = value(engine, func)
+    args = arguments(engine, node)
+    _at(engine, node)
+    return calls.call(engine, called, args, func.id if isinstance(func, ast.Name) else "")
+
+
+def _at(engine: "Engine", node: ast.expr) -> None:
+    engine.line = engine.fixed or node.lineno
+
+
+def arguments(engine: "Engine", node: ast.Call) -> Args:
+    """The arguments of a call."""
+    args = Args(node)
+    for each in node.args:
+        if isinstance(each, ast.Starred):
+            known, rest = containers.sequence(engine, value(engine, each.value))
+            if args.rest is None:
+                args.positional += known
+            else:
+                args.rest = args.rest.union(*known)
+            if rest is not None:
+                args.rest = (args.rest or EMPTY) | rest
+        elif args.rest is None:
+            args.positional.append(value(engine, each))
+        else:
+            args.rest |= value(engine, each)
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            args.named[keyword.arg] = value(engine, keyword.value)
+            continue
+        named, others = containers.keywords(engine, value(engine, keyword.value))
+        for name, held in named.items():
+            args.named[name] = args.named.get(name, EMPTY) | held
+        if others is not None:
+            args.others = (args.others or EMPTY) | others
+    return args
+
+
+def _lambda(engine: "Engine", node: ast.Lambda) -> Value:
+    made = definitions.closure(engine, node, "<lambda>")
+    if engine.scope.kind == "class":
+        made.cls = engine.scope.cls
+    return frozenset({made})
+
+
+# ---- operators --------------------------------------------------------------------------------------
+
+
+def _binary(engine: "Engine", node: ast.BinOp) -> Value:
+    """A chain of operators that leans to the left is read from its first operand on: it may be long."""
+    chain: list[ast.BinOp] = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    result = value(engine, chain[-1].left)
+    for each in reversed(chain):
+        engine.step()
+        result = operation(engine, each, each.op, result, value(engine, each.right))
+    return result
+
+
+def operation(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+    """`left op right`."""
+    if any(isinstance(a, Instance) for a in left | right):
+        return _overloaded(engine, op, left, right)
+    if any(isinstance(a, Container) for a in left | right):
+        return _combined(engine, node, op, left, right)
+    if isinstance(op, ast.Div) and any(isinstance(a, Thing) for a in left | right):
+        return pathlike.made(frozenset(paths.join(paths.path_atom(a), paths.path_atom(b)) for a in left for b in right))
+    if SYS_PATH in left | right:
+        return frozenset({SYS_PATH})
+    if any(isinstance(a, Type | Lib | Function | Module) for a in left | right):
+        return left | right | ANYTHING
+    if ANY in left or ANY in right:
+        if isinstance(op, ast.Div | ast.Mod) or not any(isinstance(a, str | Place | Below) for a in left | right):
+            return ANYTHING
+    if isinstance(op, ast.Add):
+        return _added(left, right)
+    if isinstance(op, ast.Mod):
+        return _percent(engine, left, [right])
+    if isinstance(op, ast.Mult):
+        return strings.repeated(left, right) if not numbers(left) else _numeric(op, left, right)
+    return _numeric(op, left, right)
+
+
+def _added(left: Value, right: Value) -> Value:
+    if any(isinstance(a, Const) and isinstance(a.value, bytes) for a in left | right):
+        out: Value = EMPTY
+        for a in left:
+            for b in right:
+                known = isinstance(a, Const) and isinstance(b, Const) and isinstance(a.value, bytes) and isinstance(b.value, bytes)
+                out |= const(a.value + b.value) if known else PLAIN  # type: ignore[union-attr, operator]
+        return out if len(out) <= 32 else PLAIN
+    if numbers(left) and numbers(right):
+        return _numeric(ast.Add(), left, right)
+    if all(isinstance(a, Mark | Const) for a in left | right):
+        return WORDS if left <= WORDS or numbers(left) and right <= WORDS else PLAIN
+    return strings.concat([left, right])
+
+
+_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b, ast.Mod: lambda a, b: a % b, ast.BitOr: lambda a, b: a | b,
+    ast.BitAnd: lambda a, b: a & b, ast.BitXor: lambda a, b: a ^ b,
+    ast.LShift: lambda a, b: a << b if 0 <= b <= 64 else 0, ast.RShift: lambda a, b: a >> b if b >= 0 else 0,
+}  # fmt: skip
+
+
+def _numeric(op: ast.operator, left: Value, right: Value) -> Value:
+    first, second = numbers(left), numbers(right)
+    change = _ARITHMETIC.get(type(op))
+    if first is None or second is None or change is None or len(first) * len(second) > 32:
+        numeric = left <= WORDS or right <= WORDS or bool(first and second)
+        return WORDS if numeric and not isinstance(op, ast.Mod) else PLAIN
+    out: Value = EMPTY
+    for a in first:
+        for b in second:
+            if abs(a) > _HUGE or abs(b) > _HUGE or (b == 0 and isinstance(op, ast.FloorDiv | ast.Mod)):
+                return WORDS
+            if isinstance(op, ast.LShift | ast.RShift) and not 0 <= b <= 64:
+                return WORDS
+            out |= const(int(change(a, b)))
+    return out
+
+
+def _percent(engine: "Engine", left: Value, given: list[Value]) -> Value:
+    if numbers(left) is not None:
+        return _numeric(ast.Mod(), left, given[0])
+    out: Value = EMPTY
+    for atom in left:
+        if not isinstance(atom, str):
+            out |= WORDS if isinstance(atom, Const) else PLAIN
+            continue
+        right = given[0]
+        inner = next(iter(right)) if len(right) == 1 else None
+        if isinstance(inner, Container) and inner.kind == "tuple":
+            known, rest = containers.sequence(engine, right)
+            out |= strings.percent(atom, known if rest is None else None, lambda key: PLAIN)
+        elif isinstance(inner, Container):
+            out |= strings.percent(atom, None, lambda key, r=right: containers.item(engine, r, frozenset({key}), _NODE))  # type: ignore[misc]
+        else:
+            out |= strings.percent(atom, [right], lambda key: PLAIN)
+    return out
+
+
+_NODE = ast.Pass()
+_OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitOr: "or", ast.BitAnd: "and", ast.BitXor: "xor",
+    ast.MatMult: "matmul",
+}  # fmt: skip
+
+
+def _overloaded(engine: "Engine", op: ast.operator, left: Value, right: Value) -> Value:
+    """An operator on an object of the program calls its methods."""
+    name = _OPERATORS.get(type(op), "")
+    out = attributes.implicit(engine, left, (f"__{name}__", f"__i{name}__"), right)
+    out |= attributes.implicit(engine, right, (f"__r{name}__",), left)
+    return out | ANYTHING
+
+
+def _combined(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+    """An operator on a list, dict or set."""
+    others = frozenset(a for a in left | right if not isinstance(a, Container))
+    if isinstance(op, ast.Mod) and any(isinstance(a, str) for a in left):
+        return _percent(engine, frozenset(a for a in left if not isinstance(a, Container)), [right])
+    if ANY in others or any(isinstance(a, Lib) for a in others):
+        capabilities.escape(engine, left | right, "an operator")
+    kinds = {a.kind for a in left | right if isinstance(a, Container)}
+    made = engine.container(node, "dict" if "dict" in kinds else "tuple" if kinds == {"tuple"} else "list")
+    if isinstance(op, ast.Add) and len(left) == len(right) == 1 and "dict" not in kinds and not others:
+        _appended(engine, made, left, right)
+        return frozenset({made})
+    for atom in (*left, *right):
+        if isinstance(atom, Container):
+            if made.kind != "dict":
+                engine.shuffle(made)
+            containers.copy(engine, made, frozenset({atom}))
+        elif atom is ENVIRON or (isinstance(atom, Mark) and isinstance(op, ast.Add | ast.BitOr)):
+            containers.copy(engine, made, frozenset({atom}))
+    if SYS_PATH in others:
+        environ.import_paths(engine, left | right, "sys.path")
+    return frozenset({made}) | (ANYTHING if ANY in others else EMPTY)
+
+
+def _appended(engine: "Engine", made: Container, left: Value, right: Value) -> None:
+    known, rest = containers.sequence(engine, left)
+    following, further = containers.sequence(engine, right)
+    if rest is None:
+        known = [*known, *following]
+        rest = further
+    else:
+        rest = rest.union(*following, further or EMPTY)
+    for n, held in enumerate(known):
+        engine.element(made, held, n)
+    if rest is not None:
+        engine.element(made, rest)
+
+
+def _boolean(engine: "Engine", node: ast.BoolOp) -> Value:
+    return EMPTY.union(*[value(engine, each) for each in node.values])
+
+
+def _unary(engine: "Engine", node: ast.UnaryOp) -> Value:
+    inner = value(engine, node.operand)
+    if any(isinstance(a, Instance) for a in inner) and not isinstance(node.op, ast.Not):
+        return attributes.implicit(engine, inner, ("__neg__", "__pos__", "__invert__")) | ANYTHING
+    found = numbers(inner)
+    if isinstance(node.op, ast.USub) and found:
+        return EMPTY.union(*(const(-n) for n in found))
+    if isinstance(node.op, ast.UAdd | ast.Invert) and not isinstance(node.op, ast.Invert):
+        return inner
+    return WORDS if isinstance(node.op, ast.Not) or inner <= WORDS or found else ANYTHING
+
+
+def _compare(engine: "Engine", node: ast.Compare) -> Value:
+    left = value(engine, node.left)
+    out: Value = WORDS
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = value(engine, comparator)
+        out |= _compared(engine, op, left, right)
+        left = right
+    return out
+
+
+def _compared(engine: "Engine", op: ast.cmpop, left: Value, right: Value) -> Value:
+    if isinstance(op, ast.Is | ast.IsNot):
+        return EMPTY
+    out: Value = EMPTY
+    if isinstance(op, ast.In | ast.NotIn):
+        out = attributes.implicit(engine, right, ("__contains__",), left)
+        right = containers.elements(engine, frozenset(a for a in right if isinstance(a, Container)))
+    if any(isinstance(a, Instance) for a in left | right):
+        out |= containers.compared(engine, left, right)
+    return out | ANYTHING if ANY in left or ANY in right else out
+
+
+def _conditional(engine: "Engine", node: ast.IfExp) -> Value:
+    value(engine, node.test)
+    return value(engine, node.body) | value(engine, node.orelse)
+
+
+def _walrus(engine: "Engine", node: ast.NamedExpr) -> Value:
+    held = value(engine, node.value)
+    scope = engine.scope
+    while scope.kind == "comprehension" and scope.parent is not None:
+        scope = scope.parent
+    engine.bind(scope, node.target.id, held)
+    return held
+
+
+# ---- containers -------------------------------------------------------------------------------------
+
+
+def _sequence(kind: str) -> Callable[["Engine", Any], Value]:
+    def make(engine: "Engine", node: ast.List | ast.Tuple | ast.Set) -> Value:
+        made = engine.container(node, kind)
+        position: int | None = 0
+        for each in node.elts:
+            if isinstance(each, ast.Starred):
+                known, rest = containers.sequence(engine, value(engine, each.value))
+                for held in known:
+                    engine.element(made, held, position)
+                    position = position + 1 if position is not None else None
+                if rest is not None:
+                    position = None
+                    engine.element(made, rest)
+            else:
+                engine.element(made, value(engine, each), position)
+                position = position + 1 if position is not None else None
+        return frozenset({made})
+
+    return make
+
+
+def _dict(engine: "Engine", node: ast.Dict) -> Value:
+    made = engine.container(node, "dict")
+    for key, each in zip(node.keys, node.values, strict=True):
+        held = value(engine, each)
+        if key is None:
+            containers.copy(engine, made, held)
+        else:
+            containers.store(engine, made, value(engine, key), held)
+    return frozenset({made})
+
+
+def _comprehension(engine: "Engine", node: Any) -> Value:
+    scope = engine.scopes.get(id(node))
+    if scope is None:
+        bound = frozenset(name for g in node.generators for name in scopes.targets(g.target))
+        scope = engine.scopes[id(node)] = Scope("comprehension", engine.scope, bound)
+        scope.closure = engine.scope.closure
+    before, loop = engine.scope, engine.loop
+    made = engine.container(node, "dict" if isinstance(node, ast.DictComp) else "list")
+    engine.loop = id(node)
+    for generator in node.generators:
+        source = value(engine, generator.iter)
+        engine.scope = scope
+        statements.assign(engine, generator.target, containers.elements(engine, source))
+        for condition in generator.ifs:
+            value(engine, condition)
+    if isinstance(node, ast.DictComp):
+        containers.store(engine, made, value(engine, node.key), value(engine, node.value))
+    elif (known := _one_by_one(engine, node, source)) is not None:
+        noted = len(engine.unit.acts)
+        for n, element in enumerate(known):
+            scope.exact = {node.generators[0].target.id: element}
+            engine.element(made, value(engine, node.elt), n)
+        scope.exact = {}
+        engine.merge(noted)
+    else:
+        engine.shuffle(made)
+        engine.element(made, value(engine, node.elt))
+    engine.scope, engine.loop = before, loop
+    return frozenset({made})
+
+
+def _one_by_one(engine: "Engine", node: Any, source: Value) -> list[Value] | None:
+    """The elements of a comprehension's source, where all are known and none is left out: texts are put together so."""
+    generator = node.generators[0]
+    if len(node.generators) > 1 or generator.ifs or not isinstance(generator.target, ast.Name) or isinstance(node, ast.SetComp):
+        return None
+    return containers.in_order(engine, source)
+
+
+def _subscript(engine: "Engine", node: ast.Subscript) -> Value:
+    held = value(engine, node.value)
+    if isinstance(node.slice, ast.Slice):
+        bounds = [value(engine, b) if b is not None else NONE for b in (node.slice.lower, node.slice.upper, node.slice.step)]
+        return containers.sliced(engine, held, (bounds[0], bounds[1], bounds[2]), node)
+    return containers.item(engine, held, value(engine, node.slice), node)
+
+
+def _slice(engine: "Engine", node: ast.Slice) -> Value:
+    for each in (node.lower, node.upper, node.step):
+        if each is not None:
+            value(engine, each)
+    return PLAIN
+
+
+def _starred(engine: "Engine", node: ast.Starred) -> Value:
+    return containers.elements(engine, value(engine, node.value))
+
+
+def deep(engine: "Engine", held: Value) -> Value:
+    """`held` with all that is in its containers."""
+    inner = frozenset(a for a in held if isinstance(a, Container))
+    return held | containers.elements(engine, inner) if inner else held
+
+
+# ---- texts ------------------------------------------------------------------------------------------
+
+
+def _formatted(engine: "Engine", node: ast.JoinedStr) -> Value:
+    parts: list[Value] = []
+    for each in node.values:
+        if isinstance(each, ast.FormattedValue):
+            parts.append(_field(engine, each))
+        else:
+            parts.append(value(engine, each))
+    return strings.concat(parts)
+
+
+def _field(engine: "Engine", node: ast.FormattedValue) -> Value:
+    held = value(engine, node.value)
+    if ENVIRON in held or any(isinstance(a, Container) for a in held):
+        if capabilities.environment_in(engine, held):
+            environ.printed(engine)
+    spec: str | None = ""
+    if node.format_spec is not None:
+        value(engine, node.format_spec)
+        plain = isinstance(node.format_spec, ast.JoinedStr) and len(node.format_spec.values) == 1
+        first = node.format_spec.values[0] if plain and isinstance(node.format_spec, ast.JoinedStr) else None
+        spec = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+    if any(isinstance(a, Instance) for a in held):
+        held |= attributes.implicit(engine, held, ("__str__",)) | attributes.implicit(engine, held, ("__format__",), PLAIN)
+    return strings.formatted(held, node.conversion, spec)
+
+
+# ---- functions that wait ----------------------------------------------------------------------------
+
+
+def _await(engine: "Engine", node: ast.Await) -> Value:
+    held = value(engine, node.value)
+    if any(isinstance(a, Instance) for a in held):
+        return held | attributes.implicit(engine, held, ("__await__",))
+    return held
+
+
+def _yield(engine: "Engine", node: ast.Yield) -> Value:
+    held = value(engine, node.value) if node.value is not None else NONE
+    _generated(engine, held)
+    return ANYTHING
+
+
+def _yield_from(engine: "Engine", node: ast.YieldFrom) -> Value:
+    held = value(engine, node.value)
+    _generated(engine, containers.elements(engine, held))
+    return ANYTHING | held
+
+
+def _generated(engine: "Engine", held: Value) -> None:
+    closure = engine.unit.closure
+    if closure is not None:
+        made = engine.container(closure.node, "generator")
+        engine.shuffle(made)
+        engine.element(made, held)
+        engine.add(closure.returns, frozenset({made}))
+
+
+_EXPRESSIONS: dict[type, Callable[["Engine", Any], Value]] = {
+    ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.Call: _call, ast.Lambda: _lambda,
+    ast.BinOp: _binary, ast.BoolOp: _boolean, ast.UnaryOp: _unary, ast.Compare: _compare, ast.IfExp: _conditional,
+    ast.NamedExpr: _walrus, ast.List: _sequence("list"), ast.Tuple: _sequence("tuple"), ast.Set: _sequence("set"),
+    ast.Dict: _dict, ast.ListComp: _comprehension, ast.SetComp: _comprehension, ast.DictComp: _comprehension,
+    ast.GeneratorExp: _comprehension, ast.Subscript: _subscript, ast.Slice: _slice, ast.Starred: _starred,
+    ast.JoinedStr: _formatted, ast.FormattedValue: _field, ast.Await: _await, ast.Yield: _yield,
+    ast.YieldFrom: _yield_from,
+}  # fmt: skip
+
+__all__ = ["DATA", "Atom", "File", "Place", "Prefix", "arguments", "deep", "operation", "value"]

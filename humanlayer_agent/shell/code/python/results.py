@@ -1,0 +1,433 @@
+"""What functions of the standard library give, where that matters: paths, texts, containers, modules."""
+
+import ast
+import base64
+import binascii
+import codecs
+import inspect
+import posixpath
+import shlex
+import textwrap
+import urllib.parse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.code.python import capabilities, containers, environ, files, names, pathlike, paths, tables
+from humanlayer_agent.shell.code.python.arguments import Args
+from humanlayer_agent.shell.code.python.objects import Cell, Container, Partial
+from humanlayer_agent.shell.code.python.values import (
+    ANYTHING,
+    EMPTY,
+    NONE,
+    PICKLED,
+    PLAIN,
+    WORDS,
+    Atom,
+    Below,
+    Const,
+    Function,
+    Lib,
+    PathAtom,
+    Thing,
+    Type,
+    Value,
+    const,
+    only_texts,
+)
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
+
+Result = Callable[["Engine", Args], Value]
+
+
+def of_function(engine: "Engine", called: Function, args: Args) -> Value:
+    """What `called(...)` gives."""
+    dotted = called.dotted
+    if (result := RESULTS.get(dotted)) is not None:
+        return result(engine, args)
+    if dotted in names.DECORATORS:
+        return frozenset({called}).union(*args.every())
+    if dotted in names.KEEPS:
+        return _kept(engine, args)
+    if (file := engine.sites.get((id(args.node), "file"))) is not None and _opens(called):
+        return frozenset({file})  # type: ignore[arg-type]
+    entry = table.function(called.name) if (table := tables.module(called.module)) is not None else None
+    if entry is not None and entry.returns:
+        return returned(entry.returns, args)
+    return ANYTHING
+
+
+def _opens(called: Function) -> bool:
+    return called.name in ("open", "openfp") and called.module in ("builtins", "io", "codecs", "_io", "gzip", "bz2", "lzma")
+
+
+def returned(name: str, args: Args) -> Value:
+    """An instance of the class `name` ("module.name")."""
+    if name == "number":
+        return WORDS
+    module, _, kind = name.rpartition(".")
+    table = tables.module(module)
+    entry = table.type(kind) if table is not None else None
+    return frozenset({Thing(table.name if table else module, entry.name if entry else kind)})
+
+
+def of_type(engine: "Engine", kind: Type, args: Args) -> Value:
+    """What making an instance of `kind` gives."""
+    if (result := RESULTS.get(kind.dotted)) is not None:
+        return result(engine, args)
+    if kind.dotted in names.DECORATORS:
+        return frozenset({kind}).union(*args.every())
+    if kind.dotted in names.KEEPS:
+        return _kept(engine, args)
+    if kind.dotted in ("io.FileIO", "_io.FileIO"):
+        file = engine.sites.get((id(args.node), "file"))
+        return frozenset({file}) if file is not None else ANYTHING  # type: ignore[arg-type]
+    entry = table.type(kind.name) if (table := tables.module(kind.module)) is not None else None
+    if entry is not None and entry.value is not None:
+        value = args.at(entry.value)
+        return frozenset(Thing(kind.module, kind.name, paths.path_atom(a)) for a in (PLAIN if value is None else value))
+    return frozenset({Thing(kind.module, kind.name)})
+
+
+def _kept(engine: "Engine", args: Args) -> Value:
+    held = EMPTY.union(*args.every())
+    inner = frozenset(a for a in held if isinstance(a, Container))
+    return held.union(containers.elements(engine, inner) if inner else EMPTY, ANYTHING)
+
+
+# ---- paths ------------------------------------------------------------------------------------------
+
+
+def _first(args: Args) -> Value:
+    value = args.at(0)
+    if value is not None:
+        return value
+    return EMPTY.union(*args.named.values()) or PLAIN
+
+
+def _path(change: Callable[[PathAtom], PathAtom]) -> Result:
+    def result(engine: "Engine", args: Args) -> Value:
+        return paths.each(_first(args), change)
+
+    return result
+
+
+def _join(engine: "Engine", args: Args) -> Value:
+    out: Value = frozenset(paths.path_atom(a) for a in (args.positional[0] if args.positional else PLAIN))
+    for value in args.positional[1:]:
+        if len(out) * len(value) > 64:
+            return PLAIN
+        out = frozenset(paths.join(paths.path_atom(a), paths.path_atom(b)) for a in out for b in value)
+    return out if args.rest is None else paths.each(out, lambda p: paths.join(p, next(iter(PLAIN))))  # type: ignore[arg-type]
+
+
+def _normal(path: PathAtom) -> PathAtom:
+    return posixpath.normpath(path) if isinstance(path, str) and not paths.climbs(path) else path
+
+
+def _split(first: bool) -> Result:
+    def result(engine: "Engine", args: Args) -> Value:
+        made = engine.container(args.node, "tuple")
+        for atom in _first(args):
+            path = paths.path_atom(atom)
+            pair = (paths.parent(path), paths.name(path)) if first else paths.split_extension(path)
+            engine.element(made, frozenset({pair[0]}), 0)
+            engine.element(made, frozenset({pair[1]}), 1)
+        return frozenset({made})
+
+    return result
+
+
+def _relative(engine: "Engine", args: Args) -> Value:
+    return paths.each(_first(args), paths.relative) if len(args.positional) == 1 and not args.named else PLAIN
+
+
+def _glob(engine: "Engine", args: Args) -> Value:
+    found = paths.each(_first(args), paths.matches)
+    if (root := args.at(-1, "root_dir")) is not None and root != NONE:
+        found = frozenset(a if isinstance(a, Below) else next(iter(PLAIN)) for a in found)
+    return _list(engine, args, found)
+
+
+def _list(engine: "Engine", args: Args, value: Value) -> Value:
+    made = engine.container(args.node, "list")
+    engine.element(made, value)
+    return frozenset({made})
+
+
+def _directory(args: Args) -> Value:
+    value = args.at(0)
+    return const(".") if value is None or value == NONE else value
+
+
+def _listdir(engine: "Engine", args: Args) -> Value:
+    return _list(engine, args, frozenset({Below(".")}))
+
+
+def _walk(engine: "Engine", args: Args) -> Value:
+    triple = engine.container(args.node, "tuple")
+    inner = engine.container(args.node, "list", "names")
+    engine.element(inner, frozenset({Below(".")}))
+    roots = frozenset(paths.inside(paths.path_atom(a), strict=False) for a in _directory(args))
+    for n, held in enumerate((roots, frozenset({inner}), frozenset({inner}))):
+        engine.element(triple, held, n)  # type: ignore[arg-type]
+    return _list(engine, args, frozenset({triple}))
+
+
+def _scandir(engine: "Engine", args: Args) -> Value:
+    found = (paths.inside(paths.path_atom(a)) for a in _directory(args))
+    return _list(engine, args, frozenset(Thing("os", "DirEntry", p) for p in found))
+
+
+def _new_path(engine: "Engine", args: Args) -> Value:
+    if not args.positional and args.rest is None:
+        return pathlike.made(const("."))
+    return pathlike.made(_join(engine, args) if args.positional else PLAIN)
+
+
+def _temporary(args: Args, position: int) -> Value:
+    """A name in the directory for temporary files, or in that which is given."""
+    given = args.at(position, "dir")
+    if given is None or given == NONE:
+        return frozenset({paths.TEMPORARY})
+    return frozenset(paths.inside(paths.path_atom(a)) if a not in NONE else paths.TEMPORARY for a in given)
+
+
+def _mkdtemp(engine: "Engine", args: Args) -> Value:
+    return _temporary(args, 2)
+
+
+def _mkstemp(engine: "Engine", args: Args) -> Value:
+    made = engine.container(args.node, "tuple")
+    engine.element(made, WORDS, 0)
+    engine.element(made, _temporary(args, 2), 1)
+    return frozenset({made})
+
+
+def _temporary_file(engine: "Engine", args: Args) -> Value:
+    from humanlayer_agent.shell.code.python.objects import File
+
+    file = engine.site(args.node, "file", lambda: File(engine.unit, engine.loop))
+    file.paths |= _temporary(args, 6)
+    file.modes.add("write")
+    if file not in engine.files:
+        engine.files.append(file)
+    return frozenset({file})
+
+
+def _temporary_directory(engine: "Engine", args: Args) -> Value:
+    return frozenset(Thing("tempfile", "TemporaryDirectory", paths.path_atom(a)) for a in _temporary(args, 2))
+
+
+def _copied_to(engine: "Engine", args: Args) -> Value:
+    return args.at(1, "dst") or PLAIN
+
+
+# ---- texts ------------------------------------------------------------------------------------------
+
+
+def _decoded(change: Callable[[bytes], bytes | str]) -> Result:
+    def result(engine: "Engine", args: Args) -> Value:
+        out: Value = EMPTY
+        for atom in _first(args):
+            raw = atom.encode("utf-8", "surrogateescape") if isinstance(atom, str) else atom.value if isinstance(atom, Const) else None
+            if not isinstance(raw, bytes) or len(raw) > 100_000:
+                return PLAIN
+            try:
+                out |= const(change(raw))
+            except (ValueError, binascii.Error):
+                return PLAIN
+        return out or PLAIN
+
+    return result
+
+
+def _codec(engine: "Engine", args: Args) -> Value:
+    """codecs.decode, codecs.encode: rot13, hex and base64 are ways to hide a text."""
+    encodings = only_texts(args.at(1, "encoding") or const("utf-8"))
+    if encodings is None or len(encodings) != 1:
+        return PLAIN
+    name = encodings[0].lower().replace("-", "").replace("_", "")
+    if name == "rot13":
+        known = only_texts(_first(args))
+        return frozenset(codecs.decode(t, "rot13") for t in known) if known else PLAIN
+    change = {"hex": binascii.unhexlify, "hexcodec": binascii.unhexlify, "base64": base64.b64decode, "base64codec": base64.b64decode, "utf8": bytes}
+    return _decoded(change[name])(engine, args) if name in change else PLAIN
+
+
+def _text(change: Callable[[str], str]) -> Result:
+    def result(engine: "Engine", args: Args) -> Value:
+        known = only_texts(_first(args))
+        return EMPTY.union(*(const(change(t)) for t in known)) if known and len(args.positional) < 2 else PLAIN
+
+    return result
+
+
+def _shell_split(engine: "Engine", args: Args) -> Value:
+    known = only_texts(_first(args))
+    if known is None or len(known) != 1:
+        return _list(engine, args, PLAIN)
+    try:
+        words = shlex.split(known[0])
+    except ValueError:
+        return _list(engine, args, PLAIN)
+    made = engine.container(args.node, "list")
+    for n, word in enumerate(words):
+        engine.element(made, const(word), n)
+    return frozenset({made})
+
+
+def _shell_join(engine: "Engine", args: Args) -> Value:
+    parts, rest = containers.sequence(engine, _first(args))
+    known = [only_texts(p) for p in parts]
+    if rest is not None or not all(k is not None and len(k) == 1 for k in known):
+        return PLAIN
+    return const(shlex.join(k[0] for k in known if k))
+
+
+# ---- the rest ---------------------------------------------------------------------------------------
+
+
+def _getenv(engine: "Engine", args: Args) -> Value:
+    found = environ.looked_up(engine, args.at(0, "key") or PLAIN)
+    default = args.at(1, "default")
+    return found | (NONE if default is None else default)
+
+
+def _partial(engine: "Engine", args: Args) -> Value:
+    if not args.positional or args.rest is not None:
+        for value in args.every():
+            capabilities.escape(engine, value, "functools.partial")
+        return ANYTHING
+    made = engine.site(args.node, "partial", Partial)
+    engine.add(made.function, args.positional[0])
+    for n, value in enumerate(args.positional[1:]):
+        if n == len(made.positional):
+            made.positional.append(Cell())
+        engine.add(made.positional[n], value)
+    for name, value in args.named.items():
+        engine.add(made.keywords.setdefault(name, Cell()), value)
+    return frozenset({made})
+
+
+def _same(engine: "Engine", args: Args) -> Value:
+    return _first(args)
+
+
+def _all(engine: "Engine", args: Args) -> Value:
+    held = EMPTY.union(*args.every())
+    return held | _list(engine, args, held)
+
+
+def _chain(engine: "Engine", args: Args) -> Value:
+    return _list(engine, args, EMPTY.union(*(containers.elements(engine, v) for v in args.every())))
+
+
+def _flattened(engine: "Engine", args: Args) -> Value:
+    return _list(engine, args, containers.elements(engine, containers.elements(engine, _first(args))))
+
+
+def _mapping(engine: "Engine", args: Args) -> Value:
+    made = engine.container(args.node, "dict", "made")
+    for value in args.positional:
+        containers.copy(engine, made, frozenset(a for a in value if not isinstance(a, Type | Function)))
+    for name, value in args.named.items():
+        engine.element(made, value, name)
+    for hidden in (args.rest, args.others):
+        if hidden is not None:
+            engine.element(made, hidden)
+            engine.key(made, PLAIN)
+    return frozenset({made})
+
+
+def _defaulting(engine: "Engine", args: Args) -> Value:
+    from humanlayer_agent.shell.code.python import calls
+
+    made = _mapping(engine, args.after(1))
+    default = calls.call(engine, args.positional[0], Args(args.node)) if args.positional else EMPTY
+    for atom in made:
+        if isinstance(atom, Container):
+            engine.element(atom, default)
+    return made
+
+
+def _namespace(engine: "Engine", args: Args) -> Value:
+    """types.SimpleNamespace(name=value)."""
+    for name, value in args.named.items():
+        engine.add(engine.attribute(name), value)
+    for hidden in (args.others, args.rest, *args.positional):
+        if hidden is not None:
+            capabilities.escape(engine, hidden, "SimpleNamespace")
+    return ANYTHING
+
+
+def _spec(engine: "Engine", args: Args) -> Value:
+    return frozenset({Thing("importlib.util", "spec_from_file_location")})
+
+
+def _module_of_spec(engine: "Engine", args: Args) -> Value:
+    value = args.at(0, "spec") or PLAIN
+    if not all(isinstance(a, Thing) and a.name == "spec_from_file_location" for a in value - NONE):
+        engine.doubt("a module is made of a specification that is not known")
+    return frozenset({Lib("module")})
+
+
+def _reloaded(engine: "Engine", args: Args) -> Value:
+    return _first(args)
+
+
+_DECODE: dict[str, Callable[[bytes], bytes | str]] = {
+    "base64.b64decode": base64.b64decode, "base64.standard_b64decode": base64.b64decode,
+    "base64.urlsafe_b64decode": base64.urlsafe_b64decode, "base64.decodebytes": base64.decodebytes,
+    "base64.b32decode": base64.b32decode, "base64.b16decode": base64.b16decode, "base64.b85decode": base64.b85decode,
+    "base64.a85decode": base64.a85decode, "base64.b64encode": base64.b64encode,
+    "base64.standard_b64encode": base64.b64encode, "base64.urlsafe_b64encode": base64.urlsafe_b64encode,
+    "binascii.unhexlify": binascii.unhexlify, "binascii.a2b_hex": binascii.unhexlify,
+    "binascii.a2b_base64": binascii.a2b_base64, "binascii.hexlify": binascii.hexlify, "binascii.b2a_hex": binascii.hexlify,
+}  # fmt: skip
+
+RESULTS: dict[str, Result] = {
+    "os.path.join": _join, "os.path.dirname": _path(paths.parent), "os.path.basename": _path(paths.name),
+    "os.path.abspath": _path(paths.absolute), "os.path.realpath": _path(paths.absolute),
+    "os.path.normpath": _path(_normal), "os.path.normcase": _path(_normal), "os.path.expanduser": _path(paths.expand_user),
+    "os.path.split": _split(True), "os.path.splitext": _split(False), "os.path.relpath": _relative,
+    "os.fspath": _path(lambda p: p), "os.fsdecode": _path(lambda p: p), "os.fsencode": _path(lambda p: p),
+    "os.getcwd": lambda engine, args: frozenset({paths.HERE}), "os.getcwdb": lambda engine, args: frozenset({paths.HERE}),
+    "os.listdir": _listdir, "os.walk": _walk, "os.fwalk": _walk, "os.scandir": _scandir,
+    "os.getenv": _getenv, "os.getenvb": _getenv,
+    "glob.glob": _glob, "glob.iglob": _glob, "pathlib.Path": _new_path,
+    "shutil.copy": _copied_to, "shutil.copy2": _copied_to, "shutil.copyfile": _copied_to, "shutil.move": _copied_to,
+    "shutil.copytree": _copied_to,
+    "tempfile.gettempdir": lambda engine, args: const("/tmp"), "tempfile.gettempdirb": lambda engine, args: const("/tmp"),
+    "tempfile.mkdtemp": _mkdtemp, "tempfile.mktemp": _mkdtemp, "tempfile.mkstemp": _mkstemp,
+    "tempfile.NamedTemporaryFile": _temporary_file, "tempfile.TemporaryFile": _temporary_file,
+    "tempfile.SpooledTemporaryFile": _temporary_file, "tempfile.TemporaryDirectory": _temporary_directory,
+    "codecs.decode": _codec, "codecs.encode": _codec,
+    "urllib.parse.unquote": _text(urllib.parse.unquote), "urllib.parse.unquote_plus": _text(urllib.parse.unquote_plus),
+    "urllib.parse.quote": _text(urllib.parse.quote), "textwrap.dedent": _text(textwrap.dedent),
+    "inspect.cleandoc": _text(inspect.cleandoc), "shlex.quote": _text(shlex.quote), "shlex.split": _shell_split, "shlex.join": _shell_join,
+    "functools.partial": _partial, "functools.partialmethod": _partial,
+    "copy.copy": _same, "copy.deepcopy": _same, "typing.cast": lambda engine, args: args.at(1) or PLAIN,
+    "asyncio.run": _same, "asyncio.gather": _all, "asyncio.wait_for": _same, "asyncio.create_task": _same,
+    "asyncio.ensure_future": _same, "asyncio.shield": _same,
+    "itertools.chain": _chain, "itertools.chain.from_iterable": _flattened, "itertools.islice": _chain,
+    "itertools.cycle": _chain, "collections.deque": _chain, "collections.OrderedDict": _mapping,
+    "collections.defaultdict": _defaulting, "types.SimpleNamespace": _namespace,
+    "importlib.reload": _reloaded, "importlib.util.spec_from_file_location": _spec,
+    "importlib.util.module_from_spec": _module_of_spec,
+    "pickle.dumps": lambda engine, args: frozenset({PICKLED}),
+    "uuid.uuid4": lambda engine, args: WORDS, "uuid.uuid1": lambda engine, args: WORDS,
+    "time.time": lambda engine, args: WORDS, "time.time_ns": lambda engine, args: WORDS,
+    "time.perf_counter": lambda engine, args: WORDS, "os.getpid": lambda engine, args: WORDS,
+    "random.randint": lambda engine, args: WORDS, "random.random": lambda engine, args: WORDS,
+    "random.randrange": lambda engine, args: WORDS, "secrets.token_hex": lambda engine, args: WORDS,
+    **{name: _decoded(change) for name, change in _DECODE.items()},
+}  # fmt: skip
+
+CLASS_METHODS: dict[str, Result] = {
+    "pathlib.Path.home": lambda engine, args: pathlike.made(frozenset({paths.HOME})),
+    "pathlib.Path.cwd": lambda engine, args: pathlike.made(frozenset({paths.HERE})),
+}
+
+__all__ = ["Atom", "ast", "files"]

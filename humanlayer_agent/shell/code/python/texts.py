@@ -1,0 +1,86 @@
+"""Methods of texts, known or not, as calls: `x.join(...)`, `x.format(...)`, `x.split(...)`."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.code.python import capabilities, containers, strings
+from humanlayer_agent.shell.code.python.arguments import Args
+from humanlayer_agent.shell.code.python.objects import Container
+from humanlayer_agent.shell.code.python.values import (
+    EMPTY,
+    NONE,
+    PLAIN,
+    WORD,
+    WORDS,
+    Atom,
+    Const,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
+
+_TRUTHS = frozenset(
+    str.split(
+        """
+        startswith endswith isdigit isalpha isalnum isspace isupper islower isidentifier isdecimal isnumeric isprintable
+        istitle isascii bit_length is_integer
+        """
+    )
+)
+
+
+def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
+    """`text.name(...)`."""
+    if name == "join":
+        return _join(engine, atom, args)
+    if name in ("format", "format_map", "__mod__"):
+        return _format(engine, atom, name, args)
+    for value in args.every():
+        if capabilities.loaded(engine, value) and name not in _TRUTHS:
+            capabilities.escape(engine, value, f".{name}")
+    if name in _TRUTHS:
+        return WORDS
+    if args.rest is not None or args.others is not None:
+        return PLAIN
+    found = strings.method(atom, name, [*args.positional, *args.named.values()])
+    if isinstance(found, list):
+        made = engine.container(args.node, "tuple" if name.endswith("partition") else "list", "parts")
+        if made.known and made.items is not None and len(made.items) != len(found):
+            engine.shuffle(made)
+        made.known = True
+        for n, part in enumerate(found):
+            engine.element(made, part, n)
+        return frozenset({made})
+    if found is not None:
+        return found
+    return NONE if name in ("append", "extend", "insert", "sort", "update", "add") else PLAIN
+
+
+def _join(engine: "Engine", atom: Atom, args: Args) -> Value:
+    value = args.at(0)
+    if value is None:
+        return PLAIN
+    separator = atom if isinstance(atom, str) else None
+    if isinstance(atom, Const) and isinstance(atom.value, bytes):
+        separator = atom.value.decode("utf-8", "surrogateescape")
+    if separator is None or len(value) != 1:
+        return PLAIN
+    inner = next(iter(value))
+    if isinstance(inner, str):
+        return strings.joined(separator, [frozenset(c) for c in inner])
+    if not isinstance(inner, Container) or inner.kind in ("dict", "set", "generator"):
+        return PLAIN
+    parts, rest = containers.sequence(engine, value)
+    if rest is not None or inner.items is None:
+        return PLAIN
+    return strings.joined(separator, parts)
+
+
+def _format(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
+    if not isinstance(atom, str):
+        return PLAIN if atom is not WORD else WORDS
+    if name == "format":
+        positional = args.positional if args.rest is None else None
+        return strings.braces(atom, positional, lambda key: args.named.get(key, PLAIN))
+    mapping = args.at(0) or EMPTY
+    return strings.braces(atom, None, lambda key: containers.item(engine, mapping, frozenset({key}), args.node))
