@@ -23,6 +23,7 @@ ORDER = [
     "config",
     "agents",
     "testing",
+    "doctor",
     "cli",
 ]
 """Each part may import itself and what stands before it."""

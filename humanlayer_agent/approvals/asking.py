@@ -207,6 +207,10 @@ class Asking:
         if self._asker is None:
             raise ChannelError("no channel is configured")
 
+        identities = getattr(self._asker, "identities", ())
+        if identities and not self._may_answer(request, identities):
+            raise ChannelError("who answers here may not answer this")
+
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
@@ -219,6 +223,11 @@ class Asking:
         if answer is not None and not isinstance(answer, Answer):
             raise ChannelError(f"the channel answered with {type(answer).__name__}, not an Answer")
         return answer
+
+    def _may_answer(self, request: ApprovalRequest, identities: Sequence[str]) -> bool:
+        """Whether one of these could answer at all: nobody is asked whose answer would be refused."""
+        people = self.authority.may_answer(self.authority.rule_for(request.decision), self._requester)
+        return any((person := self.authority.person_of(each)) and person.id in people for each in identities)
 
     def _pending(self, request: ApprovalRequest) -> bool:
         try:

@@ -210,11 +210,17 @@ def _prepare(path: Path, create: bool) -> tuple[int, int]:
         raise StoreError(f"there is no store at {path}") from error
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(f"the store {path} is not a regular file")
-    if (kind := _file_system(path)) in _NETWORK:
+    if kind := network_file_system(path):
         raise StoreError(f"the store {path} is on a network file system ({kind}), where its locks can't be trusted")
     if create and found.st_mode & 0o077:
         path.chmod(found.st_mode & 0o700)  # it holds full commands
     return found.st_dev, found.st_ino
+
+
+def network_file_system(path: Path) -> str:
+    """The type of the file system that holds `path`, where it is one over a network; else ""."""
+    kind = _file_system(path)
+    return kind if kind in _NETWORK else ""
 
 
 def _file_system(path: Path) -> str:
@@ -249,6 +255,11 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={len(migrations)}")
+
+
+def newest_schema() -> int:
+    """The version of the schema that this version of ours writes."""
+    return len(_migrations())
 
 
 @cache

@@ -230,8 +230,9 @@ class Asker(Protocol):
     `ask` raises `ChannelError` (`NoTerminal`) where nobody can be asked, `RunTerminated` on Ctrl-C. It returns None
     where `until` (ms) passed or `cancelled()` became true without an answer. It never decides by itself.
 
-    A channel may also have `tell(text)`: it says one line to the human who has just answered. And where a program that
-    has no configured people hands it over, `identities`: the principals whose answers it brings.
+    A channel may also have `tell(text)`: it says one line to the human who has just answered. And `identities`, the
+    principals whose answers it brings: where no people are configured these count, and where some are, the channel is
+    not asked what none of them may answer.
     """
 
     name: str

@@ -60,7 +60,7 @@ STYLES = Styles.from_dict(
 class Decision(NamedTuple):
     """What the human pressed. `edited` is the command that an edit makes of it."""
 
-    kind: Literal["approve", "reject", "edit", "terminate"]
+    kind: Literal["approve", "reject", "edit", "respond", "terminate"]
     comment: str = ""
     edited: str = ""
 
@@ -128,6 +128,7 @@ class Prompt:
         self._queue = 0
         self._was_armed = False
         self._pager = Pager(view)
+        self._responds = False  # what is written is an answer for the agent, and not the reason of a no
         self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
         self._reason_window = Window(BufferControl(self._reason), height=1)
         self._editor = CommandEditor(
@@ -227,6 +228,7 @@ class Prompt:
     def _switch(self, mode: Mode) -> None:
         self._mode = mode
         self._notice = ""
+        self._responds = False
         self._reason.reset()
         windows = {"reason": self._reason_window, "edit": self._editor.window}
         self._app.layout.focus(windows.get(mode, self._body_window))
@@ -250,7 +252,9 @@ class Prompt:
     def _application(self) -> Application[Decision | OpenEditor | None]:
         writing = Condition(lambda: self._mode == "reason")
         editing = Condition(lambda: self._mode == "edit")
-        why = Window(FormattedTextControl([("class:strong", " Why not? ")]), width=10)
+        why = Window(
+            FormattedTextControl(lambda: [("class:strong", " Tell it: " if self._responds else " Why not? ")]), width=10
+        )
         reason = ConditionalContainer(VSplit([why, self._reason_window], height=1), filter=writing)
         notice = ConditionalContainer(text_window(lambda: [("class:notice", f" {self._notice}")], 1), filter=~writing)
         editor = ConditionalContainer(self._editor.window, filter=editing)
@@ -338,8 +342,17 @@ class Prompt:
         def _(event: KeyPressEvent) -> None:
             if self._guard.batch_size > 1:
                 self._reason.insert_text(" ")  # the newline of a paste
-            else:
+            elif not self._responds:
                 self._finish(Decision("reject", self._reason.text))
+            elif self._reason.text.strip():
+                self._finish(Decision("respond", self._reason.text))
+
+        @keys.add("tab", filter=writing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            if self._guard.batch_size > 1:
+                self._reason.insert_text(" ")  # of a paste
+            else:
+                self._responds = not self._responds
 
         @keys.add(Keys.BracketedPaste, filter=writing, eager=True)
         def _(event: KeyPressEvent) -> None:
@@ -405,7 +418,8 @@ class Prompt:
 
     def _choices(self, paging: bool) -> list[StyleAndTextTuples]:
         if self._mode == "reason":
-            return [key_label("Enter", "reject"), key_label("Esc", "back")]
+            enter, tab = ("answer", "reject instead") if self._responds else ("reject", "answer the agent instead")
+            return [key_label("Enter", enter), key_label("Tab", tab), key_label("Esc", "back")]
         if self._mode == "edit":
             submit = key_label("Ctrl-S", "submit", self._editor.ready)
             return [submit, key_label("Ctrl-X", "your editor"), key_label("Esc", "back")]

@@ -33,8 +33,8 @@ PATIENCE = 10.0
 
 
 class TerminalAsker:
-    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason, e edits it, q stops
-    the run.
+    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason (then Tab answers
+    the agent in words instead), e edits it, q stops the run.
 
     It reads /dev/tty, so stdin and stdout may be pipes. Questions of several threads and processes on one terminal come
     one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
@@ -46,6 +46,11 @@ class TerminalAsker:
     """
 
     name = "terminal"
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """Who answers here: the user of this process."""
+        return (os_user(),)
 
     def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
         """Asks, and waits for the answer until `until` (milliseconds since the epoch) or `cancelled()`.
@@ -203,7 +208,8 @@ def _said(decision: Decision | None, late: bool) -> str:
         return f"changed by {name} to"
     if decision.kind == "terminate":
         return f"run stopped by {name} at"
-    return f"rejected by {name}" + (f" ({one_line(decision.comment)})" if decision.comment else "")
+    said = "answered" if decision.kind == "respond" else "rejected"
+    return f"{said} by {name}" + (f" ({one_line(decision.comment)})" if decision.comment else "")
 
 
 def _lines(view: Presentation) -> list[str]:
@@ -227,7 +233,12 @@ def _cut(text: str, columns: int) -> str:
 
 # ---- a terminal that can only print lines ----------------------------------------------------------
 
-_WORDS: dict[str, Literal["approve", "reject", "terminate"]] = {"yes": "approve", "no": "reject", "stop": "terminate"}
+_WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
+    "yes": "approve",
+    "no": "reject",
+    "tell": "respond",
+    "stop": "terminate",
+}
 
 
 def _plain_question(question: _Question) -> Decision | None:
@@ -239,10 +250,12 @@ def _plain_question(question: _Question) -> Decision | None:
             while select.select([fd], [], [], ARMING)[0] and not over():
                 _read(fd)  # what came before the question
             tty.discard_input(fd)
-            tty.write(fd, "Type yes to run it once, no REASON to reject it, stop to stop the run: ")
+            tty.write(
+                fd, "Type yes to run it once, no REASON to reject it, tell WORDS to answer it, stop to stop the run: "
+            )
             word, _, comment = _typed_line(fd, over).strip().partition(" ")
             kind = _WORDS.get(word)
-            if kind is not None and (kind == "reject" or not comment):
+            if kind is not None and (kind == "reject" or bool(comment.strip()) == (kind == "respond")):
                 return Decision(kind, comment)
     except KeyboardInterrupt as error:
         tty.write(fd, "\n")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from humanlayer_agent.agents.ancestry import refuse_agents
 from humanlayer_agent.channels import profiles
 from humanlayer_agent.channels.text import visible, warnings
 from humanlayer_agent.channels.tty import controlling_terminal, discard_input, write
-from humanlayer_agent.cli.humans import refuse_agents
 from humanlayer_agent.errors import ConfigError, NoTerminal
 from humanlayer_agent.places import PROJECT_FOLDER, write_own_json
 from humanlayer_agent.policy import sources, trust

@@ -114,11 +114,12 @@ class Hit:
 
 @dataclass(slots=True, eq=False)
 class Judged:
-    """The hits on one command: on itself, and on each of its effects in order."""
+    """The hits on one command: on itself, and on each of its effects in order; and the strictest of their verdicts."""
 
     command: SimpleCommand
     own: list[Hit]
     effects: list[list[Hit]]
+    worst: Verdict
 
     def hits(self) -> list[Hit]:
         """All of them."""
@@ -172,16 +173,18 @@ class Rules:
     def command(self, command: SimpleCommand, situation: Situation) -> Judged:
         """Every hit on one command: rules that fire, allows that cover, and what nothing covers."""
         own = self._hits(self._about_command(command, situation), command, None, situation)
-        if not command.effects:
-            return Judged(command, own or [self._nothing(command, None)], [])
+        if not own and not command.effects:
+            own = [self._nothing(command, None)]
+        worst = _strictest(own, Verdict.ALLOW)
         effects = []
         for effect in command.effects:
             hits = self._hits(self._about_effect(command, effect, situation), command, effect, situation)
             # A rule without an effect clause allows the command itself, so of its effects only that it runs.
             if not hits and not (_runs_itself(effect) and any(hit.verdict is Verdict.ALLOW for hit in own)):
                 hits = [self._nothing(command, effect)]
+            worst = _strictest(hits, worst)
             effects.append(hits)
-        return Judged(command, own, effects)
+        return Judged(command, own, effects, worst)
 
     def concerning(self, program: str | None, kind: str | None) -> tuple[CompiledRule, ...]:
         """The rules that can apply."""
@@ -244,6 +247,13 @@ class Rules:
 
     def _nothing(self, command: SimpleCommand, effect: Effect | None) -> Hit:
         return Hit(self.unmatched, None, command, effect, certain=True)
+
+
+def _strictest(hits: list[Hit], worst: Verdict) -> Verdict:
+    for hit in hits:
+        if hit.verdict > worst:
+            worst = hit.verdict
+    return worst
 
 
 def _runs_itself(effect: Effect) -> bool:

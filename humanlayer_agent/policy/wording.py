@@ -8,6 +8,7 @@ from humanlayer_agent.actions import FileDigest
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.evaluation import VERDICTS, Hit, Judged
 from humanlayer_agent.policy.flows import Source
+from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
@@ -38,47 +39,56 @@ def decided(
     """
     hits: list[Hit] = []
     parts: list[PartVerdict] = []
+    effects: list[Effect] = []
+    unresolved: list[str] = []
+    worst = Verdict.ALLOW
     for each in judged:
         on_command = each.hits()
         hits += on_command
         parts.append(_part(each, on_command))
+        effects += each.command.effects
+        unresolved += each.command.unresolved
+        if each.worst > worst:
+            worst = each.worst
     hits += more
-    worst = Verdict.ALLOW
-    for hit in hits:
-        if hit.verdict > worst:
-            worst = hit.verdict
-    if program.status != "ok" and unparsed > worst:
-        worst = unparsed
-    ordered = _ordered([h for h in hits if h.verdict is worst and (worst is not Verdict.ALLOW or h.rule is not None)])
-    first = ordered[0] if ordered else None
-    stopped = worst is not Verdict.ALLOW
-    said = first.rule.rule if stopped and first is not None and first.rule is not None else None
-    reason = reason_of(first) if stopped and first is not None else ""
-    if program.status != "ok" and said is None and stopped:
-        reason = f"not fully understood: {'; '.join(program.reasons)}"
-    others = [h for h in hits if h.verdict is not Verdict.ALLOW] if stopped else []
-    commands = program.commands
+    for hit in more:
+        worst = max(worst, hit.verdict)
+    if program.status != "ok":
+        worst = max(worst, unparsed)
+    if worst is Verdict.ALLOW:
+        said, reason, suggestion, spans = None, "", "", ()
+        rules = rule_ids(_ordered([h for h in hits if h.rule is not None]))
+    else:
+        ordered = _ordered([h for h in hits if h.verdict is worst])
+        first = ordered[0] if ordered else None
+        said = first.rule.rule if first is not None and first.rule is not None else None
+        reason = reason_of(first) if first is not None else ""
+        if program.status != "ok" and said is None:
+            reason = f"not fully understood: {'; '.join(program.reasons)}"
+        suggestion = render(said.suggestion, first) if said is not None and first is not None else ""
+        spans = spans_of(ordered)
+        rules = rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)])
     return PolicyDecision(
-        verdict=worst,
-        reason=reason,
-        policy=policy,
-        policy_digest=digest,
-        rules=rule_ids([*ordered, *others]),
-        severity=said.severity if said is not None else "medium",
-        suggestion=render(said.suggestion, first) if said is not None and first is not None else "",
-        parse=program.status,
-        parse_reasons=tuple(program.reasons),
-        default_hit=stopped and said is None,
-        unresolved=tuple(dict.fromkeys([u for c in commands for u in c.unresolved])),
-        spans=spans_of(ordered) if stopped else (),
+        worst,
+        reason,
+        policy,
+        digest,
+        rules,
+        said.severity if said is not None else "medium",
+        suggestion,
+        program.status,
+        tuple(program.reasons),
+        default_hit=worst is not Verdict.ALLOW and said is None,
+        unresolved=tuple(dict.fromkeys(unresolved)) if unresolved else (),
+        spans=spans,
         parts=tuple(parts),
-        effects=tuple([e for c in commands for e in c.effects]),
-        files=tuple([FileDigest(path, sha256) for path, sha256 in program.files]),
+        effects=tuple(effects),
+        files=tuple([FileDigest(path, sha256) for path, sha256 in program.files]) if program.files else (),
         route=said.route if said is not None else "default",
         remember=said.remember if said is not None else _ONCE,
-        enforced=enforced,
         # 0 says that it was not measured.
         microseconds=max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
+        enforced=enforced,
     )
 
 
@@ -93,14 +103,17 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
 
 
 def _part(judged: Judged, hits: list[Hit]) -> PartVerdict:
-    command = judged.command
-    worst, deciding = _strictest(hits)
+    command, worst = judged.command, judged.worst
+    deciding, reason = hits, ""
+    if worst is not Verdict.ALLOW:
+        deciding = [h for h in hits if h.verdict is worst]
+        reason = reason_of(deciding[0])
     return PartVerdict(
         command.text,
         command.program,
         worst,
         rule_ids(deciding),
-        reason_of(deciding[0]) if deciding and worst is not Verdict.ALLOW else "",
+        reason,
         command.span,
         command.via,
         command.inside,
@@ -114,7 +127,8 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
         return hits[0].rule.allows
     # What nothing is said about is that the command itself runs, which its own allow covers.
     said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
-    worst, deciding = _strictest(said)
+    worst = max((h.verdict for h in said), default=Verdict.ALLOW)
+    deciding = [h for h in said if h.verdict is worst]
     stopped = worst is not Verdict.ALLOW
     return EffectVerdict(
         worst,
@@ -122,13 +136,6 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
         reason_of(deciding[0]) if deciding and stopped else "",
         stopped and all(hit.rule is None for hit in deciding),
     )
-
-
-def _strictest(hits: Sequence[Hit]) -> tuple[Verdict, Sequence[Hit]]:
-    if len(hits) == 1:
-        return hits[0].verdict, hits
-    worst = max((h.verdict for h in hits), default=Verdict.ALLOW)
-    return worst, [h for h in hits if h.verdict is worst]
 
 
 def _decides_more(hit: Hit) -> bool:

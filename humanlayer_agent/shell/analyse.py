@@ -245,7 +245,7 @@ class Walk:
         if isinstance(node, Simple):
             return self.simple(node, state, context)
         start, mark = len(self.program.commands), len(self.expanded)
-        ends = self.compound(node, state, replace(context, stdin=context.stdin.shared()))
+        ends = self.compound(node, state, context.fed(context.stdin.shared()))
         if len(self.expanded) > mark:  # in the head of a loop, or what a case looks at
             command = self.plain(node.start, node.end, state, context)
             inherited.note(self, command, list(words_of(node)), mark)
@@ -316,7 +316,7 @@ class Walk:
         self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)
         redirects.forget_descriptors(redirections, state)
-        return replace(context, stdin=redirects.stdin_of(self, redirections, state, context).shared())
+        return context.fed(redirects.stdin_of(self, redirections, state, context).shared())
 
     # ---- simple commands ----------------------------------------------------------------------------
 
@@ -326,13 +326,14 @@ class Walk:
             self.program.doubt("too many commands")
             return state, state
         before = state
-        state = state.copy()
+        if not invoke.only_runs_program(node, state):
+            state = state.copy()
         start, mark = len(self.program.commands), len(self.expanded)
         fields = self.fields(node.words, state, context)
         for assign in node.assigns:
             self.nested(assign.value, state, context)
             self.nested_parts(assign.index_parts, state, context)
-        inner = replace(context, stdin=redirects.stdin_of(self, node.redirects, state, context))
+        inner = context.fed(redirects.stdin_of(self, node.redirects, state, context)) if node.redirects else context
         # No words, or only ones that vanish: the assignments stay then, and nothing runs.
         run = self.command if fields else self.assignments_only
         middle = len(self.program.commands)
@@ -340,15 +341,18 @@ class Walk:
         self.program.trace.append(("simple", node, start, middle, len(self.program.commands)))
         if len(self.expanded) > mark:
             inherited.note(self, self.program.commands[middle], list(words_of(node)), mark)
-        if redirects.may_fail(node.redirects):
-            ends = ends[0], join(ends[1], before)
-        for end in ends:
-            if end is not None:
-                redirects.forget_descriptors(node.redirects, end)
+        if node.redirects:
+            if redirects.may_fail(node.redirects):
+                ends = ends[0], join(ends[1], before)
+            for end in ends:
+                if end is not None:
+                    redirects.forget_descriptors(node.redirects, end)
         return ends
 
     def fields(self, words: list[Word], state: State, context: Context) -> list[Field]:
         """The fields of a command's words; values of a declaration's assignments don't split."""
+        if not any([word.dynamic or word.pattern for word in words]):
+            return [Field(w, w.start, w.end, w.text or "", (), None, w.text or "") for w in words]
         out: list[Field] = []
         declares = bool(words) and words[0].static in variables.DECLARERS and not words[0].quoted
         for word in words:
@@ -372,9 +376,11 @@ class Walk:
         first = len(self.program.commands)
         ends = invoke.run(self, fields, scoped, context, span, text)
         command = self.program.commands[first]
-        variables.assignment_effects(self, command, node.assigns, state)
-        redirects.add(self, command, node.redirects, state, context)
-        if command.effects:
+        if node.assigns:
+            variables.assignment_effects(self, command, node.assigns, state)
+        if node.redirects:
+            redirects.add(self, command, node.redirects, state, context)
+        if command.effects and (node.redirects or command.program == "tee"):
             written.note(self, command, fields, node.redirects, context.stdin, state)
         if not node.assigns:
             return ends
@@ -430,7 +436,7 @@ class Walk:
     def substitution(self, part: Sub | ProcSub, state: State, context: Context) -> None:
         aborted, frames, start = self.aborted, self.frames, len(self.program.commands)
         self.frames = [*frames]
-        self.script(part.script, state.copy(), replace(context.deeper(), stdin=context.stdin.shared()))
+        self.script(part.script, state.copy(), context.deeper(stdin=context.stdin.shared()))
         self.aborted, self.frames = aborted, frames
         self.program.trace.append(("substitution", part, start, start, len(self.program.commands)))
 

@@ -135,6 +135,8 @@ def assign_slots(
     A `command` slot takes everything from its place on. From an operand on that may be several words (or none),
     places are uncertain: each of those operands may stand in each slot that is left.
     """
+    if len(slots) == 1 and slots[0].repeat in ("*", "+") and slots[0].kind != "command":
+        return [(slots[0], list(operands))], []
     many = next((n for n, o in enumerate(operands) if o.many), None)
     if many is not None and len(slots) > 1:
         fixed = 0

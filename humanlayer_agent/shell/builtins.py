@@ -151,10 +151,14 @@ def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Sta
     text = context.stdin.text if fed else _substituted(target, state)
     if text is not None:
         inner = context.deeper(via=(*context.via, command.program or "source"))
+        entry = state.copy()
+        if len(fields) > 1:
+            entry.positional = positional(fields[1:])
         walk.frames.append(variables_frame := Frame())
-        won, lost = walk.source(text, target, state, inner, "heredoc" if fed else "string")
+        won, lost = walk.source(text, target, entry, inner, "heredoc" if fed else "string")
         walk.frames.pop()
-        return join(won, variables_frame.returned), join(lost, variables_frame.returned)
+        won, lost = join(won, variables_frame.returned), join(lost, variables_frame.returned)
+        return (won, lost) if len(fields) == 1 else (_with_other_parameters(won), _with_other_parameters(lost))
     if "/" in target.prefix and target.text not in _STDIN and not may_reach_process_substitution(target):
         origin = f"{command.program} operand 1"
         # With further words, those are $1 and so on while it runs.
@@ -185,6 +189,15 @@ def _read_here(
     won, lost = walk.source(text, target, state, inner, "script-file")
     walk.frames.pop()
     return join(won, frame.returned), join(lost, frame.returned)
+
+
+def _with_other_parameters(end: State | None) -> State | None:
+    """After a script that had parameters of its own: those from before, or those that it has set."""
+    if end is None:
+        return None
+    out = end.copy()
+    out.positional = None
+    return out
 
 
 def _substituted(target: Field, state: State) -> str | None:

@@ -1,6 +1,6 @@
 """Where the analysis stands: constructs around a command, wrappers, nesting, standard input."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
@@ -22,7 +22,12 @@ class Stdin:
 
     def shared(self) -> "Stdin":
         """The same input for several commands: each gets what those before it left, or put there (`exec < f`)."""
+        if self is NOTHING_SPECIAL:
+            return self
         return Stdin("inherit" if self.kind == "null" else self.kind)
+
+
+NOTHING_SPECIAL = Stdin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +37,20 @@ class Context:
     inside: tuple[str, ...] = ()
     via: tuple[str, ...] = ()
     depth: int = 0
-    stdin: Stdin = field(default_factory=Stdin)
+    stdin: Stdin = NOTHING_SPECIAL
     calls: tuple[str, ...] = ()
 
     def within(self, construct: str) -> "Context":
         """Inside `construct`, whose standard input is nothing special."""
-        return replace(self, inside=(*self.inside, construct), stdin=Stdin())
+        return Context((*self.inside, construct), self.via, self.depth, NOTHING_SPECIAL, self.calls)
 
     def around(self, construct: str) -> "Context":
         """Inside `construct`, with the same standard input."""
-        return replace(self, inside=(*self.inside, construct))
+        return Context((*self.inside, construct), self.via, self.depth, self.stdin, self.calls)
+
+    def fed(self, stdin: Stdin) -> "Context":
+        """With this standard input."""
+        return self if stdin is self.stdin else Context(self.inside, self.via, self.depth, stdin, self.calls)
 
     def deeper(self, **changes: object) -> "Context":
         """One level deeper; every recursion that is not the tree's own goes through here."""

@@ -1,6 +1,5 @@
 """Lists, pipelines, groups, conditions: where control goes, and what is known where it arrives."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import output, redirects
@@ -61,7 +60,7 @@ def pipeline(walk: "Walk", node: Pipeline, state: State, context: Context) -> En
     for n, part in enumerate(node.parts):
         before = len(walk.program.commands)
         bounds.append(before)
-        walk.subshell(part, state, replace(context, stdin=stdin))
+        walk.subshell(part, state, context.fed(stdin))
         text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
         clean = n < len(node.ops) and node.ops[n] == "|"
         producer = tuple(walk.program.commands[before:]) if clean else ()

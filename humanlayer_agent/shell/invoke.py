@@ -16,7 +16,7 @@ from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.paths import shortest
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State, join
-from humanlayer_agent.shell.syntax import Word
+from humanlayer_agent.shell.syntax import Simple, Word
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -58,7 +58,8 @@ def run(
     name = fields[0]
     if name.choices:
         return _each_choice(walk, fields, state, context, span, text, shell)
-    command = SimpleCommand(name.text, [f.shown for f in fields], span, text, context.via, context.inside, state.cwd)
+    argv = [f.text if f.text is not None else f.word.raw for f in fields]
+    command = SimpleCommand(name.text, argv, span, text, context.via, context.inside, state.cwd)
     command.words = fields
     walk.program.commands.append(command)
     if name.text is None:
@@ -77,6 +78,20 @@ def run(
     if (handler := builtins.HANDLERS.get(name.text)) is not None:
         return handler(walk, command, fields[1:], state, context)
     return _external(walk, command, fields, state, context)
+
+
+def only_runs_program(node: Simple, state: State) -> bool:
+    """Is `node` a program with plain words? Neither the words nor what they run change what the shell knows then."""
+    if node.assigns or not node.words:
+        return False
+    name = node.words[0].static
+    if name is None or name in builtins.HANDLERS or name in _PREFIXES or name in state.functions:
+        return False
+    if any([word.dynamic for word in node.words]):
+        return False
+    return not any(
+        r.target.dynamic or r.fd.startswith("{") or (r.body is not None and r.body.dynamic) for r in node.redirects
+    )
 
 
 def _each_choice(
@@ -186,7 +201,8 @@ def note_options(
     walk: "Walk", spec: Spec, command: SimpleCommand, arguments: Arguments, state: State, context: Context
 ) -> State:
     """Flags, doubts, and the effects of option values. Returns the state the operands are read in (`-C dir`)."""
-    command.flags |= arguments.flags()
+    if arguments.options:
+        command.flags |= arguments.flags()
     state = _child_environment(command, state)
     for word in arguments.unknown:
         command.doubt(word.shown)
@@ -267,7 +283,9 @@ def note_operands(
 ) -> None:
     operands = arguments.operands
     command.operands += [o.text for o in operands]
-    slots = next((v.operands for v in spec.variants if v.when & command.flags), spec.operands)
+    slots = spec.operands
+    if spec.variants:
+        slots = next((v.operands for v in spec.variants if v.when & command.flags), slots)
     recursive = bool(spec.recursive & command.flags)
     pairs, excess = assign_slots(slots, operands)
     for word in excess:
@@ -288,7 +306,8 @@ def note_operands(
         if not when or when & command.flags:
             here = implied(command, value)
             note(walk, command, kind, here, state, context, origin=f"{command.program} default", recursive=recursive)
-    note_effects(walk, spec.effects, command, state)
+    if spec.effects:
+        note_effects(walk, spec.effects, command, state)
 
 
 def implied(command: SimpleCommand, value: str) -> Field:

@@ -33,13 +33,14 @@ def path(
     """Add a file effect of `kind` for every path that `target` may be, from every directory the shell may be in."""
     span = walk.span(target.start, target.end)
 
-    def add(operand: str | None, resolved: bool, **more: object) -> None:
+    def add(operand: str | None, resolved: bool, below: bool = False) -> None:
         command.effects.append(
-            Effect(kind, role, operand, resolved, span, origin, source, recursive=recursive, **more)  # type: ignore[arg-type]
+            Effect(kind, role, operand, resolved, span, origin, source, False, below, None, recursive)
         )
 
-    if target.texts:
-        for text in target.texts:
+    texts = target.texts
+    if texts:
+        for text in texts:
             stream = text in _STREAMS or (text == "-" and source == "own")
             if stream and kind in ("read", "list", "write", "append"):
                 continue
@@ -56,12 +57,18 @@ def path(
             pattern = absolute(target.glob, cwd)
             base, safe = split_pattern(pattern)
             contents = target.pathname and takes_all(pattern)
-            add(unescape(base), safe, pattern=pattern if safe else None, contents=contents)
+            matched = pattern if safe else None
+            command.effects.append(
+                Effect(
+                    kind, role, unescape(base), safe, span, origin, source,
+                    pattern=matched, recursive=recursive, contents=contents,
+                )
+            )  # fmt: skip
         if not target.glob.startswith("/") and state.cwd is None:
             add(None, False)
         return
     if target.below is not None:
-        add(target.below, False, below=True)
+        add(target.below, False, True)
         return
     add(None, False)
 

@@ -90,16 +90,24 @@ def denied(found: Permit | Denial, by: str, words: str) -> Denial:
 # Waiting for others
 
 
-def test_the_one_at_the_terminal_may_not_and_somebody_else_does(gate: Callable[..., Gate], act: Any) -> None:
+def test_who_may_not_answer_is_not_asked_and_somebody_else_is(gate: Callable[..., Gate], act: Any) -> None:
+    """Alice is at the terminal, and has started the run."""
     asker = ScriptedAsker(["approve"], approver=ALICE)
     made = gate(asker, by(BOB, "approve", "go on"))
     permit = made.check(act())
     assert isinstance(permit, Permit)
     assert (permit.approved_by, permit.comment) == (BOB.principal, "go on")
     assert made.start(permit, act()) is None
-    assert asker.told == [
-        "the answer was refused: alice started the run: somebody else must answer; it waits for somebody else"
-    ]
+    assert asker.asked == []
+    assert asker.told == ["who answers here may not answer this; it waits for somebody else"]
+
+
+def test_a_channel_that_does_not_say_who_answers(gate: Callable[..., Gate], act: Any) -> None:
+    asker = ScriptedAsker(["approve"], approver=ALICE)
+    asker.identities = ()
+    assert isinstance(gate(asker, by(BOB)).check(act()), Permit)
+    refused = "the answer was refused: alice started the run: somebody else must answer"
+    assert asker.told == [f"{refused}; it waits for somebody else"]
 
 
 def test_two_must_approve(gate: Callable[..., Gate], act: Any) -> None:
@@ -130,11 +138,13 @@ def test_the_second_does_not_come(gate: Callable[..., Gate], act: Any) -> None:
 def test_a_channel_that_fails_is_not_the_end_where_others_may_answer(
     gate: Callable[..., Gate], act: Any, error: Any
 ) -> None:
-    assert isinstance(gate([error], by(BOB)).check(act()), Permit)
+    made = gate(ScriptedAsker([error], approver=BOB), by(Approver("os:1000:tester", "terminal", "terminal")))
+    assert isinstance(made.check(act()), Permit)
 
 
 def test_it_is_said_at_the_deadline_which_channel_failed(gate: Callable[..., Gate], act: Any) -> None:
-    denied(gate([NoTerminal("no terminal")]).check(act()), "nobody", "nobody answered within 600 s (no terminal)")
+    made = gate(ScriptedAsker([NoTerminal("no terminal")], approver=BOB))
+    denied(made.check(act()), "nobody", "nobody answered within 600 s (no terminal)")
 
 
 def test_no_channel_here_at_all(store: SQLiteStore, act: Any, gate: Callable[..., Gate]) -> None:
@@ -325,7 +335,9 @@ def test_an_edit_that_two_approve(gate: Callable[..., Gate], act: Any) -> None:
 
 
 def test_an_editor_who_is_no_approver(gate: Callable[..., Gate], act: Any) -> None:
-    made = gate(ScriptedAsker([("edit", "make test")], approver=CAROL))
+    asker = ScriptedAsker([("edit", "make test")], approver=CAROL)
+    asker.identities = ()
+    made = gate(asker)
     denied(made.check(act()), "nobody", "carol is not an approver of route default")
     assert [request.state for request in made.store.requests()] == ["expired"]
 

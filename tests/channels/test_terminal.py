@@ -67,6 +67,25 @@ def test_n_sends_the_reason(open_screen):
     assert "(use make cache-clean)" in screen.text()
 
 
+def test_tab_answers_in_words_instead(open_screen):
+    screen = open_screen()
+    screen.armed()
+    screen.send("n")
+    screen.shows("Why not?")
+    screen.send("\t")
+    screen.shows("Tell it:")
+    screen.send("\t")
+    screen.shows("Why not?")
+    screen.send("\t")
+    screen.shows("Tell it:")
+    screen.send("the cache is in /srv")
+    screen.shows("Tell it: the cache is in /srv")
+    screen.send("\r")
+    assert screen.result()[:2] == ["respond", "the cache is in /srv"]
+    screen.ended()
+    assert "answered by" in screen.text()
+
+
 def test_y_inside_a_reason_is_text_and_escape_goes_back(open_screen):
     screen = open_screen()
     screen.armed()
@@ -448,6 +467,15 @@ def test_dumb_terminal_takes_no_paste(open_screen):
     screen.until(lambda: screen.raw.count(b"Type yes") == 2, "the question again")
     screen.send("no too risky\r")
     assert screen.result()[:2] == ["reject", "too risky"]
+
+
+def test_dumb_terminal_answers_in_words(open_screen):
+    screen = open_screen(env={"TERM": "dumb"})
+    screen.shows("Type yes to run it once")
+    screen.send("tell\r")
+    screen.until(lambda: screen.raw.count(b"Type yes") == 2, "the question again")
+    screen.send("tell it is in /srv\r")
+    assert screen.result()[:2] == ["respond", "it is in /srv"]
 
 
 def test_dumb_terminal_stops_and_times_out(open_screen):

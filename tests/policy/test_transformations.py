@@ -24,7 +24,7 @@ from humanlayer_agent.shell import catalog
 from humanlayer_agent.shell.catalog.spec import Truth
 
 SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
-PROBES_EACH = 15 if SOAK else 3
+PROBES_EACH = 15 if SOAK else 2
 """How many probes each transformation is held against."""
 
 PROBE = """#!/bin/sh

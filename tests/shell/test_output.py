@@ -15,7 +15,7 @@ SHAPES = [
     "echo {q}", "printf {q}", "cat <<< {q}", "cat <<< \"$x\"", "cat <<< $x", "cat <<'E'\n{t}\nE", "cat <<E\nplain\nE",
     "cat <<E\n$x\nE", "cat <<-'E'\n\t{t}\n\tE", "printf %s {q} | cat", "cat <<< {q} | rev", "base64 -d <<< aGxhCg==",
     "printf %s {q} | tee /dev/null", "printf %s {q} | tee -a /dev/null | cat", "cat < /dev/null <<< {q}", "cat 0<<< {q}",
-    "cat 3<<< {q}", "command cat <<< {q}", "command -- printf %s {q}", "env -- x=1 y= cat <<< {q}", "env printf %b {q}",
+    "cat 3<<< {q}", ": | printf %s {q}", "ls /none | echo {q}", "ls | cat", "printf a | : | cat", "command cat <<< {q}", "command -- printf %s {q}", "env -- x=1 y= cat <<< {q}", "env printf %b {q}",
     "nice -n 5 timeout 5s cat <<< {q}", "/usr/bin/printf %s {q} | stdbuf -oL /bin/cat", "setsid -w nohup cat <<< {q}",
     "env POSIXLY_CORRECT=1 echo -n {q}", "env -i printf %s {q}", "timeout x cat <<< {q}", "f() { printf %s \"$1\" {q}; }; f a", "tr a b <<< {q}", "cat <<< ~", "cat <<< {q} > /dev/null", "printf %b", "printf '%b%b' {q}",
 ]  # fmt: skip

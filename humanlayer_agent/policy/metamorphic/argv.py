@@ -71,6 +71,13 @@ _HANDED_ON: dict[str, tuple[str, str]] = {
     "first-parameter": ("set -- {first}; ", '"$1" {rest}'),
     "function-arguments": ('{n}() {{ "$@"; }}; ', "{n} {words}"),
     "function-operands": ('{n}() {{ {first} "$@"; }}; ', "{n} {rest}"),
+    "other-function-arguments": ('set -- x; {n}() {{ "$@"; }}; ', "{n} {words}"),
+    "local-arrays": ('{n}() {{ local {n}x=("$@"); "${{{n}x[@]}}"; }}; ', "{n} {words}"),
+    "copied-arrays": ('{n}=({words}); {n}x=("${{{n}[@]}}"); ', '"${{{n}x[@]}}"'),
+    "joined-arrays": ('{n}=({first}); {n}=("${{{n}[@]}}" {rest}); ', '"${{{n}[@]}}"'),
+    "eval-parameters": ("set -- {words}; ", "eval '\"$@\"'"),
+    "parameters-of-parameters": ('set -- {words}; set -- "$@"; ', '"$1" "${{@:2}}"'),
+    "source-arguments": ("set -- x; ", "source <(printf '%s\\n' '\"$@\"') {words}"),
     "bash-arguments": ("", "bash -c '\"$@\"' bash {words}"),
     "bash-zeroth-argument": ("", 'bash -c \'"$0" "$@"\' {words}'),
 }

@@ -47,7 +47,8 @@ class Given:
 
     @property
     def long(self) -> bool:
-        return self.name.startswith("--")
+        """Whether it is a name, and no letter."""
+        return len(self.name) > 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def read_call(command: Simple) -> Call | None:
         if word.static == "--" and not dashes and not uses and id(word) not in values:
             dashes = True
         elif uses:
-            items += _given(word, uses)
+            items += _given(spec, word, uses)
         elif id(word) not in values:
             if not dashes and word.static is not None and word.static.startswith("-") and word.static != "-":
                 return None  # `head -5`
@@ -124,10 +125,11 @@ def _field(word: Word) -> Field:
     return Field(word, word.start, word.end, text=text, prefix=text or "")
 
 
-def _given(word: Word, uses: Sequence[OptionUse]) -> Iterator[Given]:
+def _given(spec: Spec, word: Word, uses: Sequence[OptionUse]) -> Iterator[Given]:
     text = word.static or ""
+    whole = text.startswith("--") or text in spec.long  # chmod -rwx
     for n, use in enumerate(uses):
-        name = text.partition("=")[0] if text.startswith("--") else f"-{text[n + 1]}"
+        name = text.partition("=")[0] if whole else f"-{text[n + 1]}"
         if use.value is None:
             value = None
         elif use.value.word is word:
@@ -166,16 +168,25 @@ def _bundled(call: Call) -> list[str] | None:
 
 
 def _long(call: Call) -> list[str]:
-    return _ordered(call, [_renamed(given, call.spec.long, "").joined for given in call.options])
+    return _ordered(call, [_lengthened(given, call.spec).joined for given in call.options])
 
 
 def _short(call: Call) -> list[str]:
     return _ordered(call, [_renamed(given, call.spec.short, "-").apart for given in call.options])
 
 
+def _lengthened(given: Given, spec: Spec) -> Given:
+    """By its long name. The catalog may put letters together that it need not tell apart: those have none."""
+    letters = sum(option is given.option for option in spec.short.values())
+    return _renamed(given, spec.long, "") if letters == 1 or given.option.name == "recursive" else given
+
+
 def _renamed(given: Given, names: dict[str, Option], dash: str) -> Given:
+    """`given` by the first of its `names`; as it is where it has none, or is of that kind already."""
+    if given.long is not bool(dash):
+        return given
     found = next((dash + name for name, option in names.items() if option is given.option), None)
-    return given if found is None or found.startswith("+") else replace(given, name=found)
+    return given if found is None or not found.startswith(dash or "--") else replace(given, name=found)
 
 
 def _abbreviated(call: Call) -> list[str] | None:
@@ -188,7 +199,7 @@ def _abbreviated(call: Call) -> list[str] | None:
         heads = (name[:n] for n in range(3 + len(name) // 3, len(name)))
         return next((head for head in heads if sum(other.startswith(head) for other in names) == 1), name)
 
-    longer = [_renamed(given, call.spec.long, "") for given in call.options]
+    longer = [_lengthened(given, call.spec) for given in call.options]
     return _ordered(call, [replace(g, name=shortest(g.name)).joined if g.long else g.joined for g in longer])
 
 

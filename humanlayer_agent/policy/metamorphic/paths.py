@@ -24,7 +24,7 @@ _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 _TAKES_TEXT = frozenset(
     ["ln", "link", "readlink", "realpath", "basename", "dirname", "mktemp", "split", "csplit", "rmdir"]
 )
-_COMPARES = re.compile(r"-(path|ipath|wholename|iwholename|regex|iregex|lname|printf|files0-from)")
+_COMPARES = re.compile(r"-(path|ipath|wholename|iwholename|regex|iregex|lname|f?printf?0?|fls|files0-from)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ def _own_root(line: Line, place: Place) -> str | None:
 
 
 def _own_directory(line: Line, place: Place) -> str | None:
-    # mkdir -p changes its own directory on the way.
-    moves = place.text.startswith("/") or place.text in (".", "..") or "mkdir" in line.text
+    # mkdir -p and install -d change their own directory on the way.
+    moves = place.text.startswith("/") or place.text in (".", "..") or re.search("mkdir|install", line.text)
     return None if moves else f"/proc/self/cwd/{place.text}"
 
 

@@ -98,8 +98,8 @@ def _file(
 def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:
     if act.role == "read":
         # What becomes of it is the code's own doing; but a secret counts as used, as in a shell's `$API_TOKEN`.
-        for name in filter(keeps_secret, operand.choices):
-            command.effects.append(Effect("environment", "expanded", name, True, command.span, origin))
+        for secret in filter(keeps_secret, operand.choices):
+            command.effects.append(Effect("environment", "expanded", secret, True, command.span, origin))
         return
     if act.role == "printed":
         for name in operand.choices or (None,):

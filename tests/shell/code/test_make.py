@@ -164,6 +164,7 @@ def test_which_recipes(text: str, command: str, expected: list[str]) -> None:
         ("X ?= a\na:\n\trm $(X)\n", "X=b make", ["delete b"]),
         ("a:\n\trm $(X)\n", "X=b make", ["delete b"]),
         ("override X = a\na:\n\trm $(X)\n", "make X=b", ["delete a"]),
+        ("override X = a\nX = b\nundefine X\na:\n\trm $(X)\n", "make", ["delete a"]),
         ("X = a b\na:\n\trm $(X:%=%.o) $(X:a=c)\n", "make", ["delete a.o", "delete b", "delete b.o", "delete c"]),
         ("X = s/a.c b.c\na:\n\trm $(notdir $(patsubst %.c,%.o,$(X)))\n", "make", ["delete a.o", "delete b.o"]),
         ("X = a,b\nc := ,\na:\n\trm $(subst $(c),/,$(X))\n", "make", ["delete a/b"]),
@@ -257,6 +258,7 @@ def test_a_variable_that_the_action_sets_to_anything() -> None:
     [
         ("make X='a; b'", ["?execute a; b", "execute ."]),
         ("make SHELL=./x", ["?execute ./x", "execute ."]),
+        ("make 'X!=./x'", ["?execute ./x", "execute ."]),
         ("make CC=./x", ["?execute ./x", "execute ."]),
         ("make CC=/usr/bin/gcc CFLAGS=-O2", ["execute ."]),
         ("make LD_PRELOAD=./x", ["environment LD_PRELOAD", "execute ."]),

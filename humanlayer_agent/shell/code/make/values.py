@@ -5,7 +5,7 @@ something unknown (the N-th reason), a name for a variable of the environment wh
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -231,7 +231,7 @@ class Variables:
                 out += self.expand(each.text, local, depth) if each.expands else [each.text]
         for op, own in self.targeted.get(name, ())[:MAX_CHOICES]:
             texts = self.expand(own.text, local, depth) if own.expands else (own.text,)
-            out += [f"{before} {text}" for before in out for text in texts] if op == "+=" else texts
+            out += [*_appended(out, texts)] if op == "+=" else texts
             if len(out) > MAX_CHOICES:
                 break
         if len(self.targeted.get(name, ())) > MAX_CHOICES:
@@ -321,6 +321,13 @@ class Variables:
         if any("\0" in t or not t for t in tests):
             out += self.expand(words[2], local, depth) if len(words) > 2 else ("",)
         return self._few(out, shown)
+
+
+def _appended(before: Sequence[str], texts: Texts) -> Iterable[str]:
+    """`+=` of a target: what is appended to something undefined has no blank in front."""
+    return dict.fromkeys(
+        joined for b in before for t in texts for joined in ((f"{b} {t}", t) if not b else (f"{b} {t}",))
+    )
 
 
 def _head(inner: str) -> tuple[str, str, str]:

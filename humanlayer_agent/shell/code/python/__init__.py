@@ -69,7 +69,6 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
     found.files = files.result(engine)
     if trouble:
         found.doubt(trouble)
-        found.opaque = True
     return found
 
 

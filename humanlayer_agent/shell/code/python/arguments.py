@@ -42,7 +42,7 @@ class Args:
         value = self.operand(operand)
         if value is None or value == NONE:
             return False
-        return None if NONE <= value or (value is not None and self.rest is not None) else True
+        return None if value >= NONE or (value is not None and self.rest is not None) else True
 
     def every(self) -> Iterator[Value]:
         """All that is passed."""

@@ -165,6 +165,8 @@ def _special(engine: "Engine", atom: Atom, name: str) -> Value | None:
         return class_of(atom)
     if name == "__self__":
         return _self(engine, atom)
+    if name == "__get__" and isinstance(atom, Closure):
+        return frozenset({Bound(atom, name)})
     if name in names.SAME_OBJECT and not isinstance(atom, Instance | Class | Super | Mark | Container):
         return frozenset({atom})
     if name in names.LOOKUPS or name == "__subclasses__":
@@ -206,7 +208,7 @@ def _of_mark(engine: "Engine", atom: Mark, name: str) -> Value:
         if name in names.REACHED_ANYWHERE:
             return module(name)
         found = _bind(engine, engine.read(engine.member(name)), atom)
-        return found | stored(engine, name) | ANYTHING
+        return found | stored(engine, name) | {Bound(ANY, name) if name in names.UNMISTAKABLE else ANY}
     if atom is SELF:
         cell = engine.module.cell(name)
         return engine.read(cell)

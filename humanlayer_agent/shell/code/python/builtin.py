@@ -30,6 +30,7 @@ from humanlayer_agent.shell.code.python.values import (
     PICKLED,
     PLAIN,
     SELF,
+    SHOWN,
     WORD,
     WORDS,
     Atom,
@@ -93,7 +94,7 @@ def _any_attribute(engine: "Engine", atom: Atom) -> Value:
 
 def _may_be_module(atom: Lib) -> bool:
     last = atom.name.rpartition(".")[2]
-    return last.islower() or "_" not in last and last[:1].islower()
+    return last.islower() or ("_" not in last and last[:1].islower())
 
 
 def _effective(atom: Thing | Type) -> bool:
@@ -423,13 +424,6 @@ def _patched(engine: "Engine", args: Args) -> Value:
     return ANYTHING
 
 
-def _annotations(engine: "Engine", args: Args) -> Value:
-    """Annotations that are texts are evaluated."""
-    for text in engine.annotations:
-        execution.inline(engine, text)
-    return PLAIN
-
-
 # ---- texts and numbers ------------------------------------------------------------------------------
 
 
@@ -468,6 +462,34 @@ def _print(engine: "Engine", args: Args) -> Value:
         elif isinstance(atom, Instance):
             calls.method(engine, atom, "write", Args(args.node, [EMPTY.union(PLAIN, *args.positional)]))
     return NONE
+
+
+def _isinstance(engine: "Engine", args: Args) -> Value:
+    kinds = args.at(1) or EMPTY
+    kinds |= containers.elements(engine, frozenset(a for a in kinds if isinstance(a, Container)))
+    attributes.implicit(engine, kinds, ("__instancecheck__", "__subclasscheck__", "__subclasshook__"), args.at(0) or EMPTY)
+    return WORDS
+
+
+def _repr(engine: "Engine", args: Args) -> Value:
+    """What repr() gives is data, as long as no class of the program has a say in it."""
+    _look(engine, args, "repr")
+    return frozenset({DATA if engine.read(engine.member("__repr__")) else SHOWN})
+
+
+def _evaluated_later(engine: "Engine", args: Args) -> Value:
+    """typing.ForwardRef: a text that may be evaluated."""
+    for text in only_texts(args.at(0) or EMPTY) or []:
+        if "(" in text:
+            execution.inline(engine, text)
+    return ANYTHING
+
+
+def _type_hints(engine: "Engine", args: Args) -> Value:
+    """typing.get_type_hints: annotations that are texts are evaluated; those in the source are read where they stand."""
+    if "__annotations__" in engine.source:
+        engine.doubt("annotations are evaluated that may have been changed")
+    return ANYTHING
 
 
 def _chr(engine: "Engine", args: Args) -> Value:
@@ -582,6 +604,8 @@ def _wrapped(kind: str) -> Special:
         out: Value = EMPTY
         for value in args.every():
             for atom in value:
+                if not isinstance(atom, Closure) and kind == "property":
+                    capabilities.escape(engine, frozenset({atom}), "property")
                 if isinstance(atom, Closure):
                     if kind == "property":
                         atom.computed = True
@@ -617,8 +641,8 @@ SPECIAL: dict[str, Special] = {
         "aiter": _iter, "anext": _next, "sum": _sum, "print": _print, "chr": _chr, "ord": _ord, "hex": _spelled(hex),
         "oct": _spelled(oct), "bin": _spelled(bin), "len": _inert(WORDS, "len"), "id": _inert(WORDS, "id"),
         "hash": _inert(WORDS, "hash"), "abs": _inert(WORDS, "abs"), "round": _inert(WORDS, "round"),
-        "repr": _inert(PLAIN, "repr"), "ascii": _inert(PLAIN, "ascii"), "format": _inert(PLAIN, "format"),
-        "isinstance": _inert(WORDS, "isinstance"), "issubclass": _inert(WORDS, "issubclass"),
+        "repr": _repr, "ascii": _inert(PLAIN, "ascii"), "format": _inert(PLAIN, "format"),
+        "isinstance": _isinstance, "issubclass": _isinstance,
         "hasattr": _inert(WORDS, "hasattr"), "callable": _inert(WORDS, "callable"), "dir": _inert(PLAIN, "dir"),
         "input": _inert(PLAIN, "input"), "any": _inert(WORDS, "any"), "all": _inert(WORDS, "all"),
         "pow": _inert(WORDS, "pow"), "divmod": _inert(WORDS, "divmod"), "help": _inert(NONE, "help"),
@@ -631,10 +655,11 @@ SPECIAL["operator.methodcaller"] = _deferred("methodcaller()")
 SPECIAL["operator.attrgetter()"] = _attributes_got
 SPECIAL["operator.methodcaller()"] = _method_called
 SPECIAL["functools.reduce"] = _reduce
+SPECIAL["typing.ForwardRef"] = _evaluated_later
+SPECIAL["typing.get_type_hints"] = SPECIAL["inspect.get_annotations"] = _type_hints
 SPECIAL["pickle.loads"] = _unpickled
 SPECIAL["unittest.mock.patch.object"] = SPECIAL["unittest.mock.patch.dict"] = _patched
 SPECIAL["inspect.getmembers"] = SPECIAL["inspect.getmembers_static"] = _members
-SPECIAL["typing.get_type_hints"] = SPECIAL["inspect.get_annotations"] = _annotations
 SPECIAL["importlib.__import__"] = _import
 
 
@@ -660,14 +685,20 @@ def unbound(engine: "Engine", kind: Type, name: str, args: Args) -> Value:
     if name in ("maketrans", "from_bytes"):
         return PLAIN
     first = args.at(0)
+    if name == "__call__":
+        return calls.call(engine, first or EMPTY, args.after(1), "")
+    if name == "__getitem__":
+        return containers.item(engine, first or EMPTY, args.at(1) or PLAIN, args.node)
     if name in ("__new__", "__init__"):
-        return construct(engine, kind.name, args.after(1))
+        own = frozenset(Instance(a) for a in first or EMPTY if isinstance(a, Class))
+        return own | construct(engine, kind.name, args.after(1))
     if name in names.LOOKUPS:
         return lookup(engine, first or EMPTY, args.at(1))
     if name in ("__setattr__",):
         return _setattr(engine, args)
     if first is None:
         return ANYTHING
+    capabilities.escape(engine, frozenset(a for a in first if isinstance(a, Type)), f"{kind.name}.{name}")
     return engine.union(calls.method(engine, atom, name, args.after(1)) for atom in first if not isinstance(atom, Type))
 
 

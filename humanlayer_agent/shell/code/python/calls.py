@@ -317,6 +317,8 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
         return call(engine, found, args, name)
     if isinstance(atom, Container):
         return containers.method(engine, atom, name, args)
+    if isinstance(atom, Namespace) and name == "__getitem__":
+        return containers.item(engine, frozenset({atom}), args.at(0) or PLAIN, args.node)
     if isinstance(atom, File):
         return files.method(engine, atom, name, args)
     if isinstance(atom, Thing):
@@ -335,8 +337,12 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
         return texts.method(engine, atom, name, args)
     if atom is ANY:
         return _unknown(engine, name, args)
-    if isinstance(atom, Bound) and isinstance(atom.receiver, Closure):
+    if isinstance(atom, Closure) and name == "__get__":
+        return frozenset({atom, *(Method(atom, each) for each in args.at(0) or EMPTY)})
+    if isinstance(atom, Closure) and name in ("setter", "getter", "deleter"):
         return args.at(0) or EMPTY
+    if name == "__getitem__" and not isinstance(atom, Instance | Class | Super):
+        return containers.item(engine, frozenset({atom}), args.at(0) or PLAIN, args.node)
     if isinstance(atom, Instance | Super | Class) and name in ("__setattr__", "__getattribute__"):
         if not attributes.lookup(engine, atom if isinstance(atom, Class) else atom.cls, name) or isinstance(atom, Super):
             whole = frozenset[Atom]({Instance(atom.cls) if isinstance(atom, Super) else atom})
@@ -350,8 +356,8 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
 
 def _unknown(engine: "Engine", name: str, args: Args) -> Value:
     """A method of an object that nobody knows."""
-    found = attributes.get(engine, ANYTHING, name)
-    out = call(engine, found - {ANY}, args, name) if len(found) > 1 else EMPTY
+    found = attributes.get(engine, ANYTHING, name) - {ANY, Bound(ANY, name)}
+    out = call(engine, found, args, name) if found else EMPTY
     return out | opaque.method(engine, name, args)
 
 

@@ -65,7 +65,7 @@ def function_effects(function: Function) -> tables.Does:
     if entry is not None:
         return entry.does
     private = function.name.startswith("_") and not function.name.startswith("__")
-    return tables.DOUBT if private and tables.standard(function.module) and table.dangerous else table.others
+    return tables.DOUBT if private and tables.standard(function.module) else table.others
 
 
 def loaded(engine: "Engine", value: Value) -> bool:
@@ -189,13 +189,22 @@ def attributes_of(container: Container) -> list[Value]:
     return [*(container.items or ()), *container.named.values(), container.rest, container.keys]
 
 
-def environment_in(engine: "Engine", value: Value, depth: int = 3) -> bool:
+def reachable(engine: "Engine", value: Value, depth: int = 3) -> set[Atom]:
+    """The atoms in `value`, and in the containers in it, that many levels deep."""
+    found: set[Atom] = set(value)
+    level = [a for a in value if isinstance(a, Container)]
+    while level and depth:
+        depth -= 1
+        inner: set[Atom] = set()
+        for container in level:
+            engine.look(container)
+            inner.update(*attributes_of(container), container.named)
+        engine.step(len(inner) // 8)
+        level = [a for a in inner - found if isinstance(a, Container)]
+        found |= inner
+    return found
+
+
+def environment_in(engine: "Engine", value: Value) -> bool:
     """Is the whole environment, or a copy of it, in `value`?"""
-    if ENVIRON in value:
-        return True
-    for atom in value:
-        if isinstance(atom, Container) and depth:
-            engine.look(atom)
-            if any(environment_in(engine, v, depth - 1) for v in attributes_of(atom)):
-                return True
-    return False
+    return ENVIRON in value or (any(isinstance(a, Container) for a in value) and ENVIRON in reachable(engine, value))

@@ -7,6 +7,7 @@ from humanlayer_agent.shell.code.python import (
     attributes,
     calls,
     capabilities,
+    execution,
     expressions,
     names,
     scopes,
@@ -46,11 +47,11 @@ def function(engine: "Engine", node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
 
 
 def annotation(engine: "Engine", node: ast.expr) -> None:
-    """An annotation is evaluated; one that is a text may be, later."""
+    """An annotation is evaluated; one that is a text may be, later (typing.get_type_hints)."""
     if not isinstance(node, ast.Constant):
         expressions.value(engine, node)
-    elif isinstance(node.value, str) and "(" in node.value and node.value not in engine.annotations:
-        engine.annotations.append(node.value)
+    elif isinstance(node.value, str) and "(" in node.value:
+        execution.inline(engine, node.value)
 
 
 def _method(engine: "Engine", made: Closure, name: str) -> None:

@@ -203,9 +203,7 @@ def _chosen(effect: Effect, value: Value) -> Value:
     out = set()
     for atom in value:
         known = [atom] if isinstance(atom, str) else texts(frozenset({atom}))
-        if isinstance(atom, Thing) or not known:
-            out.add(atom)
-        elif known[0] not in effect.excluded and (effect.like is None or effect.like.match(known[0])):
+        if isinstance(atom, Thing) or not known or (known[0] not in effect.excluded and (effect.like is None or effect.like.match(known[0]))):
             out.add(atom)
     return frozenset(a for a in out if not (isinstance(a, Const) and a.value is None))
 

@@ -92,8 +92,6 @@ class Engine:
         """Calls that are being followed and may lead to themselves."""
         self.outside: dict[tuple[object, bool], Unit] = {}
         """Objects that code which is not read here has got, and whether it may change them."""
-        self.annotations: list[str] = []
-        """Annotations that are texts and may do something once they are evaluated."""
         self.executing: set[str] = set()
         """Texts that are being executed."""
         self.fixed = 0
@@ -288,8 +286,10 @@ class Engine:
 
     def act(self, kind: str, value: Value, origin: str, *, role: str = "", recursive: bool = False) -> None:
         """The unit that is read now does `kind` to `value`."""
+        path = kind in _PATHS or role in ("script", "import-path")
         for operand in operands(value):
-            self.note(Act(kind, (operand,), role or "code", origin, self.line, recursive))
+            known = operand if path or operand.below is None else Text()
+            self.note(Act(kind, (known,), role or "code", origin, self.line, recursive))
 
     def note(self, act: Act) -> None:
         """The unit that is read now does `act`."""
@@ -328,6 +328,7 @@ class Engine:
 
 _LINKS = frozenset({"os.symlink", "os.link", "pathlib.Path.symlink_to", "pathlib.Path.hardlink_to", "pathlib.Path.link_to"})
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
+_PATHS = _CHANGES | {"read"}
 
 
 def _misleading(acts: list[Act]) -> bool:

@@ -4,7 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Act, Text
-from humanlayer_agent.shell.code.python import attributes, capabilities, containers, paths, pathlike
+from humanlayer_agent.shell.code.python import attributes, capabilities, containers, pathlike, paths
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Container
 from humanlayer_agent.shell.code.python.values import (
@@ -65,7 +65,7 @@ def set_variable(engine: "Engine", name: Value, value: Value | None, origin: str
 def temporary(engine: "Engine", value: Value) -> None:
     """Temporary files are made in another directory."""
     known = only_texts(value - NONE)
-    if value != NONE and not (known and all(t == "/tmp" or t.startswith("/tmp/") and ".." not in t for t in known)):
+    if value != NONE and not (known and all(t == "/tmp" or (t.startswith("/tmp/") and ".." not in t) for t in known)):
         engine.doubt("temporary files are made in another directory")
 
 

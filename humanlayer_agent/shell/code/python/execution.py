@@ -10,6 +10,7 @@ from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
     EMPTY,
     NONE,
+    SHOWN,
     WORDS,
     Code,
     Const,
@@ -40,6 +41,8 @@ def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
             out |= inline(engine, text)
         elif isinstance(atom, Closure | Method):
             calls.call(engine, frozenset({atom}), Args(args.node))
+        elif atom is SHOWN:
+            out |= ANYTHING
         elif atom not in NONE and not (library and atom in _OBJECTS):
             engine.doubt(f"{origin.removeprefix('builtins.')} of a text that is not known")
             out |= ANYTHING

@@ -29,6 +29,7 @@ from humanlayer_agent.shell.code.python.values import (
     NONE,
     PLAIN,
     SYS_PATH,
+    WORD,
     WORDS,
     Atom,
     Below,
@@ -38,6 +39,7 @@ from humanlayer_agent.shell.code.python.values import (
     Lib,
     Mark,
     Module,
+    Namespace,
     Place,
     Prefix,
     Thing,
@@ -191,7 +193,7 @@ def _added(left: Value, right: Value) -> Value:
     if numbers(left) and numbers(right):
         return _numeric(ast.Add(), left, right)
     if all(isinstance(a, Mark | Const) for a in left | right):
-        return WORDS if left <= WORDS or numbers(left) and right <= WORDS else PLAIN
+        return WORDS if _countable(left) and _countable(right) else PLAIN
     return strings.concat([left, right])
 
 
@@ -207,8 +209,8 @@ def _numeric(op: ast.operator, left: Value, right: Value) -> Value:
     first, second = numbers(left), numbers(right)
     change = _ARITHMETIC.get(type(op))
     if first is None or second is None or change is None or len(first) * len(second) > 32:
-        numeric = left <= WORDS or right <= WORDS or bool(first and second)
-        return WORDS if numeric and not isinstance(op, ast.Mod) else PLAIN
+        numeric = _countable(left) and _countable(right)
+        return WORDS if numeric and not (isinstance(op, ast.Mod) and first is None) else PLAIN
     out: Value = EMPTY
     for a in first:
         for b in second:
@@ -218,6 +220,11 @@ def _numeric(op: ast.operator, left: Value, right: Value) -> Value:
                 return WORDS
             out |= const(int(change(a, b)))
     return out
+
+
+def _countable(value: Value) -> bool:
+    """Numbers, or words that are no numbers: what is made of them holds no slash."""
+    return all(a is WORD or (isinstance(a, Const) and a.kind in ("int", "bool")) for a in value)
 
 
 def _percent(engine: "Engine", left: Value, given: list[Value]) -> Value:
@@ -273,6 +280,9 @@ def _combined(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, ri
             if made.kind != "dict":
                 engine.shuffle(made)
             containers.copy(engine, made, frozenset({atom}))
+        elif isinstance(atom, Namespace):
+            engine.key(made, PLAIN)
+            engine.element(made, containers.names_of(engine, atom))
         elif atom is ENVIRON or (isinstance(atom, Mark) and isinstance(op, ast.Add | ast.BitOr)):
             containers.copy(engine, made, frozenset({atom}))
     if SYS_PATH in others:
@@ -441,8 +451,7 @@ def _starred(engine: "Engine", node: ast.Starred) -> Value:
 
 def deep(engine: "Engine", held: Value) -> Value:
     """`held` with all that is in its containers."""
-    inner = frozenset(a for a in held if isinstance(a, Container))
-    return held | containers.elements(engine, inner) if inner else held
+    return frozenset(capabilities.reachable(engine, held)) if any(isinstance(a, Container) for a in held) else held
 
 
 # ---- texts ------------------------------------------------------------------------------------------

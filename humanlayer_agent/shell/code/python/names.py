@@ -50,7 +50,7 @@ ALIASES = {
 """Modules of the standard library under the names that others of it give them."""
 SAME_OBJECT = _words("__call__ __func__ __wrapped__ __get__ __enter__ __aenter__ __origin__ __iter__ __await__ __aiter__")
 """What such an attribute of a function gives is, or calls, that function."""
-LOOKUPS = _words("__getattribute__ __getattr__ __getitem__")
+LOOKUPS = _words("__getattribute__ __getattr__")
 
 CALLED_BY_NAME = _words("__init__ __new__ __call__ __post_init__")
 """Special methods that are called as other functions are, with arguments that are seen."""
@@ -116,7 +116,7 @@ KEEPS = _words(
     itertools.combinations itertools.zip_longest itertools.compress copy.copy copy.deepcopy collections.deque
     collections.OrderedDict collections.Counter collections.ChainMap collections.UserDict collections.UserList
     types.MappingProxyType operator.itemgetter random.choice random.sample random.choices heapq.merge heapq.nlargest
-    heapq.nsmallest statistics.mode typing.cast contextlib.nullcontext contextlib.closing weakref.ref weakref.proxy
+    heapq.nsmallest statistics.mode typing.cast contextlib.nullcontext contextlib.closing
     builtins.iter builtins.next asyncio.gather asyncio.wait_for asyncio.run asyncio.create_task asyncio.shield
     asyncio.ensure_future
     """

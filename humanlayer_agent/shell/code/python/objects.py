@@ -138,7 +138,7 @@ class Class:
 class Container:
     """A list, tuple, dict, set or generator. `items` are elements at a known position, None once that is lost."""
 
-    __slots__ = ("items", "keys", "kind", "known", "named", "rest", "readers", "growths", "tick", "shared")
+    __slots__ = ("growths", "items", "keys", "kind", "known", "named", "readers", "rest", "shared", "tick")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -14,9 +14,11 @@ from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
     EMPTY,
     PLAIN,
-    Place,
-    Thing,
     WORDS,
+    Below,
+    Place,
+    Prefix,
+    Thing,
     Value,
     only_texts,
     texts,
@@ -39,6 +41,9 @@ def call(engine: "Engine", args: Args, label: str, library: str) -> Value:
     if library:
         table = tables.module(library.partition(".")[0])
         network = table is not None and table.network
+    kind = names.UNMISTAKABLE.get(label)
+    if kind in ("shell", "program") or label == "rmtree":
+        _unmistakable(engine, kind or "", label, args, args.at(0) or PLAIN)
     _arguments(engine, args, label, library or label, network)
     return ANYTHING | _imported(engine, args, label)
 
@@ -73,16 +78,10 @@ def known_method(engine: "Engine", thing: Thing, name: str, args: Args) -> Value
 def method(engine: "Engine", name: str, args: Args) -> Value:
     """A method of an object that nobody knows."""
     kind = names.UNMISTAKABLE.get(name)
-    if kind == "shell":
-        _run(engine, kind, args, name)
-    elif kind == "program":
-        _program(engine, args, name)
-    elif kind is not None:
-        engine.act(kind, PLAIN, f".{name}", recursive=name == "rmtree")
-        if name in ("rmtree", "removedirs", "chmod", "chown", "unlink", "rmdir") and args.positional:
-            named = only_texts(args.positional[0])
-            if named:
-                engine.act(kind, args.positional[0], f".{name}")
+    if kind is not None:
+        _unmistakable(engine, kind, name, args, PLAIN)
+        if kind not in ("shell", "program") and args.positional and only_texts(args.positional[0]):
+            engine.act(kind, args.positional[0], f".{name}")
     elif name == "kill":
         engine.act("process", PLAIN, ".kill")
     elif name == "open":
@@ -93,6 +92,15 @@ def method(engine: "Engine", name: str, args: Args) -> Value:
     if name in _WORDLIKE:
         return WORDS if name != "strftime" or "/" not in "".join(texts(args.at(0) or PLAIN)) else PLAIN
     return ANYTHING | _imported(engine, args, name)
+
+
+def _unmistakable(engine: "Engine", kind: str, name: str, args: Args, operand: Value) -> None:
+    if kind == "shell":
+        _run(engine, kind, args, name)
+    elif kind == "program":
+        _program(engine, args, name)
+    else:
+        engine.act(kind, operand, f".{name}", recursive=name == "rmtree")
 
 
 def _run(engine: "Engine", kind: str, args: Args, name: str) -> None:
@@ -125,26 +133,29 @@ def _arguments(engine: "Engine", args: Args, label: str, whither: str, network: 
             if network and _URL.match(text):
                 engine.act("network", frozenset({text}), whither)
             elif outside(text, files=filed, verb=verb):
-                for kind in ("read", "write"):
-                    engine.note(Act(kind, (Text.of(text),), "argument", whither, engine.line))
+                _argument(engine, Text.of(text), whither)
+        for atom in value:
+            place = atom.payload if isinstance(atom, Thing) else atom
+            if isinstance(place, Prefix) and outside(place.text, files=False, verb=verb):
+                _argument(engine, Text(prefix=place.text), whither)
+            elif isinstance(place, Below) and outside(place.directory, files=False, verb=verb):
+                _argument(engine, Text(below=place.directory), whither)
 
 
-def _texts(engine: "Engine", value: Value, depth: int = 2) -> list[str]:
+def _argument(engine: "Engine", text: Text, whither: str) -> None:
+    for kind in ("read", "write"):
+        engine.note(Act(kind, (text,), "argument", whither, engine.line))
+
+
+def _texts(engine: "Engine", value: Value) -> list[str]:
     """The known texts in `value`, and in lists and dicts in it."""
-    out = []
-    for atom in value:
-        if isinstance(atom, str):
-            out.append(atom)
-        elif isinstance(atom, Place):
-            out.append(atom.text)
-        elif isinstance(atom, Thing) and isinstance(atom.payload, str | Place):
-            out.append(atom.payload if isinstance(atom.payload, str) else atom.payload.text)
-        elif isinstance(atom, Container) and depth:
-            engine.step(len(atom.items or ()) // 4)
-            for held in capabilities.attributes_of(atom):
-                out += _texts(engine, held, depth - 1)
-            out += [k for k in atom.named if k.startswith(("/", "~"))]
-    return sorted(set(out)) if len(out) > 1 else out
+    atoms = capabilities.reachable(engine, value, 2) if any(isinstance(a, Container) for a in value) else value
+    out = set()
+    for atom in atoms:
+        place = atom.payload if isinstance(atom, Thing) else atom
+        if isinstance(place, str | Place):
+            out.add(place if isinstance(place, str) else place.text)
+    return sorted(out) if len(out) > 1 else list(out)
 
 
 def works_on_files(label: str) -> bool:

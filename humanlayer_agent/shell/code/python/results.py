@@ -186,8 +186,13 @@ def _new_path(engine: "Engine", args: Args) -> Value:
     return pathlike.made(_join(engine, args) if args.positional else PLAIN)
 
 
-def _temporary(args: Args, position: int) -> Value:
+def _temporary(engine: "Engine", args: Args, position: int) -> Value:
     """A name in the directory for temporary files, or in that which is given."""
+    for place, name in ((position - 2, "suffix"), (position - 1, "prefix")):
+        part = args.at(place, name)
+        if part is not None and not all("/" not in text for text in only_texts(part - NONE) or ["/"] if part != NONE):
+            engine.act("write", PLAIN, "tempfile")
+            return PLAIN
     given = args.at(position, "dir")
     if given is None or given == NONE:
         return frozenset({paths.TEMPORARY})
@@ -195,13 +200,13 @@ def _temporary(args: Args, position: int) -> Value:
 
 
 def _mkdtemp(engine: "Engine", args: Args) -> Value:
-    return _temporary(args, 2)
+    return _temporary(engine, args, 2)
 
 
 def _mkstemp(engine: "Engine", args: Args) -> Value:
     made = engine.container(args.node, "tuple")
     engine.element(made, WORDS, 0)
-    engine.element(made, _temporary(args, 2), 1)
+    engine.element(made, _temporary(engine, args, 2), 1)
     return frozenset({made})
 
 
@@ -209,7 +214,7 @@ def _temporary_file(engine: "Engine", args: Args) -> Value:
     from humanlayer_agent.shell.code.python.objects import File
 
     file = engine.site(args.node, "file", lambda: File(engine.unit, engine.loop))
-    file.paths |= _temporary(args, 6)
+    file.paths |= _temporary(engine, args, 6)
     file.modes.add("write")
     if file not in engine.files:
         engine.files.append(file)
@@ -217,7 +222,7 @@ def _temporary_file(engine: "Engine", args: Args) -> Value:
 
 
 def _temporary_directory(engine: "Engine", args: Args) -> Value:
-    return frozenset(Thing("tempfile", "TemporaryDirectory", paths.path_atom(a)) for a in _temporary(args, 2))
+    return frozenset(Thing("tempfile", "TemporaryDirectory", paths.path_atom(a)) for a in _temporary(engine, args, 2))
 
 
 def _copied_to(engine: "Engine", args: Args) -> Value:

@@ -9,7 +9,6 @@ from humanlayer_agent.shell.code.python.values import (
     EMPTY,
     NONE,
     PLAIN,
-    WORD,
     WORDS,
     Atom,
     Const,
@@ -78,7 +77,7 @@ def _join(engine: "Engine", atom: Atom, args: Args) -> Value:
 
 def _format(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
     if not isinstance(atom, str):
-        return PLAIN if atom is not WORD else WORDS
+        return PLAIN
     if name == "format":
         positional = args.positional if args.rest is None else None
         return strings.braces(atom, positional, lambda key: args.named.get(key, PLAIN))

@@ -42,6 +42,8 @@ ENVIRON = Mark("ENVIRON")
 """os.environ, or what a copy of it holds."""
 PICKLED = Mark("PICKLED")
 """What pickle.dumps gave here."""
+SHOWN = Mark("SHOWN")
+"""What repr() gave of an object that is not the program's."""
 SYS_PATH = Mark("SYS_PATH")
 SYS_MODULES = Mark("SYS_MODULES")
 SELF = Mark("SELF")
@@ -178,7 +180,7 @@ Atom: TypeAlias = Union[
     Namespace, Code, "Closure", "Class", "Container", "File", "Partial",
 ]  # fmt: skip
 Value: TypeAlias = frozenset[Atom]
-PathAtom: TypeAlias = Union[str, Place, Below, Prefix, Mark]
+PathAtom: TypeAlias = str | Place | Below | Prefix | Mark
 
 EMPTY: Value = frozenset()
 ANYTHING: Value = frozenset({ANY})

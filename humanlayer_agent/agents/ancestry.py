@@ -1,4 +1,4 @@
-"""What is for humans only refuses to run below a supervised command."""
+"""Was this process started by a supervised command? What is for humans only refuses to run there."""
 
 import os
 from collections.abc import Iterator

@@ -1,0 +1,236 @@
+"""`hla init`: the files a person needs, each written only where it is missing."""
+
+import os
+import pwd
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from humanlayer_agent.agents.ancestry import refuse_agents
+from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.channels.text import one_line
+from humanlayer_agent.cli.writing import NewFiles
+from humanlayer_agent.errors import ConfigError, NoTerminal
+from humanlayer_agent.places import PROJECT_FOLDER, config_folder, key_path
+
+NO_HUMAN = 3
+_TEMPLATES = Path(__file__).with_name("templates")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file to be there in the end; `kind` is also the name of its template."""
+
+    kind: Literal["key", "channels", "policy", "project"]
+    path: Path
+    what: str
+    folder_mode: int = 0o700
+    mode: int = 0o600
+
+
+def init(
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="Also set up this project; here: its git folder.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write what is missing without asking.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write the files anew; the old ones are kept as NAME.old. Always asks.")
+    ] = False,
+) -> None:
+    """Write what you need: a signing key, your channels file, your policy, and the project's. Nothing is overwritten.
+
+    Examples: hla init;  hla init --yes --project ~/src/app
+    """
+    raise typer.Exit(run_init(project, yes=yes, force=force))
+
+
+def run_init(project: Path | None = None, *, yes: bool = False, force: bool = False) -> int:
+    """Write what is missing.
+
+    Returns:
+        The exit code: 0 all is in place, 1 it is not (you said no, or a line is missing in a file of yours), 3 nobody
+        could be asked.
+
+    Raises:
+        ConfigError: an agent started us; a folder is not safe; the key can't be used; something can't be written.
+    """
+    refuse_agents("sets this up")
+    _refuse_other_home()
+    base = _project(project)
+    parts = list(_parts(base))
+    for part in parts:
+        _check_folder(part, base)
+    old = [part for part in parts if os.path.lexists(part.path)]
+    replaced = [part for part in old if force and (part.kind != "key" or not _usable(part.path))]
+    if not replaced and (key := next((part for part in old if part.kind == "key"), None)):
+        _ = Signer(key.path).fingerprint  # raises what is wrong with it
+    new = [part for part in parts if part in replaced or part not in old]
+    if new and (code := _agreed(new, replaced, yes=yes)) is not None:
+        return code
+    try:
+        fingerprint = _write(new, replaced)
+    except OSError as error:
+        raise ConfigError(f"{error.filename or 'a file'} can't be written: {error.strerror}. Nothing was.") from error
+    return _report(parts, new, fingerprint, base)
+
+
+def _parts(project: Path | None) -> Iterator[_Part]:
+    yield _Part("key", key_path(), "your signing key")
+    yield _Part("channels", config_folder() / "channels.yaml", "who may approve, and whose signature counts")
+    yield _Part("policy", config_folder() / "policy.yaml", "your policy: extends builtin:default")
+    if project is not None:
+        path = project / PROJECT_FOLDER / "policy.yaml"
+        yield _Part("project", path, "the project's policy: only adds", folder_mode=0o755, mode=0o644)
+
+
+def _project(named: Path | None) -> Path | None:
+    """The project to set up: the one that was named, else the git folder around here; None where there is neither."""
+    from humanlayer_agent.config import checked_project, find_project
+
+    if named is not None:
+        if not named.is_dir():
+            raise ConfigError(f"{named}: there is no such directory")
+        return checked_project(named)
+    try:
+        found = find_project()
+    except ConfigError:
+        return None
+    return found if (found / ".git").exists() else None
+
+
+# ---- what speaks against it -----------------------------------------------------------------------------
+
+
+def _refuse_other_home() -> None:
+    """With sudo the files would be root's, in a home of somebody who then can't read them."""
+    try:
+        owner = Path.home().stat().st_uid
+    except OSError as error:
+        raise ConfigError(f"the home directory {Path.home()} can't be used: {error.strerror}") from error
+    if os.environ.get("SUDO_UID") and owner != os.geteuid():
+        raise ConfigError(f"{Path.home()} belongs to another user than you are now: run hla init without sudo")
+
+
+def _check_folder(part: _Part, project: Path | None) -> None:
+    folder = part.path.parent
+    if part.kind == "key" and project is not None:
+        inside = Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project))
+        if inside:
+            raise ConfigError(f"{folder}, where the key belongs, lies in the project {project}: set XDG_DATA_HOME")
+    if part.kind == "project" and folder.is_symlink():
+        raise ConfigError(f"{folder} is a link: a project's settings must be its own")
+    try:
+        about = folder.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"{folder} can't be looked at: {error.strerror}") from error
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not a directory")
+    if part.kind == "project":
+        return
+    if about.st_uid != os.geteuid():
+        raise ConfigError(f"{folder} belongs to another user: give it to yourself (chown), or remove it")
+    if about.st_mode & (0o022 if part.kind == "key" else 0o002):
+        raise ConfigError(f"{folder} can be written by others: chmod 700 {folder}")
+
+
+def _usable(path: Path) -> bool:
+    try:
+        return bool(Signer(path).fingerprint)
+    except ConfigError:
+        return False
+
+
+# ---- asking, writing, telling ---------------------------------------------------------------------------
+
+
+def _agreed(new: list[_Part], replaced: list[_Part], *, yes: bool) -> int | None:
+    """None where it may be written; else the exit code."""
+    if yes and not replaced:
+        return None
+    for part in new:
+        how = "replace" if part in replaced else "write"
+        typer.echo(f"{how:8} {one_line(str(part.path))}\n         {part.what}")
+    from humanlayer_agent.channels.tty import controlling_terminal, discard_input, write
+
+    try:
+        with controlling_terminal() as fd:
+            sys.stdout.flush()
+            write(fd, "Type y to do this, anything else not to: ")
+            discard_input(fd)
+            answer = os.read(fd, 1024)
+    except NoTerminal as error:
+        hint = "" if replaced else " (--yes writes without asking)"
+        typer.echo(f"humanlayer-agent: nothing was written: {error}{hint}", err=True)
+        return NO_HUMAN
+    if answer.strip().lower() in (b"y", b"yes"):
+        return None
+    typer.echo("nothing was written")
+    return 1
+
+
+def _write(new: list[_Part], replaced: list[_Part]) -> str:
+    """Write all of `new`, or nothing. Returns the key's fingerprint."""
+    with NewFiles() as files:
+        signer = Signer(key_path())
+        for part in new:  # the key comes first: the others name it
+            files.folder(part.path.parent, part.folder_mode)
+            if part.kind == "key":
+                signer = Signer.create(files.stage(part.path, replaces=part in replaced))
+                _ = signer.fingerprint
+            else:
+                text = _content(part, signer.fingerprint)
+                files.add(part.path, text.encode(), mode=part.mode, replaces=part in replaced)
+        return signer.fingerprint
+
+
+def _content(part: _Part, fingerprint: str) -> str:
+    text = (_TEMPLATES / f"{part.kind}.yaml").read_text(encoding="utf-8")
+    if part.kind != "channels":
+        return text
+    key = one_line(str(key_path()))
+    return text.replace("@KEY@", key).replace("@FINGERPRINT@", fingerprint).replace("@USER@", _user())
+
+
+def _user() -> str:
+    """The OS user by name, where a channels file can name it so; else by number."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = ""
+    return name if _PLAIN_NAME.fullmatch(name) else str(os.getuid())
+
+
+def _report(parts: list[_Part], new: list[_Part], fingerprint: str, project: Path | None) -> int:
+    for part in parts:
+        how = "written" if part in new else "is there"
+        typer.echo(f"{how:8} {one_line(str(part.path))}\n         {part.what}")
+    typer.echo(f"\nYour key's fingerprint:\n  {fingerprint}")
+    if project is None:
+        typer.echo("\nThis is no project's directory. To set one up: hla init --project DIR")
+    problem = _not_a_signer(fingerprint)
+    if problem:
+        typer.echo(f"\n{problem}")
+        return 1
+    typer.echo("\nNext: hla doctor shows what works, and how to mend what does not.")
+    return 0
+
+
+def _not_a_signer(fingerprint: str) -> str:
+    """What is to be done before the key counts; "" where it does."""
+    from humanlayer_agent.channels import profiles
+
+    path = config_folder() / profiles.FILE
+    try:
+        if fingerprint in profiles.load().signers:
+            return ""
+    except ConfigError as error:
+        return f"Who may approve can't be told yet:\n{error}"
+    return f"The key does not count yet. Add these two lines to {one_line(str(path))}:\n\nsigners:\n  - {fingerprint}"

@@ -1,0 +1,161 @@
+"""Who may approve, by which key and which channels; and whether a question would reach anybody."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.channels.text import one_line
+from humanlayer_agent.config import CHANNEL_TYPES
+from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.places import config_folder, key_path
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.authority import ApprovalRule
+
+
+def key(context: Context) -> Iterator[Finding]:
+    """There is a key, and only its owner can read it."""
+    path = key_path()
+    if not os.path.lexists(path):
+        yield warning(f"there is no signing key ({path}): only answers at the agent's own terminal count", "hla init")
+        return
+    try:
+        yield ok(f"your key is {_fingerprint()[:16]}… ({path})")
+    except ConfigError as error:
+        yield failed(str(error), "Mend that, or: hla init --force puts it aside and makes another.")
+
+
+def signers(context: Context) -> Iterator[Finding]:
+    """What the key has signed counts."""
+    try:
+        mine, listed = _fingerprint(), context.profiles.signers
+    except ConfigError:
+        return  # said elsewhere
+    if mine in listed:
+        others = len(listed) - 1
+        yield ok("your key is one of the signers" + (f"; there are {others} others" if others else ""))
+    else:
+        place = config_folder() / "channels.yaml"
+        yield failed(
+            "your key is none of the signers: what it signs does not count", f"Add to {place}: signers: [{mine}]"
+        )
+
+
+def loaded(context: Context) -> Iterator[Finding]:
+    """The channels files can be read, and say something that can be met."""
+    try:
+        profiles, authority = context.profiles, context.authority
+    except ConfigError as error:
+        yield failed(str(error), "Mend the file: until then no agent starts.")
+        return
+    if profiles.files:
+        yield ok(f"who may approve is said by {', '.join(profiles.files)}")
+    else:
+        yield ok("there is no channels file: you may approve, at the agent's own terminal")
+    if (own := authority.person_of(context.requester)) is not None:
+        yield ok(f"you are known as {own.id}")
+    else:
+        name = context.requester.rpartition(":")[2] or str(os.getuid())
+        yield failed(
+            f"the channels files name people, and nobody is {context.requester}: what your agents ask is denied",
+            f"Add to your entry under people: os_user: {name}",
+        )
+
+
+def ignored(context: Context) -> Iterator[Finding]:
+    """A repository does not choose its judges."""
+    try:
+        found = context.profiles.ignored
+    except ConfigError:
+        return
+    for path in found:
+        yield warning(f"{path} is ignored: nobody has trusted it", "hla policy trust shows it first; or leave it so.")
+
+
+def secrets(context: Context) -> Iterator[Finding]:
+    """The environment variables that channels need are set. What they hold is not shown."""
+    from humanlayer_agent.channels.profiles import secret_variables
+
+    try:
+        profiles = context.profiles
+    except ConfigError:
+        return
+    used = {step.to for route in profiles.routes.values() for step in route.steps}
+    for name, channel in profiles.channels.items():
+        wanted = sorted({variable for _, variable in secret_variables(channel)})
+        missing = [variable for variable in wanted if not context.environ.get(variable)]
+        if missing:
+            say = failed if name in used else warning
+            yield say(f"channel {name}: {', '.join(missing)} not set", "Set them where agents are started.")
+        elif wanted:
+            yield ok(f"channel {name}: {', '.join(wanted)} set")
+
+
+def routes(context: Context) -> Iterator[Finding]:
+    """Every route reaches somebody who may answer."""
+    try:
+        profiles, authority = context.profiles, context.authority
+    except ConfigError:
+        return
+    for name, rule in authority.routes.items():
+        problems = {step.to: _unreachable(context, step.to) for step in rule.steps}
+        if all(problems.values()):
+            said = "; ".join(f"{channel}: {problem}" for channel, problem in problems.items())
+            yield failed(f"route {name} reaches nobody: {said}", "Add a channel that works to its steps.")
+        elif problem := _unanswerable(context, rule):
+            yield warning(f"route {name}: {problem}", "Add approvers to it, or solo: true.")
+        else:
+            ways = ", ".join(f"{channel} ({problem})" if problem else channel for channel, problem in problems.items())
+            yield ok(f"route {name}: {rule.quorum} of {_people(rule)}, by {ways}")
+    if profiles.stands_in:
+        yield ok("route default is the shipped one")
+
+
+def named(context: Context) -> Iterator[Finding]:
+    """Every route that a policy names is there."""
+    from humanlayer_agent.errors import PolicyError
+
+    try:
+        known, layers = context.authority.routes, context.layers
+    except (ConfigError, PolicyError):
+        return
+    wrong = {
+        (rule.route, layer.policy.name) for layer in layers for rule in layer.policy.rules if rule.route not in known
+    }
+    for route, policy in sorted(wrong):
+        yield failed(
+            f"policy {policy} names the route {route}, and there is none: what it asks is denied",
+            f"Add it under routes in {config_folder() / 'channels.yaml'}.",
+        )
+    if not wrong:
+        yield ok("every route that the policies name is there")
+
+
+def _fingerprint() -> str:
+    from humanlayer_agent.approvals.signing import Signer
+
+    return Signer(key_path()).fingerprint
+
+
+def _unreachable(context: Context, name: str) -> str:
+    """Why nobody is reached by a channel; "" where somebody may be."""
+    from humanlayer_agent.channels.profiles import secret_variables
+
+    channel = context.profiles.channels[name]
+    if channel.type not in CHANNEL_TYPES:
+        return f"this version has no channel of type {channel.type}"
+    missing = [variable for _, variable in secret_variables(channel) if not context.environ.get(variable)]
+    return f"{', '.join(missing)} not set" if missing else ""
+
+
+def _unanswerable(context: Context, rule: "ApprovalRule") -> str:
+    """Why what this user's agents ask could not be approved; "" where it could."""
+    able = context.authority.may_answer(rule, context.requester)
+    if len(able) >= rule.quorum:
+        return ""
+    return f"{rule.quorum} must approve what your agents ask, and {len(able)} people may"
+
+
+def _people(rule: "ApprovalRule") -> str:
+    return one_line(", ".join(rule.approvers)) or "who started the run"

@@ -1,0 +1,157 @@
+"""The store: whether it can be used, and whether its log is what was written."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from humanlayer_agent.approvals.database import network_file_system, newest_schema
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.places import default_store_path
+
+_MEGABYTE = 1_000_000
+_LITTLE, _TOO_LITTLE = 500 * _MEGABYTE, 50 * _MEGABYTE
+_CLOCK_STEP_MS = 2_000
+_YEAR_2024_MS = 1_704_067_200_000
+
+
+def disk(context: Context) -> Iterator[Finding]:
+    """There is room to write, on a file system that locks."""
+    place = _existing(default_store_path())
+    free = context.free(place)
+    said = f"{free // _MEGABYTE:,} MB are free for the store ({place})"
+    if free < _TOO_LITTLE:
+        yield failed(f"only {said}; what can't be recorded does not run", "Make room.")
+    elif free < _LITTLE:
+        yield warning(f"only {said}", "Make room.")
+    else:
+        yield ok(said)
+    if kind := network_file_system(place):
+        yield failed(
+            f"{place} is on a network file system ({kind}), where locks can't be trusted",
+            "Name a local store: HUMANLAYER_STORE=/path/store.sqlite3",
+        )
+
+
+def opens(context: Context) -> Iterator[Finding]:
+    """It can be opened, or made when it is first needed."""
+    path = default_store_path()
+    if not os.path.lexists(path):
+        place = _existing(path)
+        if os.access(place, os.W_OK | os.X_OK):
+            yield ok(f"the store is not there yet: the first run makes it ({path})")
+        else:
+            yield failed(f"the store can't be made: {place} can't be written", f"chmod u+wx {place}")
+        return
+    try:
+        SQLiteStore(path, create=False).close()
+    except StoreError as error:
+        yield failed(str(error), "Mend that, or name another store: HUMANLAYER_STORE=/path/store.sqlite3")
+        return
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        yield ok(f"the store opens ({path})")
+    else:
+        yield failed(f"the store {path} can't be written: nothing runs", "chmod u+w it and its folder.")
+
+
+def schema(context: Context) -> Iterator[Finding]:
+    """Its tables are those of this version."""
+    version, newest = _pragma("user_version"), newest_schema()
+    if not isinstance(version, int):
+        return
+    if version < newest:
+        yield ok(f"its schema is {version}; the next run brings it to {newest}")
+    elif version > newest:
+        yield failed(f"its schema is {version}, and this version knows {newest}", "Upgrade humanlayer-agent.")
+    else:
+        yield ok(f"its schema is {version}, the newest")
+
+
+def wal(context: Context) -> Iterator[Finding]:
+    """Readers don't wait for writers."""
+    if (mode := _pragma("journal_mode")) is None:
+        return
+    if mode == "wal":
+        yield ok("it is in WAL mode")
+    else:
+        yield warning(f"it is in {mode} mode, not WAL: another program has changed it", "The next run changes it back.")
+
+
+def log(context: Context) -> Iterator[Finding]:
+    """The whole log, and every row of the tables against it."""
+    if (store := _opened()) is None:
+        return
+    try:
+        found = store.verify()
+    except StoreError as error:
+        yield failed(str(error), "Restore the file from a copy, and find out what happened.")
+        return
+    finally:
+        store.close()
+    if found.intact:
+        yield ok(f"its log is intact: {found.count} events")
+    else:
+        yield failed(
+            f"TAMPERED: event {found.bad_seq}: {found.problem}", "Keep the file, and find out who could write it."
+        )
+
+
+def clock(context: Context) -> Iterator[Finding]:
+    """The clock goes, and has not been set back behind what the log says."""
+    now, seconds = context.clock(), context.monotonic()
+    began, began_seconds = context.began
+    step = (now - began) - int((seconds - began_seconds) * 1000)
+    last = _last_event()
+    if now < _YEAR_2024_MS:
+        yield failed("the clock is not set: approvals are judged by it", "Set the time (timedatectl, ntp).")
+    elif last is not None and last > now + _CLOCK_STEP_MS:
+        yield failed(
+            f"the clock is {(last - now) // 1000} s behind the newest event of the log: it was set back, or was wrong",
+            "Set the time: until it has caught up, approvals are refused.",
+        )
+    elif abs(step) > _CLOCK_STEP_MS:
+        yield warning(f"the clock was set by {step / 1000:+.0f} s meanwhile", "Let it be steered smoothly (ntp).")
+    else:
+        yield ok("the clock goes on steadily, and past the newest event of the log")
+
+
+def _opened() -> SQLiteStore | None:
+    """The store, to read; None where there is none that opens (`opens` says so)."""
+    try:
+        return SQLiteStore(default_store_path(), create=False)
+    except StoreError:
+        return None
+
+
+def _pragma(name: str) -> int | str | None:
+    """What the file itself says; None where it can't be asked."""
+    path = default_store_path()
+    if not path.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    except sqlite3.Error:
+        return None
+    return value if isinstance(value, int | str) else None
+
+
+def _last_event() -> int | None:
+    """When the newest event was written, as it says itself."""
+    if (store := _opened()) is None:
+        return None
+    try:
+        times = [entry.event.get("at") for entry in store.events(last=1)]
+    except (StoreError, ValueError):
+        return None
+    finally:
+        store.close()
+    return times[0] if times and isinstance(times[0], int) else None
+
+
+def _existing(path: Path) -> Path:
+    """The nearest directory above `path` that is there."""
+    return next((each for each in path.absolute().parents if each.is_dir()), Path("/"))

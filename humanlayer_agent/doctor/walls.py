@@ -1,0 +1,160 @@
+"""The walls around agents' commands, tried: a real supervised command attacks us, and spellings are judged."""
+
+import ctypes
+import json
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.agents.process import Protection, command_environment, protect_secrets, run_command
+from humanlayer_agent.doctor import probe
+from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.places import config_folder, data_folder, default_store_path, key_path
+from humanlayer_agent.policy.decision import Verdict
+
+_SECRET = "HUMANLAYER_DOCTOR_SECRET"
+_LENGTH = 16
+_OWN_USER = "Run agents as an ordinary user on Linux, or in a container that holds nothing but the task."
+_CONTAINER = "Let agents' commands run in a container, or as a user of their own, where these files are not."
+_ROOT_ONLY = ("environment", "memory", "files", "trace", "typing")
+"""What nobody but root, or a user with such rights, can do while the walls stand."""
+
+_ATTEMPTS = {
+    "environment": "read the supervisor's environment",
+    "memory": "read the supervisor's memory",
+    "files": "see the supervisor's open files",
+    "trace": "trace the supervisor (ptrace)",
+    "typing": "type into a terminal that is not its own (TIOCSTI)",
+    "terminal": "open the supervisor's terminal (/dev/tty)",
+    "secret": "find a secret in its environment",
+    "stdin": "read what is typed, on stdin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """How far one attempt came: `came` is None where it broke, and `why` says what stopped it."""
+
+    came: bool | None
+    why: str
+
+
+def processes(context: Context) -> Iterator[Finding]:
+    """What a command that is allowed could do to us by itself."""
+    protection = protect_secrets()
+    attempts = _attempts(context)
+    for what, does in _ATTEMPTS.items():
+        yield _judged(what, does, attempts.get(what), protection)
+    reached = [name for name in ("key", "store") if (attempt := attempts.get(name)) and attempt.came]
+    if reached:
+        yield warning(
+            f"a program that the policy lets run can read the {' and the '.join(reached)}, because it runs as you: "
+            "only the policy stands before that",
+            _CONTAINER,
+        )
+    elif os.path.lexists(key_path()) or os.path.lexists(default_store_path()):
+        yield ok("a command can't read the key and the store")
+
+
+def spellings(context: Context) -> Iterator[Finding]:
+    """What the policies in force say of commands that no agent may run."""
+    try:
+        director = context.director
+    except ConfigError:
+        yield failed("the policies can't be read, so nothing is denied by them", "See above.")
+        return
+    project = str(context.project or NOWHERE)
+    found = [(each, director.evaluate(Action(each["command"], cwd=project, project=project))) for each in _spellings()]
+    denied = sum(decision.verdict is Verdict.DENY for _, decision in found)
+    for each, decision in found:
+        if decision.verdict is Verdict.DENY:
+            continue
+        said = f"the policies {'only ask about' if decision.verdict is Verdict.ASK else 'ALLOW'} what {each['does']}: "
+        say = warning if decision.verdict is Verdict.ASK else failed
+        yield say(said + each["command"], "Let your policy extend builtin:guard, or a policy that does.")
+    if denied:
+        yield ok(f"{denied} of {len(found)} spellings of what no agent may do are denied")
+
+
+def _judged(what: str, does: str, attempt: _Attempt | None, protection: Protection) -> Finding:
+    if attempt is None or attempt.came is None:
+        why = attempt.why if attempt else "the test did not get so far"
+        return failed(f"it is not known whether a command can {does}: {why}", "Report this, please.")
+    if not attempt.came:
+        return ok(f"a command can't {does}" + (f" ({attempt.why})" if attempt.why else ""))
+    if what in _ROOT_ONLY and (os.geteuid() == 0 or not protection.holds):
+        return warning(f"a command can {does}: {protection.why_not or 'it runs as root'}", _OWN_USER)
+    return failed(f"a command can {does}", "Don't let agents run here before this is mended.")
+
+
+def _attempts(context: Context) -> dict[str, _Attempt]:
+    """Run the probe as a supervised command."""
+    expected = secrets.token_bytes(_LENGTH)
+    held = ctypes.create_string_buffer(expected, _LENGTH)
+    environ = {**context.environ, _SECRET: expected.hex()}
+    with closing(_Terminal()) as terminal:
+        wanted = {
+            "pid": os.getpid(),
+            "address": ctypes.addressof(held),
+            "length": _LENGTH,
+            "expected": expected.hex(),
+            "key": str(key_path()),
+            "store": str(default_store_path()),
+            "typing": terminal.name,
+            "secret": _SECRET,
+        }
+        python = os.path.realpath(sys.executable)
+        result = run_command(
+            (python, "-I", "-S", probe.__file__, json.dumps(wanted)),
+            cwd="/",
+            env=command_environment(environ),
+            timeout=60,
+        )
+    found = {}
+    for line in result.output.splitlines():
+        with suppress(ValueError, TypeError, KeyError):
+            said = json.loads(line)
+            found[said["what"]] = _Attempt(said["came"], said["why"])
+    return found
+
+
+class _Terminal:
+    """A terminal that nobody sits at, to be typed into."""
+
+    def __init__(self) -> None:
+        self._master, self._slave = os.openpty()
+        self.name = os.ttyname(self._slave)
+
+    def close(self) -> None:
+        os.close(self._slave)
+        os.close(self._master)
+
+
+def _spellings() -> list[dict[str, str]]:
+    """The commands, with this user's own paths."""
+    import yaml
+
+    key, store = str(key_path()), str(default_store_path())
+    code = {
+        "read_key": f"print(open({key!r}).read())",
+        "write_store": f"import sqlite3; sqlite3.connect({store!r}).execute('DELETE FROM vote')",
+    }
+    places: Mapping[str, Any] = {
+        "key": key,
+        "store": store,
+        "data": str(data_folder()),
+        "config": str(config_folder()),
+        "pid": str(os.getpid()),
+        **code,
+    }
+    words = {name: shlex.quote(value) for name, value in places.items()}
+    listed = yaml.safe_load(Path(__file__).with_name("spellings.yaml").read_text(encoding="utf-8"))
+    return [{**each, "command": each["command"].format_map(words)} for each in listed]
