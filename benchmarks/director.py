@@ -1,57 +1,185 @@
 """How fast whole decisions are on real commands, against bashlex alone in the same run; and how much is understood.
 
-    python benchmarks/director.py [--data FILE] [--limit N] [--policy NAME]
+    python benchmarks/director.py [--data FILE] [--rows N] [--policy NAME]
 
-FILE has one JSON object with a "command" a line (default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data).
-Distinct commands are timed one by one, best of three; a table goes to standard error, the same figures as JSON to
-standard output. "resolved" is the share of simple commands whose program, options and effects are all certain, but for
-code that they run.
+FILE has one JSON object a line: "command", and where the command runs scripts, "files" (their texts by path) and
+"tracked" (paths under version control). Default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data. Each distinct
+command is timed by itself, in turns with bashlex.parse, best of some rounds; the share of the first round is told too,
+because later rounds find a script's text read before.
+
+Three forms: rows without program text; rows in which the text of scripts is judged (they come with files, or write
+Python, or hold it); and decisions that are remembered. Then `check --format jsonl` as one process over all rows. A
+table goes to standard error, the same figures as JSON to standard output.
 """
 
 import argparse
 import json
 import os
+import resource
 import statistics
+import subprocess
 import sys
 import time
+import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.files import GivenReader
+from humanlayer_agent.policy.clauses import Situation
+from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.shell.code import python
 from humanlayer_agent.shell.program import SimpleCommand
 
-ROUNDS = 3
+ROUNDS = 5
 PROJECT = "/testbed"
+FEW = 2_000
+"""Distinct commands over which remembered decisions are measured: as many as fit at once."""
 
 
-def commands(path: Path, limit: int | None) -> list[str]:
-    """The distinct commands of a file, in its order."""
-    with path.open() as rows:
-        return list(dict.fromkeys(json.loads(row)["command"] for row in rows))[:limit]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command, ready to be judged; `row` is as it stands in the file."""
+
+    action: Action
+    reader: GivenReader | None
+    row: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return self.action.content
 
 
-def seconds(function: Callable[[str], object], texts: list[str]) -> list[float]:
-    """The best time of each text."""
-    best = [float("inf")] * len(texts)
+def rows_of(path: Path, limit: int | None) -> list[Row]:
+    """The rows with distinct commands, in the order of the file; spread over it where there is a limit."""
+    distinct: dict[str, dict[str, Any]] = {}
+    with path.open() as lines:
+        for line in lines:
+            row = json.loads(line)
+            distinct.setdefault(row["command"], row)
+    found = list(distinct.values())
+    found = found[:: max(1, len(found) // limit)][:limit] if limit else found
+    return [_row(row) for row in found]
+
+
+def _row(row: dict[str, Any]) -> Row:
+    files, tracked = row.get("files", {}), row.get("tracked", [])
+    reader = GivenReader(files, tracked) if files or tracked else None
+    return Row(Action(row["command"], cwd=row.get("cwd", PROJECT)), reader, row)
+
+
+def decide(director: Director, row: Row) -> PolicyDecision:
+    """A whole decision; none is remembered."""
+    situation = Situation(agent=row.action.agent)
+    return director.judge(director.program(row.action, row.reader), situation, row.text)
+
+
+def bashlex_alone(row: Row) -> None:
+    import bashlex
+
+    try:
+        bashlex.parse(row.text)
+    except Exception:  # it refuses a fifth of real commands, in six ways
+        return
+
+
+def judges_text(director: Director, row: Row) -> bool:
+    """Is program text judged for this row?"""
+    if row.row.get("files"):
+        return True
+    read, called = python.read, []
+
+    def counted(*args: Any, **more: Any) -> Any:
+        called.append(True)
+        return read(*args, **more)
+
+    python.read = counted
+    try:
+        director.program(row.action, row.reader)
+    finally:
+        python.read = read
+    return bool(called)
+
+
+# ---- timing -----------------------------------------------------------------------------------------
+
+
+def in_turns(functions: dict[str, Callable[[Row], object]], rows: Sequence[Row]) -> dict[str, list[list[float]]]:
+    """The times of each row by function and round. The functions take turns, so that a busy machine slows all alike."""
+    times: dict[str, list[list[float]]] = {name: [] for name in functions}
     for _ in range(ROUNDS):
-        for index, text in enumerate(texts):
-            start = time.perf_counter()
-            function(text)
-            best[index] = min(best[index], time.perf_counter() - start)
-    return best
+        for name, function in functions.items():
+            times[name].append(list(_timed(function, rows)))
+    return times
 
 
-def figures(times: list[float]) -> dict[str, float]:
-    """Rows a second, and the median and 99th percentile in microseconds."""
+def _timed(function: Callable[[Row], object], rows: Sequence[Row]) -> Iterator[float]:
+    for row in rows:
+        start = time.perf_counter()
+        function(row)
+        yield time.perf_counter() - start
+
+
+def best(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """The best time of each row."""
+    return [min(each) for each in zip(*rounds, strict=True)]
+
+
+def figures(times: Sequence[float]) -> dict[str, float]:
+    """Rows a second; median and 99th percentile in microseconds."""
     cuts = statistics.quantiles(times, n=100)
     return {
         "rows_per_s": round(len(times) / sum(times)),
         "p50_us": round(statistics.median(times) * 1e6, 1),
         "p99_us": round(cuts[98] * 1e6, 1),
     }
+
+
+def against_bashlex(director: Director, rows: Sequence[Row]) -> dict[str, Any]:
+    """Decisions and bashlex.parse on the same rows; `ratio` is that of their rates."""
+    times = in_turns({"decision": lambda row: decide(director, row), "bashlex.parse": bashlex_alone}, rows)
+    ours, theirs = best(times["decision"]), best(times["bashlex.parse"])
+    first = sum(times["bashlex.parse"][0]) / sum(times["decision"][0])
+    return {
+        "rows": len(rows),
+        "decision": figures(ours),
+        "bashlex.parse": figures(theirs),
+        "ratio": round(sum(theirs) / sum(ours), 2),
+        "ratio_first_round": round(first, 2),
+    }
+
+
+def remembered(director: Director, rows: Sequence[Row]) -> dict[str, Any]:
+    """Decisions that the Director has made before, and what they take in memory."""
+    few = [row for row in rows if row.reader is None][:FEW]
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for row in few:
+        director.evaluate(row.action)
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    times = in_turns({"cached": lambda row: director.evaluate(row.action)}, few)["cached"]
+    return {"rows": len(few), "decision": figures(best(times)), "bytes_per_decision": round(kept / len(few))}
+
+
+def one_process(rows: Sequence[Row], policy: str) -> dict[str, Any]:
+    """`check --format jsonl` over all rows: rows by the time of the whole process."""
+    lines = "".join(json.dumps({**row.row, "id": str(n), "cwd": row.action.cwd}) + "\n" for n, row in enumerate(rows))
+    start_up = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", start_up, "check", "--format", "jsonl", "--policy", policy]
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([*command, "--project", PROJECT], input=lines.encode(), check=True, stdout=subprocess.DEVNULL)
+        taken.append(time.perf_counter() - start)
+    return {"rows": len(rows), "rows_per_s": round(len(rows) / statistics.median(taken))}
+
+
+# ---- what is understood -----------------------------------------------------------------------------
 
 
 def understood(command: SimpleCommand) -> bool:
@@ -63,12 +191,12 @@ def understood(command: SimpleCommand) -> bool:
     return all(e.resolved or e.below for e in effects) and (command.resolved or len(effects) < len(command.effects))
 
 
-def share_understood(director: Director, texts: list[str]) -> tuple[float, list[tuple[str, int]]]:
+def share_understood(director: Director, rows: Sequence[Row]) -> tuple[float, list[tuple[str, int]]]:
     """The share of simple commands that are understood, and the words that most often stand in the way."""
     total = good = 0
     doubts: Counter[str] = Counter()
-    for text in texts:
-        for command in director.program(Action(text, cwd=PROJECT)).commands:
+    for row in rows:
+        for command in director.program(row.action).commands:
             total += 1
             if understood(command):
                 good += 1
@@ -77,36 +205,59 @@ def share_understood(director: Director, texts: list[str]) -> tuple[float, list[
     return good / total, doubts.most_common(8)
 
 
-def bashlex_alone(text: str) -> None:
-    import bashlex
+# ---- the whole --------------------------------------------------------------------------------------
 
-    try:
-        bashlex.parse(text)
-    except Exception:  # it refuses a fifth of real commands, in six ways
-        return
+
+def measure(rows: Sequence[Row], policy: str) -> dict[str, Any]:
+    """All figures."""
+    director = Director.load(policy, project=PROJECT)
+    text = [judges_text(director, row) for row in rows]
+    result: dict[str, Any] = {"commands": len(rows)}
+    result["no program text"] = against_bashlex(director, [r for r, yes in zip(rows, text, strict=True) if not yes])
+    result["with program text"] = against_bashlex(director, [r for r, yes in zip(rows, text, strict=True) if yes])
+    result["all rows"] = against_bashlex(director, rows)
+    result["remembered"] = remembered(director, rows)
+    result["check --format jsonl"] = one_process(rows, policy)
+    result["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    result["resolved"], result["in_the_way"] = share_understood(director, rows)
+    return result
+
+
+def table(result: dict[str, Any]) -> str:
+    """The same for people."""
+    lines = [f"{'':34}{'rows':>8}{'rows/s':>10}{'p50 us':>10}{'p99 us':>10}{'ratio':>8}{'first':>8}"]
+    for form in ("no program text", "with program text", "all rows"):
+        found = result[form]
+        for name in ("decision", "bashlex.parse"):
+            row = found[name]
+            ratios = f"{found['ratio']:>8}{found['ratio_first_round']:>8}" if name == "decision" else ""
+            lines.append(f"{form + ': ' + name:34}{found['rows']:>8}{_numbers(row)}{ratios}")
+    found = result["remembered"]
+    lines.append(f"{'remembered':34}{found['rows']:>8}{_numbers(found['decision'])}")
+    found = result["check --format jsonl"]
+    lines.append(f"{'check --format jsonl, whole process':34}{found['rows']:>7}{found['rows_per_s']:>10}")
+    kept = result["remembered"]["bytes_per_decision"]
+    lines.append(f"memory: {kept} bytes a remembered decision, {result['peak_mb']} MB at most for this process")
+    lines.append(f"{result['resolved']:.2%} of simple commands resolved; most often in the way: {result['in_the_way']}")
+    return "\n".join(lines)
+
+
+def _numbers(row: dict[str, float]) -> str:
+    return f"{row['rows_per_s']:>10}{row['p50_us']:>10}{row['p99_us']:>10}"
 
 
 def main() -> None:
+    """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     folder = Path(os.environ.get("HLA_DATA") or Path(__file__).parent.parent.parent / "shared" / "data")
     parser.add_argument("--data", type=Path, default=folder / "agent_runs.jsonl")
-    parser.add_argument("--limit", type=int)
+    parser.add_argument("--rows", type=int, help="how many distinct commands to take: a short form")
     parser.add_argument("--policy", default="default")
-    args = parser.parse_args()
-    texts = commands(args.data, args.limit)
-    director = Director.load(args.policy, project=PROJECT)
-    result: dict[str, Any] = {"commands": len(texts)}
-    result["decision"] = figures(seconds(lambda t: director.evaluate(Action(t, cwd=PROJECT)), texts))
-    result["analysis"] = figures(seconds(lambda t: director.program(Action(t, cwd=PROJECT)), texts))
-    result["bashlex.parse"] = figures(seconds(bashlex_alone, texts))
-    result["ratio"] = round(result["decision"]["rows_per_s"] / result["bashlex.parse"]["rows_per_s"], 2)
-    result["resolved"], doubts = share_understood(director, texts)
-    print(f"{'':20}{'rows/s':>10}{'p50 us':>10}{'p99 us':>10}", file=sys.stderr)
-    for name in ("decision", "analysis", "bashlex.parse"):
-        row = result[name]
-        print(f"{name:20}{row['rows_per_s']:>10}{row['p50_us']:>10}{row['p99_us']:>10}", file=sys.stderr)
-    print(f"{len(texts)} commands; decisions run at {result['ratio']} times the rate of bashlex.parse", file=sys.stderr)
-    print(f"{result['resolved']:.2%} of simple commands resolved; most often in the way: {doubts}", file=sys.stderr)
+    options = parser.parse_args()
+    if not options.data.exists():
+        sys.exit(f"{options.data} is missing; name a file with --data")
+    result = measure(rows_of(options.data, options.rows), options.policy)
+    print(table(result), file=sys.stderr)
     print(json.dumps(result))
 
 

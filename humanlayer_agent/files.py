@@ -86,6 +86,8 @@ class GivenReader:
 def _bytes(path: str) -> bytes | None:
     """The content of a regular file. A pipe or a device is not waited for."""
     try:
+        if os.path.realpath(path).startswith(("/dev/", "/proc/")):  # such a file is another one for each process
+            return None
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):
         return None

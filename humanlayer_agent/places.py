@@ -60,6 +60,11 @@ def own_places() -> dict[str, str]:
     }
 
 
+def is_inside(folder: Path, project: Path | None) -> bool:
+    """Whether `folder` lies in `project`, where it would be the repository's to fill."""
+    return project is not None and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project))
+
+
 def _xdg(variable: str, below_home: str) -> Path:
     base = os.environ.get(variable)
     return (Path(base) if base and os.path.isabs(base) else Path.home() / below_home) / "humanlayer-agent"

@@ -32,10 +32,10 @@ class Supervision(BaseModel):
     policy: str | None = None
     """Name of a shipped policy, or path of a policy file: then it is the whole policy. Default: the policies of the
     machine, the user and the project; where there are none, the shipped policy "default"."""
-    channels: Path | None = None
-    """Path of a channels file that is the whole. Default: those of the machine, the user and a trusted project."""
     project: Path | None = None
     """Directory the agent works for; default: the git top level of where the supervisor was started, else that."""
+    channels: Path | None = None
+    """Path of a channels file that is the whole. Default: those of the machine, the user and a trusted project."""
     observe: bool = False
     """Only observe: the policy is evaluated and recorded, and stops nothing."""
     timeout: int | None = Field(default=None, gt=0)

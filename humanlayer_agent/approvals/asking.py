@@ -253,8 +253,11 @@ class Asking:
             raise ChannelError("the channel ended without an answer")
         return self._conclude(request, reached)
 
-    def _not_here(self, request: ApprovalRequest, why: str) -> Denial | None:
+    def _not_here(self, request: ApprovalRequest, why: str) -> Permit | Denial | None:
         """Our own channel brought no answer that counts. None where others may still answer."""
+        reached = self._store.get(request.id)
+        if reached is not None and reached.state != "pending":  # others have
+            return self._conclude(request, reached)
         if self.stopped is not None or not self._others(request):
             return self._nobody(request, why)
         with self._lock:

@@ -46,6 +46,10 @@ def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, auth
     request = permit.request
     if digest != permit.digest:
         return "what is about to run is not what was permitted"
+    if ledger.now >= permit.use_by:
+        return "the permit was not used in time"
+    if row["run_id"] != permit.action.run_id:
+        return "the stored permit belongs to another run"
     if row["request_id"] != (request.id if request else None):
         return "the stored permit belongs to another request"
     if request is None:

@@ -131,18 +131,18 @@ def is_as_asked(row: sqlite3.Row) -> bool:
     """Whether a stored request is still what its digest says: what is shown of it must be what is approved."""
     try:
         body, action = json.loads(row["body"]), load_action(row["action"])
+        shown = {
+            "type": action.type,
+            "command": encodable(action.content),
+            "cwd": encodable(action.cwd),
+            "project": encodable(action.project),
+            "interpreter": list(action.interpreter),
+            "agent": encodable(action.agent),
+        }
+        same = all(body.get(name) == value for name, value in shown.items())
+        return same and hashlib.sha256(row["body"]).hexdigest() == row["digest"]
     except _UNREADABLE:
         return False
-    shown = {
-        "type": action.type,
-        "command": encodable(action.content),
-        "cwd": encodable(action.cwd),
-        "project": encodable(action.project),
-        "interpreter": list(action.interpreter),
-        "agent": encodable(action.agent),
-    }
-    same = isinstance(body, dict) and all(body.get(name) == value for name, value in shown.items())
-    return same and hashlib.sha256(row["body"]).hexdigest() == row["digest"]
 
 
 def _complete(answer: Answer) -> bool:

@@ -225,15 +225,15 @@ class SQLiteStore:
             why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
             if row is not None and not why_not and ledger.consume(permit.id, digest):
                 return ledger.start(row)
-            reason = why_refused(row, digest, ledger.now) or why_not or "its request is not approved now"
+            said = why_refused(row, digest, ledger.now)
+            reason = said or why_not or "its request is not approved now"
             if row is None:
                 ledger.void(permit.id, reason, about_to_run=digest)
                 return Refused(reason)
             ledger.void(permit.id, reason, about_to_run=digest, run=row["run_id"], request=row["request_id"])
             if row["state"] == "issued" and row["request_state"] == "approved":
                 request = self._known(ledger, row["request_id"])
-                late = row["digest"] == digest and not why_not
-                ledger.spoil(request, "lapsed" if late else "invalidated", reason)
+                ledger.spoil(request, "lapsed" if said and row["digest"] == digest else "invalidated", reason)
             return Refused(reason)
 
     def void(self, permit_id: str, why: str) -> None:

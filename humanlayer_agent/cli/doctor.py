@@ -13,6 +13,7 @@ from humanlayer_agent.channels.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from humanlayer_agent.doctor.checks import Check
     from humanlayer_agent.doctor.context import Finding
@@ -27,9 +28,9 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings for programs.")] = False,
 ) -> None:
-    """Check what is installed, set up and trusted, and really try the walls. It changes nothing; each line says what to do.
+    """Check what is installed, set up and trusted, and really try the walls around agents' commands.
 
-    Exit code 1 where something failed.
+    It mends nothing, and says what to do. Exit code 1 where something failed.
 
     Example: hla doctor --project ~/src/app
     """

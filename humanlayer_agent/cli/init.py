@@ -14,9 +14,9 @@ import typer
 from humanlayer_agent.agents.ancestry import refuse_agents
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.channels.text import one_line
-from humanlayer_agent.cli.writing import NewFiles
+from humanlayer_agent.cli.writing import new_files
 from humanlayer_agent.errors import ConfigError, NoTerminal
-from humanlayer_agent.places import PROJECT_FOLDER, config_folder, key_path
+from humanlayer_agent.places import PROJECT_FOLDER, config_folder, is_inside, key_path
 
 NO_HUMAN = 3
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -66,10 +66,11 @@ def run_init(project: Path | None = None, *, yes: bool = False, force: bool = Fa
     parts = list(_parts(base))
     for part in parts:
         _check_folder(part, base)
+    problem = _problem(key_path())
+    if problem and not force:
+        raise ConfigError(f"{problem}; hla init --force puts it aside and makes another")
     old = [part for part in parts if os.path.lexists(part.path)]
-    replaced = [part for part in old if force and (part.kind != "key" or not _usable(part.path))]
-    if not replaced and (key := next((part for part in old if part.kind == "key"), None)):
-        _ = Signer(key.path).fingerprint  # raises what is wrong with it
+    replaced = [part for part in old if force and (part.kind != "key" or problem)]
     new = [part for part in parts if part in replaced or part not in old]
     if new and (code := _agreed(new, replaced, yes=yes)) is not None:
         return code
@@ -119,10 +120,9 @@ def _refuse_other_home() -> None:
 
 def _check_folder(part: _Part, project: Path | None) -> None:
     folder = part.path.parent
-    if part.kind == "key" and project is not None:
-        inside = Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project))
-        if inside:
-            raise ConfigError(f"{folder}, where the key belongs, lies in the project {project}: set XDG_DATA_HOME")
+    if part.kind != "project" and is_inside(folder, project):
+        name = "XDG_DATA_HOME" if part.kind == "key" else "XDG_CONFIG_HOME"
+        raise ConfigError(f"{folder} ({part.what}) lies in the project {project}: set {name} to a folder elsewhere")
     if part.kind == "project" and folder.is_symlink():
         raise ConfigError(f"{folder} is a link: a project's settings must be its own")
     try:
@@ -141,11 +141,12 @@ def _check_folder(part: _Part, project: Path | None) -> None:
         raise ConfigError(f"{folder} can be written by others: chmod 700 {folder}")
 
 
-def _usable(path: Path) -> bool:
+def _problem(key: Path) -> str:
+    """What is wrong with a key file; "" if nothing, or if there is none."""
     try:
-        return bool(Signer(path).fingerprint)
-    except ConfigError:
-        return False
+        return "" if not os.path.lexists(key) or Signer(key).fingerprint else f"the key {key} has no fingerprint"
+    except ConfigError as error:
+        return str(error)
 
 
 # ---- asking, writing, telling ---------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def _agreed(new: list[_Part], replaced: list[_Part], *, yes: bool) -> int | None
 
 def _write(new: list[_Part], replaced: list[_Part]) -> str:
     """Write all of `new`, or nothing. Returns the key's fingerprint."""
-    with NewFiles() as files:
+    with new_files() as files:
         signer = Signer(key_path())
         for part in new:  # the key comes first: the others name it
             files.folder(part.path.parent, part.folder_mode)
@@ -233,4 +234,6 @@ def _not_a_signer(fingerprint: str) -> str:
             return ""
     except ConfigError as error:
         return f"Who may approve can't be told yet:\n{error}"
-    return f"The key does not count yet. Add these two lines to {one_line(str(path))}:\n\nsigners:\n  - {fingerprint}"
+    return (
+        f'The key does not count yet. Put it under signers: in {one_line(str(path))}\n\nsigners:\n  - "{fingerprint}"'
+    )

@@ -2,29 +2,46 @@
 
 import os
 import secrets
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from humanlayer_agent.errors import ConfigError
 
 
-class NewFiles:
+@contextmanager
+def new_files() -> "Iterator[NewFiles]":
     """Files that are made beside where they belong, and put there together when the block ends well.
 
     Whatever else ends the block, Ctrl-C too, undoes it: also folders that were made for it.
 
+    Raises:
+        ConfigError: a file has appeared meanwhile.
+        OSError: something can't be written.
+
     Example:
-        >>> with NewFiles() as files:
+        >>> with new_files() as files:
         ...     files.add(Path("a.txt"), b"one")
         ...     files.add(Path("b.txt"), b"two")
         >>> Path("b.txt").read_text()
         'two'
     """
+    with ExitStack() as undo:
+        files = NewFiles(undo)
+        yield files
+        files.put()
+        undo.pop_all()
 
-    def __init__(self) -> None:
-        self._undo = ExitStack()
+
+class NewFiles:
+    """The files of one `new_files`.
+
+    Args:
+        undo: what takes back every step, the last first.
+    """
+
+    def __init__(self, undo: ExitStack) -> None:
+        self._undo = undo
         self._staged: list[tuple[Path, Path, bool]] = []
 
     def folder(self, path: Path, mode: int) -> None:
@@ -56,17 +73,10 @@ class NewFiles:
             file.flush()
             os.fsync(descriptor)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._undo:  # from here on whatever is raised undoes everything
-            if kind is None:
-                for temporary, path, replaces in self._staged:
-                    self._put(temporary, path, replaces=replaces)
-                self._undo.pop_all()
+    def put(self) -> None:
+        """Put every file where it belongs."""
+        for temporary, path, replaces in self._staged:
+            self._put(temporary, path, replaces=replaces)
 
     def _put(self, temporary: Path, path: Path, *, replaces: bool) -> None:
         if replaces and os.path.lexists(path):

@@ -23,10 +23,12 @@ class _Demand:
         group: whether the group may write (a user's own group is common).
         owners: user ids that it may belong to.
         lax: what is wrong with a file is only said, because such a file is ignored anyway.
+        only: names of the files in it that are ours; () where all are.
     """
 
     what: str
     owners: frozenset[int]
+    only: tuple[str, ...] = ()
     secret: bool = False
     group: bool = False
     lax: bool = False
@@ -34,31 +36,39 @@ class _Demand:
 
 def config(context: Context) -> Iterator[Finding]:
     """The user's settings: the policy, the channels."""
-    yield from _folder(places.config_folder(), _Demand("your settings", _mine(), group=True))
+    yield from _folder(places.config_folder(), _Demand("your settings", _mine(), group=True), context)
 
 
 def data(context: Context) -> Iterator[Finding]:
     """The store and the key, wherever they are."""
-    folders = dict.fromkeys((places.data_folder(), places.default_store_path().parent))
-    for folder in folders:
-        yield from _folder(folder, _Demand("your data", _mine(), secret=True))
+    yield from _folder(places.data_folder(), _Demand("your data", _mine(), secret=True), context)
+    store = places.default_store_path()
+    if store.parent != places.data_folder():  # what else is there is none of our business
+        names = (store.name, f"{store.name}-wal", f"{store.name}-shm")
+        yield from _folder(store.parent, _Demand("the store", _mine(), names, secret=True), context)
 
 
 def state(context: Context) -> Iterator[Finding]:
     """Compiled policies, and what was trusted."""
-    yield from _folder(places.state_folder(), _Demand("compiled policies and trust", _mine(), secret=True, lax=True))
+    demand = _Demand("compiled policies and trust", _mine(), secret=True, lax=True)
+    yield from _folder(places.state_folder(), demand, context)
 
 
 def machine(context: Context) -> Iterator[Finding]:
     """The machine's settings: root's word."""
-    yield from _folder(context.machine, _Demand("the machine's settings", frozenset({0})))
+    yield from _folder(context.machine, _Demand("the machine's settings", frozenset({0})), context)
 
 
 def _mine() -> frozenset[int]:
     return frozenset({0, os.geteuid()})
 
 
-def _folder(folder: Path, demand: _Demand) -> Iterator[Finding]:
+def _folder(folder: Path, demand: _Demand, context: Context) -> Iterator[Finding]:
+    if places.is_inside(folder, context.project):
+        yield failed(
+            f"{folder} ({demand.what}) lies in the project, where a repository could fill it",
+            "Set XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME to folders elsewhere.",
+        )
     try:
         about = folder.stat()
     except FileNotFoundError:
@@ -78,7 +88,7 @@ def _folder(folder: Path, demand: _Demand) -> Iterator[Finding]:
         found += files[:_SHOWN]
         if len(files) > _SHOWN:
             found.append(failed(f"and {len(files) - _SHOWN} more files in {folder}"))
-    yield from found or [ok(f"{folder} ({demand.what}): only {'root' if demand.owners == {0} else 'you'} can write it")]
+    yield from found or [ok(f"{folder} ({demand.what}): nobody else can write it")]
 
 
 def _above(folder: Path) -> Iterator[Finding]:
@@ -99,12 +109,10 @@ def _place(folder: Path, about: os.stat_result, demand: _Demand) -> Iterator[Fin
 
 
 def _files(folder: Path, demand: _Demand) -> list[Finding]:
-    found: list[Finding] = []
-    for top, folders, names in os.walk(folder):
-        for name in sorted((*folders, *names)):
-            finding = _file(Path(top, name), demand)
-            found += [finding] if finding is not None else []
-    return found
+    paths = [folder / name for name in demand.only]
+    if not paths:
+        paths = [Path(top, name) for top, folders, names in os.walk(folder) for name in sorted((*folders, *names))]
+    return [finding for path in paths if (finding := _file(path, demand)) is not None]
 
 
 def _file(path: Path, demand: _Demand) -> Finding | None:
@@ -126,4 +134,4 @@ def _file(path: Path, demand: _Demand) -> Finding | None:
 
 
 def _owner(demand: _Demand) -> str:
-    return "root" if demand.owners == {0} else str(os.geteuid())
+    return str(max(demand.owners))

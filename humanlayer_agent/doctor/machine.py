@@ -30,7 +30,7 @@ def bash(context: Context) -> Iterator[Finding]:
     ask = ("--norc", "--noprofile", "-c", 'printf %s "$BASH_VERSION"')
     try:
         said = run_command((program, *ask), cwd="/", env=command_environment(context.environ), timeout=60)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ConfigError) as error:
         yield failed(f"{program} can't be run: {error}", "Install bash 5.")
         return
     major = said.output.partition(".")[0]
@@ -63,7 +63,7 @@ def terminal(context: Context) -> Iterator[Finding]:
             yield ok(f"a terminal to ask at ({os.ttyname(fd)})")
     except NoTerminal as error:
         yield warning(
-            f"nobody can be asked here: {error}; what a policy asks about is denied, unless another channel answers",
+            f"nobody can be asked here ({error}): what a policy asks about is denied, unless another channel answers",
             "Start agents in a terminal, or add a channel.",
         )
 
@@ -80,7 +80,8 @@ def user(context: Context) -> Iterator[Finding]:
     elif os.geteuid() != os.getuid():
         yield failed("this program runs with another user's rights (setuid)", "Remove the setuid bit.")
     else:
-        yield ok(f"you are {context.requester.removeprefix('os:')}, an ordinary user")
+        uid, _, name = context.requester.removeprefix("os:").partition(":")
+        yield ok(f"you are {name or 'a user without a name'} (uid {uid}), not root")
 
 
 def supervised(context: Context) -> Iterator[Finding]:

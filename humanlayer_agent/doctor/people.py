@@ -38,7 +38,7 @@ def signers(context: Context) -> Iterator[Finding]:
     else:
         place = config_folder() / "channels.yaml"
         yield failed(
-            "your key is none of the signers: what it signs does not count", f"Add to {place}: signers: [{mine}]"
+            "your key is none of the signers: what it signs does not count", f'Add to {place}: signers: ["{mine}"]'
         )
 
 

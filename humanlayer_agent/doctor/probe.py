@@ -21,9 +21,10 @@ def main() -> None:
     pid = wanted["pid"]
     _say("environment", lambda: _read(f"/proc/{pid}/environ", 16) != b"")
     _say("memory", lambda: _memory(pid, wanted["address"], wanted["length"]) == wanted["expected"])
-    _say("files", lambda: bool(os.listdir(f"/proc/{pid}/fd")))
+    _say("files", lambda: _read(f"/proc/{pid}/fd/{wanted['file']}", wanted["length"]).hex() == wanted["expected"])
     _say("key", lambda: _read(wanted["key"], 1) != b"")
     _say("store", lambda: _read(wanted["store"], 1) != b"")
+    _say("terminals", lambda: _opened(wanted["typing"]))
     _say("terminal", lambda: _opened("/dev/tty"))
     _say("typing", lambda: _typed(wanted["typing"]))
     _say("secret", lambda: wanted["secret"] in os.environ)

@@ -6,13 +6,14 @@ import os
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.actions import BASH, Action
 from humanlayer_agent.agents.process import Protection, command_environment, protect_secrets, run_command
 from humanlayer_agent.doctor import probe
 from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
@@ -23,20 +24,23 @@ from humanlayer_agent.policy.decision import Verdict
 _SECRET = "HUMANLAYER_DOCTOR_SECRET"
 _LENGTH = 16
 _OWN_USER = "Run agents as an ordinary user on Linux, or in a container that holds nothing but the task."
-_CONTAINER = "Let agents' commands run in a container, or as a user of their own, where these files are not."
+_CONTAINER = "Let agents' commands run in a container, or as a user of their own."
 _ROOT_ONLY = ("environment", "memory", "files", "trace", "typing")
 """What nobody but root, or a user with such rights, can do while the walls stand."""
 
 _ATTEMPTS = {
     "environment": "read the supervisor's environment",
     "memory": "read the supervisor's memory",
-    "files": "see the supervisor's open files",
+    "files": "read the supervisor's open files",
     "trace": "trace the supervisor (ptrace)",
     "typing": "type into a terminal that is not its own (TIOCSTI)",
     "terminal": "open the supervisor's terminal (/dev/tty)",
     "secret": "find a secret in its environment",
     "stdin": "read what is typed, on stdin",
 }
+
+_AS_YOU = {"key": "the key", "store": "the store", "terminals": "what is typed at your terminals"}
+"""What every process of the same user can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +55,21 @@ def processes(context: Context) -> Iterator[Finding]:
     """What a command that is allowed could do to us by itself."""
     protection = protect_secrets()
     attempts = _attempts(context)
-    for what, does in _ATTEMPTS.items():
-        yield _judged(what, does, attempts.get(what), protection)
-    reached = [name for name in ("key", "store") if (attempt := attempts.get(name)) and attempt.came]
+    if sys.platform != "linux":
+        yield warning(
+            f"commands can read the secrets of the process that supervises them: {protection.why_not}", _OWN_USER
+        )
+    tried = [what for what in _ATTEMPTS if sys.platform == "linux" or what not in _ROOT_ONLY]
+    yield from _once(_judged(what, _ATTEMPTS[what], attempts.get(what), protection) for what in tried)
+    reached = [name for what, name in _AS_YOU.items() if (attempt := attempts.get(what)) and attempt.came]
     if reached:
         yield warning(
-            f"a program that the policy lets run can read the {' and the '.join(reached)}, because it runs as you: "
+            f"a program that the policy lets run can read {', '.join(reached)}, because it runs as you: "
             "only the policy stands before that",
             _CONTAINER,
         )
-    elif os.path.lexists(key_path()) or os.path.lexists(default_store_path()):
-        yield ok("a command can't read the key and the store")
+    else:
+        yield ok(f"a command can't read {', '.join(_AS_YOU.values())}")
 
 
 def spellings(context: Context) -> Iterator[Finding]:
@@ -84,6 +92,17 @@ def spellings(context: Context) -> Iterator[Finding]:
         yield ok(f"{denied} of {len(found)} spellings of what no agent may do are denied")
 
 
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The same, where several that follow each other say the same to do: it is said by the last of them."""
+    held: Finding | None = None
+    for finding in findings:
+        if held is not None:
+            yield replace(held, todo="") if held.todo == finding.todo else held
+        held = finding
+    if held is not None:
+        yield held
+
+
 def _judged(what: str, does: str, attempt: _Attempt | None, protection: Protection) -> Finding:
     if attempt is None or attempt.came is None:
         why = attempt.why if attempt else "the test did not get so far"
@@ -91,7 +110,7 @@ def _judged(what: str, does: str, attempt: _Attempt | None, protection: Protecti
     if not attempt.came:
         return ok(f"a command can't {does}" + (f" ({attempt.why})" if attempt.why else ""))
     if what in _ROOT_ONLY and (os.geteuid() == 0 or not protection.holds):
-        return warning(f"a command can {does}: {protection.why_not or 'it runs as root'}", _OWN_USER)
+        return warning(f"a command can {does}: it has root's rights", _OWN_USER)
     return failed(f"a command can {does}", "Don't let agents run here before this is mended.")
 
 
@@ -100,20 +119,23 @@ def _attempts(context: Context) -> dict[str, _Attempt]:
     expected = secrets.token_bytes(_LENGTH)
     held = ctypes.create_string_buffer(expected, _LENGTH)
     environ = {**context.environ, _SECRET: expected.hex()}
-    with closing(_Terminal()) as terminal:
+    with closing(_Terminal()) as terminal, tempfile.TemporaryFile() as file:
+        file.write(expected)
+        file.flush()
         wanted = {
             "pid": os.getpid(),
             "address": ctypes.addressof(held),
             "length": _LENGTH,
             "expected": expected.hex(),
+            "file": file.fileno(),
             "key": str(key_path()),
             "store": str(default_store_path()),
             "typing": terminal.name,
             "secret": _SECRET,
         }
-        python = os.path.realpath(sys.executable)
+        attack = (os.path.realpath(sys.executable), "-I", "-S", probe.__file__)
         result = run_command(
-            (python, "-I", "-S", probe.__file__, json.dumps(wanted)),
+            (*BASH, 'exec "$@"', "probe", *attack, json.dumps(wanted)),
             cwd="/",
             env=command_environment(environ),
             timeout=60,

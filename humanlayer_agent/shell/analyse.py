@@ -7,6 +7,7 @@ flows through a State; where two ways meet, the States are joined. Every limit e
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from humanlayer_agent.shell import (
     arithmetic,
@@ -80,10 +81,9 @@ def analyse(
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
         ['ls', 'head']
     """
-    parsed = parse(text)
     start = State((logical_start(cwd),), dict(environ or {}), closed)
     walk = Walk(text, start.environ, reader)
-    walk.root(parsed, start)
+    walk.root(parse(text), start)
     doubt_links(walk.program)
     return walk.program
 
@@ -96,22 +96,28 @@ def logical_start(cwd: str) -> str:
 class Walk:
     """One analysis: collects the commands of `program` while it follows the tree."""
 
+    frozen_span: tuple[int, int] | None = None
+    fails_on_globs = False
+    unit: Node | None = None
+    """The list of the text being read, whose lines bash reads one by one."""
+    aborted: State | None = None
+    """Where an error may have ended the current line: bash goes on with the next one."""
+
     def __init__(self, text: str, environ: dict[str, str], reader: Reader | None = None) -> None:
         self.text = text
         self.environ = environ
         self.program = Program([])
-        self.scripts = Scripts(self, reader)
+        self.reader = reader
         self.frames: list[builtins.Frame] = []
         self.functions_called: set[int] = set()
         self.functions_defined: dict[int, Function] = {}
-        self.frozen_span: tuple[int, int] | None = None
-        self.fails_on_globs = False
-        self.unit: Node | None = None
-        """The list of the text being read, whose lines bash reads one by one."""
         self.expanded: list[tuple[str | None, str]] = []
         """Secrets from outside whose values are used, each with the expansion: what the next command is given."""
-        self.aborted: State | None = None
-        """Where an error may have ended the current line: bash goes on with the next one."""
+
+    @cached_property
+    def scripts(self) -> Scripts:
+        """The files that are run or written: most actions have none."""
+        return Scripts(self, self.reader)
 
     # ---- entry points -------------------------------------------------------------------------------
 
@@ -121,23 +127,26 @@ class Walk:
         self.program.reasons = list(parsed.reasons)
         try:
             if parsed.script is not None:
-                self.script(parsed.script, state.copy(), Context())
+                self.script(parsed.script, state, Context())
                 self.uncalled(state)
             for simple in parsed.witnesses:
                 self.simple(simple, state.copy(), Context(inside=("witness",)))
-            while self.scripts.finish():
-                self.uncalled(state)
-            self.scripts.doubt_changed()
+            if "scripts" in self.__dict__:
+                while self.scripts.finish():
+                    self.uncalled(state)
+                self.scripts.doubt_changed()
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow
             self.program.doubt(f"internal error: {type(error).__name__}")
-        self.program.unsettled = self.scripts.asked
+        self.program.unsettled = "scripts" in self.__dict__ and self.scripts.asked
         if state.work.left <= 0:
             self.program.doubt("too much expansion")
 
     def uncalled(self, state: State) -> None:
         """Functions that nothing here calls by name may still be called: by bash itself, a trap, a child shell."""
+        if not self.functions_defined:
+            return
         while waiting := [f for key, f in self.functions_defined.items() if key not in self.functions_called]:
             unknown = state.lost()
             for function in self.functions_defined.values():
@@ -159,10 +168,11 @@ class Walk:
         unit, aborted = self.unit, self.aborted
         self.unit, self.aborted = script.body, None
         ends = self.node(script.body, state, context)
-        # What ended the last line ends the script, but not what runs after it.
-        won, lost = ends[0], join(ends[1], self.aborted)
+        if self.aborted is not None:
+            # What ended the last line ends the script, but not what runs after it.
+            ends = ends[0], join(ends[1], self.aborted)
         self.unit, self.aborted = unit, aborted
-        return won, lost
+        return ends
 
     def source(self, text: str, word: Field, state: State, context: Context, construct: str) -> Ends:
         """Analyse `text` (the value of `word`) as a script of its own: `bash -c`, eval, trap, a fed shell."""
@@ -235,15 +245,20 @@ class Walk:
         """Follow `node` in a shell of its own: nothing comes back from it, errors neither."""
         aborted, frames = self.aborted, self.frames
         self.frames = [*frames]
-        self.node(node, state.copy(), context)
+        self.node(node, state, context)
         self.aborted, self.frames = aborted, frames
 
     # ---- nodes --------------------------------------------------------------------------------------
 
     def node(self, node: Node, state: State, context: Context) -> Ends:
-        """Follow one node from `state`; returns the states after its success and its failure."""
+        """Follow one node from `state`; returns the states after its success and its failure.
+
+        `state` stays as it is: what may change it is given a copy.
+        """
         if isinstance(node, Simple):
             return self.simple(node, state, context)
+        if not isinstance(node, Sequence | Pipeline):
+            state = state.copy()
         start, mark = len(self.program.commands), len(self.expanded)
         ends = self.compound(node, state, context.fed(context.stdin.shared()))
         if len(self.expanded) > mark:  # in the head of a loop, or what a case looks at
@@ -325,6 +340,9 @@ class Walk:
         if len(self.program.commands) > MAX_COMMANDS:
             self.program.doubt("too many commands")
             return state, state
+        plain = invoke.plain_fields(node, state)
+        if plain is not None:
+            return self.plain_program(node, plain, state, context)
         before = state
         if not invoke.only_runs_program(node, state):
             state = state.copy()
@@ -349,10 +367,20 @@ class Walk:
                     redirects.forget_descriptors(node.redirects, end)
         return ends
 
+    def plain_program(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
+        """Run a program of which nothing but literal words is written: most commands are no more."""
+        commands = self.program.commands
+        start = len(commands)
+        span, text = self.frozen_span or (node.start, node.end), self.text[node.start : node.end]
+        ends = invoke.program(self, fields, state, context, span, text)
+        command = commands[start]
+        if command.program in written.WRITERS and command.effects:
+            written.note(self, command, fields, node.redirects, context.stdin, state)
+        self.program.trace.append(("simple", node, start, start, len(commands)))
+        return ends
+
     def fields(self, words: list[Word], state: State, context: Context) -> list[Field]:
         """The fields of a command's words; values of a declaration's assignments don't split."""
-        if not any([word.dynamic or word.pattern for word in words]):
-            return [Field(w, w.start, w.end, w.text or "", (), None, w.text or "") for w in words]
         out: list[Field] = []
         declares = bool(words) and words[0].static in variables.DECLARERS and not words[0].quoted
         for word in words:
@@ -380,7 +408,7 @@ class Walk:
             variables.assignment_effects(self, command, node.assigns, state)
         if node.redirects:
             redirects.add(self, command, node.redirects, state, context)
-        if command.effects and (node.redirects or command.program == "tee"):
+        if command.effects and (node.redirects or command.program in written.WRITERS):
             written.note(self, command, fields, node.redirects, context.stdin, state)
         if not node.assigns:
             return ends

@@ -7,6 +7,10 @@ from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
 from humanlayer_agent.shell.fields import Field
 
 
+_MAX_BUNDLE = 8
+_MAX_BUNDLES = 64
+
+
 @dataclass(slots=True, eq=False)
 class OptionUse:
     """One option as it was given; `value` is None for a flag."""
@@ -31,34 +35,36 @@ class Arguments:
 
 def read_arguments(spec: Spec, fields: Sequence[Field]) -> Arguments:
     """Split `fields` (without the program's name) the way getopt does, with abbreviation and bundling."""
-    out = Arguments()
+    out = Arguments([], [], [], [])
+    options, operands, bundles, count = out.options, out.operands, spec.bundles, len(fields)
     i = 0
-    while i < len(fields):
+    while i < count:
         word = fields[i]
         i += 1
-        if word.text is None:
+        text = word.text
+        if text is None:
             if word.glob is not None and not word.many and (name := _named_option(spec, word.prefix)) is not None:
                 # `--include=*.py`: whatever the pattern matches is this option again.
                 out.options.append(OptionUse(name, word, word.tail(word.prefix.index("=") + 1)))
                 continue
             if word.may_be_option():
                 out.loose.append(word)
-            out.operands.append(word)
+            operands.append(word)
             if not spec.permute:
                 break
-            continue
-        text = word.text
-        if text == "--":
+        elif text in bundles:
+            options += [OptionUse(option, word, None) for option in bundles[text]]
+        elif text == "--":
             break
-        if len(text) > 1 and (text[0] == "-" or (text[0] == "+" and text in spec.long)):
+        elif len(text) > 1 and (text[0] == "-" or (text[0] == "+" and text in spec.long)):
             i = _option(spec, text, word, fields, i, out)
-            if out.options and out.options[-1].option.last:
+            if options and options[-1].option.last:
                 break
         else:
-            out.operands.append(word)
+            operands.append(word)
             if not spec.permute:
                 break
-    out.operands += fields[i:]
+    operands += fields[i:]
     return out
 
 
@@ -95,6 +101,8 @@ def _option(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int,
 
 
 def _bundle(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int, out: Arguments) -> int:
+    first = len(out.options)
+    unknown = len(out.unknown)
     for at in range(1, len(text)):
         option = spec.short.get(text[at])
         if option is None:
@@ -114,6 +122,10 @@ def _bundle(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int,
                 out.loose.append(rest)
         out.options.append(OptionUse(option, word, rest))
         return i
+    read = tuple(use.option for use in out.options[first:])
+    if len(out.unknown) == unknown and len(text) <= _MAX_BUNDLE and len(spec.bundles) < _MAX_BUNDLES:
+        if not any(option.last for option in read):
+            spec.bundles[text] = read
     return i
 
 

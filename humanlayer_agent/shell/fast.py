@@ -47,7 +47,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_BARE_WORD, _SINGLE_WORD, _DOUBLE_WORD, _OPERATOR, _NEWLINE, _REDIRECT, _MIXED_WORD, _UNSURE = 1, 2, 3, 4, 5, 8, 9, 10
+_BARE_WORD, _DOUBLE_WORD, _OPERATOR, _NEWLINE, _REDIRECT, _MIXED_WORD = 1, 3, 4, 5, 8, 9
 
 _PIECE = re.compile(
     rf"({_BARE}++)|'([^']*+)'|\"((?:[^\"\\]++|\\.)*+)\"|\\(.)|({_PARAMETER})|(\$)",
@@ -275,16 +275,24 @@ def _read_lines(reader: _Reader, text: str, position: int) -> int | None:
     """Read from `position` to the next here-document bodies; where they end, or None at the end of the text."""
     for token in _TOKEN.finditer(text, position):
         kind = token.lastindex
-        if kind == _BARE_WORD:
-            start, end = token.span(1)
-            raw = token[1]
-            if "=" in raw and reader.assignment(start, end):
-                continue
-            reader.word(Word(raw, raw, start, end, False, False, False, []))
-        elif kind in (_SINGLE_WORD, _DOUBLE_WORD):
-            start, end = token.span(kind)
-            raw = token[kind]
-            reader.word(Word(raw, raw[1:-1], start, end, False, False, True, []))
+        if kind is None:
+            continue  # a comment, or the end
+        if kind <= _DOUBLE_WORD:
+            raw, end = token[kind], token.end()
+            start = end - len(raw)
+            command = reader.command
+            first = command is None or not command.words
+            if kind == _BARE_WORD:
+                if first and "=" in raw and reader.assignment(start, end):
+                    continue
+                word = Word(raw, raw, start, end, False, False, False, [])
+            else:
+                word = Word(raw, raw[1:-1], start, end, False, False, True, [])
+            if first or command is None:
+                reader.word(word)
+            else:
+                command.words.append(word)
+                command.end = end
         elif kind == _OPERATOR:
             reader.operator(token[_OPERATOR])
         elif kind == _NEWLINE:
@@ -297,6 +305,6 @@ def _read_lines(reader: _Reader, text: str, position: int) -> int | None:
             start, end = token.span(_MIXED_WORD)
             if not reader.assignment(start, end):
                 reader.word(_mixed(reader.source, start, end))
-        elif kind == _UNSURE:
+        else:
             raise _UnsureError
     return None

@@ -13,6 +13,7 @@ from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.grammars import reader
 from humanlayer_agent.shell.paths import shortest
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State, join
@@ -78,6 +79,34 @@ def run(
     if (handler := builtins.HANDLERS.get(name.text)) is not None:
         return handler(walk, command, fields[1:], state, context)
     return _external(walk, command, fields, state, context)
+
+
+def program(
+    walk: "Walk", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str
+) -> Ends:
+    """The same where the words are literal, and the first names a program."""
+    argv = [f.text or "" for f in fields]
+    command = SimpleCommand(argv[0], argv, span, text, context.via, context.inside, state.cwd)
+    command.words = fields
+    walk.program.commands.append(command)
+    return _external(walk, command, fields, state, context)
+
+
+def plain_fields(node: Simple, state: State) -> list[Field] | None:
+    """The words of a program that is given nothing but literal words; None where there is more to it."""
+    words = node.words
+    if not words or node.assigns or node.redirects:
+        return None
+    name = words[0].text
+    if name in builtins.HANDLERS or name in _PREFIXES or name in state.functions:
+        return None
+    fields: list[Field] = []
+    for word in words:
+        text = word.text
+        if text is None or word.pattern:
+            return None
+        fields.append(Field(word, word.start, word.end, text, (), None, text))
+    return fields
 
 
 def only_runs_program(node: Simple, state: State) -> bool:
@@ -184,8 +213,6 @@ def apply(
 ) -> None:
     """Read `fields` with `spec` and note every effect."""
     if spec.grammar:
-        from humanlayer_agent.shell.grammars import reader
-
         reader(spec.grammar)(walk, spec, command, list(fields), state, context)
         note_effects(walk, spec.effects, command, state)
         return

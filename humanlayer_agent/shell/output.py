@@ -12,7 +12,7 @@ from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.state import State
-from humanlayer_agent.shell.syntax import Group, Node, Pipeline, Redirect, Script, Simple, Word
+from humanlayer_agent.shell.syntax import Assign, Group, Node, Pipeline, Redirect, Script, Simple, Word
 
 Expand = Callable[[Word, State], list[Field]]
 Printer = Callable[[list[str], str | None], str | None]
@@ -49,7 +49,7 @@ def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str 
         for part in node.parts:  # what does not read its input prints whatever comes before it
             text = printed(part, state, expand, text)
         return text
-    if not isinstance(node, Simple) or node.assigns or not node.words:
+    if not isinstance(node, Simple) or not node.words or any(map(_matters, node.assigns)):
         return None
     if node.redirects and (stdin := _given(node.redirects, state, expand)) is None:
         return None
@@ -60,7 +60,7 @@ def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str 
     if not known or len(known) != len(texts):
         return None
     if known[0] in state.functions:
-        return _called(known, state, expand, stdin)
+        return _called(known, state, expand, stdin) if not node.assigns else None
     return prints(known, stdin)
 
 
@@ -74,6 +74,11 @@ def _called(words: Sequence[str], state: State, expand: Expand, stdin: str | Non
     inner.positional = tuple(words[1:])
     del inner.functions[words[0]]  # where it calls itself, that is a program of the same name at most
     return printed(body, inner, expand, stdin) if words[0] not in _PRINTERS else None
+
+
+def _matters(assign: Assign) -> bool:
+    """Whether `name=value` before a command may change what it prints."""
+    return assign.value.static is None or assign.index is not None or selects_code(assign.name, assign.value.static)
 
 
 def _given(redirects: Sequence[Redirect], state: State, expand: Expand) -> str | None:
@@ -111,7 +116,7 @@ _RUNNERS: dict[str, re.Pattern[str]] = {
         "nice": r"(?:-n\0-?[0-9]+\0)?",
         "ionice": r"(?:-c\0[123]\0)?",
         "timeout": r"(?:(?:-k|--kill-after|-s|--signal)(?:=|\0)[A-Z0-9.]+[smhd]?\0)*[0-9.]+[smhd]?\0",
-        "flock": r"[^\0-][^\0]*\0",
+        "flock": r"(?:-s\0)?[^\0-][^\0]*\0",
         "stdbuf": r"(?:-[ioe][L0]\0)+",
         "setsid": r"(?:-w\0)?",
     }.items()

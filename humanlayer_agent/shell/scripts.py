@@ -30,6 +30,8 @@ MAX_FILES = 16
 _CHANGES = frozenset({"write", "append", "move"})
 _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
+_MAKES_NOTHING = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
+"""Programs that put no files into a directory that they are given."""
 _OWN_CODE = frozenset({"git"})
 """Programs whose changes of files are those of version control, or of the project's own build."""
 
@@ -143,7 +145,7 @@ class Scripts:
         if not self._judged:
             return
         changes = [
-            effect
+            (effect, command.program in _MAKES_NOTHING or effect.source == "redirect")
             for command in self.walk.program.commands
             if command.program not in _OWN_CODE
             for effect in command.effects
@@ -151,7 +153,7 @@ class Scripts:
         ]
         for path, run in self._judged:
             later = run.language == "source" and path in self.written.texts and run.arguments is None
-            if later or any(_reaches(effect, path) for effect in changes):
+            if later or any(_reaches(effect, path, exact) for effect, exact in changes):
                 run.effect.unread, run.effect.resolved = True, False
                 run.command.doubt(run.word.word.raw)
 
@@ -263,12 +265,15 @@ def _exact(effect: Effect) -> str | None:
     return plain(effect.operand)
 
 
-def _reaches(change: Effect, path: str) -> bool:
-    """May `change` be one of the file at `path`? One of which nothing is known is asked about by itself."""
+def _reaches(change: Effect, path: str, exact: bool) -> bool:
+    """May `change` be one of the file at `path`? One of which nothing is known is asked about by itself.
+
+    `exact`: it is about the file that it names only; else that may be a directory, into which it puts files.
+    """
     if change.operand is None:
         return False
     target = plain(change.operand)
     if target == path:
         return True
-    spreads = change.below or change.recursive or change.pattern is not None
+    spreads = not exact or change.below or change.recursive or change.pattern is not None
     return spreads and path.startswith(target.rstrip("/") + "/")

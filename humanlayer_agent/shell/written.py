@@ -5,6 +5,7 @@ to it anywhere.
 """
 
 import posixpath
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
 
 MAX_TEXTS = 16
+WRITERS = frozenset({"tee", "sed"})
+"""Programs whose own operands are files that they write a text to which may be known."""
 _WRITES = frozenset({"write", "append"})
 _REPEATED = frozenset({"loop", "function", "trap", "background"})
+_SUBSTITUTION = re.compile(r"s([/|#,:@])(.+?)(?<!\\)\1(.*)(?<!\\)\1(g?)")
+_NOT_PLAIN = re.compile(r"[*\[\]^$\\+?{}|()]")
+"""Characters that mean more than themselves in one of sed's two syntaxes."""
 _TO_STDOUT = frozenset({">", ">|", ">>", "&>", "&>>"})
 
 
@@ -79,6 +85,9 @@ def note(
                 if effect.kind in _WRITES and effect.source == "own":
                     walk.scripts.written.add(effect, stdin.text, command)
         return
+    if command.program == "sed":
+        _edited(walk, command, fields)
+        return
     if not any(r.op in _TO_STDOUT and r.fd in ("", "1") for r in redirects):
         return
     if any(r.op in _TO_STDOUT and r.fd not in ("", "1") for r in redirects):
@@ -92,6 +101,31 @@ def note(
     for effect in command.effects:
         if effect.kind in _WRITES and effect.source == "redirect":
             walk.scripts.written.add(effect, text, command)
+
+
+def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
+    """`sed -i s/old/new/ file`, where `file` can be read and `old` is plain text."""
+    words = positional(fields)
+    if words is None or len(words) != 4 or words[1] != "-i" or not _REPEATED.isdisjoint(command.inside):
+        return
+    changes = [e for e in command.effects if e.kind in _WRITES and e.source == "own" and e.operand is not None]
+    change = _SUBSTITUTION.fullmatch(words[2])
+    if len(changes) != 1 or not changes[0].resolved or change is None:
+        return
+    separator, old, new, every = change.groups()
+    if any(separator in part.replace("\\" + separator, "") for part in (old, new)):
+        return
+    old, new = (part.replace("\\" + separator, separator) for part in (old, new))
+    if _NOT_PLAIN.search(old) or "&" in new or "\\" in new or "\n" in new:
+        return
+    path = plain(changes[0].operand or "")
+    source = walk.scripts.source(path)
+    before = source.text if source is not None else None
+    texts = [*walk.scripts.written.contents(path, before), *([before] if before is not None else [])]
+    pattern = re.compile(re.escape(old).replace(r"\.", "."))
+    for text in dict.fromkeys(texts):
+        lines = [pattern.sub(lambda _: new, line, count=0 if every else 1) for line in text.split("\n")]
+        walk.scripts.written.add(changes[0], "\n".join(lines), command)
 
 
 def plain(path: str) -> str:

@@ -142,6 +142,19 @@ def test_a_channel_that_fails_is_not_the_end_where_others_may_answer(
     assert isinstance(made.check(act()), Permit)
 
 
+def test_a_channel_that_fails_after_others_have_answered(
+    gate: Callable[..., Gate], act: Any, store: SQLiteStore
+) -> None:
+    class Fails:
+        name = "fails"
+
+        def ask(self, request: Any, *, until: int, cancelled: Any) -> Any:
+            by(BOB)(store)
+            raise NoTerminal("the terminal went away")
+
+    assert isinstance(gate(Fails()).check(act()), Permit)
+
+
 def test_it_is_said_at_the_deadline_which_channel_failed(gate: Callable[..., Gate], act: Any) -> None:
     made = gate(ScriptedAsker([NoTerminal("no terminal")], approver=BOB))
     denied(made.check(act()), "nobody", "nobody answered within 600 s (no terminal)")

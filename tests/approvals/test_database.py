@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.actions import canonical
 from humanlayer_agent.approvals import database
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Run
+from humanlayer_agent.approvals.ledger import REQUEST_EVENTS
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.record import context_digest, dump_action, dump_decision
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.store import sqlite_path
 from humanlayer_agent.audit import events
@@ -97,6 +100,85 @@ def test_an_old_store_can_be_read_and_stays_as_it_was(first_version: Path) -> No
     with pytest.raises(StoreError, match="readonly"):
         reader.close_run("run-1", "finished")
     assert first_version.read_bytes() == before
+
+
+@pytest.fixture
+def second_version(path: Path, clock: Any, draft: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store from before votes were signed: a request approved and permitted, one edited, one rejected, one pending."""
+    with monkeypatch.context() as past:
+        scripts = database._migrations()
+        past.setattr(database, "_migrations", lambda: scripts[:2])
+        store = SQLiteStore(path, clock=clock)
+        store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
+        for number, (kind, state) in enumerate(
+            [("approve", "approved"), ("edit", "superseded"), ("reject", "rejected"), ("", "")]
+        ):
+            request = draft(f"command {number}", key=f"{number}" * 64)
+            with store._transaction() as ledger:
+                write_second_version(ledger, request, kind, state)
+        store.close()
+    return path
+
+
+def write_second_version(ledger: Any, request: Any, kind: str, state: str) -> None:
+    """A request with its answer, and what the log of then says of them."""
+    action, decision = dump_action(request.action), dump_decision(request.decision)
+    ledger._db.execute(
+        "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, expires, "
+        "valid_for) VALUES (?, 'run-1', ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (request.id, request.idempotency_key, request.digest, canonical(request.body), action, decision,
+         request.requester, request.created, request.expires, request.valid_for),
+    )  # fmt: skip
+    about = {"run": "run-1", "request": request.id, "digest": request.digest, "asked": request.created}
+    ledger.append(
+        events.REQUEST_CREATED, **about, requester=request.requester, expires=request.expires,
+        valid_for=request.valid_for, context=context_digest(action, decision),
+    )  # fmt: skip
+    if not kind:
+        return
+    edited = "ls" if kind == "edit" else ""
+    ledger._db.execute(
+        "INSERT INTO vote VALUES (?, ?, ?, 'slack:T1/U2', 'slack', 'chat', ?, 'why', 'click', ?, ?, ?)",
+        (f"d-{request.id}", request.id, kind, request.digest, ledger.now, os.getpid(), edited),
+    )
+    ledger.append(
+        events.VOTE_RECORDED, run="run-1", request=request.id, answer=kind, asked=request.created,
+        approver={"principal": "slack:T1/U2", "channel": "slack", "assurance": "chat"},
+        presented_digest=request.digest, decision_id=f"d-{request.id}", comment="why", input_mode="click",
+        edited=edited or None,
+    )  # fmt: skip
+    ledger._db.execute("UPDATE request SET state = ?, decided = ? WHERE id = ?", (state, ledger.now, request.id))
+    ledger.append(REQUEST_EVENTS[state], **about, by="slack:T1/U2")
+    if state == "approved":
+        ledger.issue("run-1", request.digest, ledger.now + 10_000, request.id)
+
+
+def test_votes_from_before_there_were_signatures(second_version: Path, clock: Any) -> None:
+    """They are kept as they are, the log agrees, and they approve nothing any more."""
+    store = SQLiteStore(second_version, clock=clock)
+    assert store.verify().intact
+    approved, edited, rejected, pending = store.requests()
+    assert [request.state for request in (approved, edited, rejected, pending)] == [
+        "approved", "superseded", "rejected", "pending",
+    ]  # fmt: skip
+    assert (edited.edited, rejected.comment, rejected.decided_by) == ("ls", "why", "slack:T1/U2")
+    assert [(vote.person, vote.signature) for vote in store.votes(rejected.id)] == [("", "")]
+    (permit_id,) = [row[0] for row in store._database._open().execute("SELECT id FROM permit")]
+    permit = Permit(permit_id, approved.digest, approved.action, approved.decision, clock() + 10_000, request=approved)
+    refused = store.consume(permit, permit.digest, TEAM.authority)
+    assert isinstance(refused, Refused)
+    assert "0 approvals count" in refused.reason
+    assert TEAM.vote(store, pending, "approve").state == "approved"
+    assert isinstance(store.permit(pending, TEAM.authority, use_by_ms=10_000), Permit)
+    assert store.verify().intact
+
+
+def test_they_can_be_read_without_being_changed(second_version: Path) -> None:
+    before = second_version.read_bytes()
+    reader = SQLiteStore(second_version, create=False)
+    assert reader.verify().intact
+    assert len(reader.votes(reader.requests()[0].id)) == 1
+    assert second_version.read_bytes() == before
 
 
 def test_the_database_of_another_program_is_left_alone(path: Path) -> None:

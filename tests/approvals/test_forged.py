@@ -511,15 +511,28 @@ def permit(store: SQLiteStore, run: str, draft: Callable[..., ApprovalRequest]) 
         ("DELETE FROM vote",),
         ("UPDATE vote SET signature = replace(signature, substr(signature, 1, 1), 'x')",),
         ("UPDATE permit SET request_id = NULL",),
+        ("UPDATE permit SET run_id = 'run-0'",),
+        ("UPDATE permit SET use_by = issued + 1",),
         ("UPDATE permit SET state = 'void'",),
         ("UPDATE run SET state = 'finished', ended = 1",),
         ("UPDATE request SET state = 'revoked'",),
     ],
 )
-def test_changed_before_it_is_used(store: SQLiteStore, path: Path, permit: Permit, statements: tuple[str, ...]) -> None:
+def test_changed_before_it_is_used(
+    store: SQLiteStore, path: Path, permit: Permit, clock: Any, statements: tuple[str, ...]
+) -> None:
+    store.open_run(Run("run-0", "agent", "another", ALICE))
     write(path, *statements)
+    clock.pass_ms(1)
     assert isinstance(store.consume(permit, permit.digest, TRUSTED), Refused)
     assert isinstance(store.consume(permit, permit.digest, TRUSTED), Refused)
+
+
+def test_made_to_last_longer(store: SQLiteStore, path: Path, permit: Permit, clock: Any) -> None:
+    """The permit's time, the approval's, and the request's, in every row: the process knows its own."""
+    clock.pass_ms(10_000)
+    write(path, f"UPDATE permit SET use_by = {2**50}", f"UPDATE request SET valid_for = {2**40}, expires = {2**50}")
+    assert store.consume(permit, permit.digest, TRUSTED) == Refused("the permit was not used in time")
 
 
 def test_revoked_and_the_row_flipped_back(store: SQLiteStore, path: Path, permit: Permit) -> None:

@@ -156,7 +156,7 @@ permits = json.loads(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 print(json.dumps([
-    isinstance(store.consume(Permit(one, digest, Action(""), DECISION, 0), digest, TEST_AUTHORITY), Execution)
+    isinstance(store.consume(Permit(one, digest, Action("", run_id="run-1"), DECISION, 2**50), digest, TEST_AUTHORITY), Execution)
     for one, digest in permits
 ]))
 """
@@ -246,7 +246,7 @@ def replay(store: SQLiteStore, row: Any) -> Any:
     """Somebody has a permit's row, and makes a permit of it."""
     decision = PolicyDecision(Verdict.ALLOW, "", "", "0" * 64)
     request = store.get(row["request_id"]) if row["request_id"] else None
-    permit = Permit(row["id"], row["digest"], Action(""), decision, 2**50, request=request)
+    permit = Permit(row["id"], row["digest"], Action("", run_id=row["run_id"]), decision, 2**50, request=request)
     return store.consume(permit, row["digest"], TEST_AUTHORITY)
 
 
@@ -328,7 +328,7 @@ def test_killed_and_started_again(
     assert (asked == asked_again) == (moment == "asked")
 
     store = SQLiteStore(path)
-    for row in store._database._open().execute("SELECT id, digest, request_id FROM permit").fetchall():
+    for row in store._database._open().execute("SELECT id, digest, request_id, run_id FROM permit").fetchall():
         assert isinstance(replay(store, row), Refused)
     kinds = Counter(entry.event["type"] for entry in store.events())
     assert kinds["exec.unknown"] == unknown
@@ -395,7 +395,7 @@ def test_killed_at_an_edit(
 
     again = spawn(EDITED, path, "judging ask", edited)
     assert line(again) == "judging ask"
-    permits = store._database._open().execute("SELECT id, digest, request_id FROM permit").fetchall()
+    permits = store._database._open().execute("SELECT id, digest, request_id, run_id FROM permit").fetchall()
     assert len(permits) == (moment == "end")
     for row in permits:
         assert isinstance(replay(store, row), Refused)

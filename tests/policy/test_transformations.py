@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.policy.metamorphic import options, paths
 from humanlayer_agent.policy.metamorphic.catalogue import rewrite, transformations
+from humanlayer_agent.policy.metamorphic.line import Line
 from humanlayer_agent.policy.metamorphic.quotes import bare, single
 from humanlayer_agent.shell import catalog
 from humanlayer_agent.shell.catalog.spec import Truth
@@ -301,3 +302,22 @@ def test_programs_of_the_catalog_do_the_same(name: str, world: World) -> None:
         # Programs print paths as they were given.
         same = after[1] == before[1] if name in ABOUT_PATHS else after == before
         assert same, f"{example.command}\n---\n{new}"
+
+
+def test_long_names_are_those_of_the_letters() -> None:
+    """What `long-options` takes for the same option, the program's own help shows on one line."""
+    compared = 0
+    for name in catalog.names():
+        command = Line.read(f"{name} x", cwd="/p", home="/h")
+        call = options.read_call(command.commands[0]) if command is not None else None
+        if call is None or shutil.which(name) is None or name in ("zgrep", "dirname"):  # help of another program; none
+            continue
+        run = subprocess.run([name, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=20, check=False)
+        shown = run.stdout.decode(errors="replace")
+        for letter, option in call.spec.short.items():
+            long = options.lengthened(options.Given(option, f"-{letter}", None), call.spec).name
+            if shown and long.startswith("--"):
+                compared += 1
+                assert re.search(rf"(?m)(^|[\s,])-{re.escape(letter)}\b.*{long}\b", shown), (name, letter, long)
+    if not compared:
+        pytest.skip("no program of the catalog is installed")

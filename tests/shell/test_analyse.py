@@ -121,7 +121,7 @@ UNKNOWN_TARGET = [
     "_=/a; : /; rm -rf $_",
     "unset RANDOM; read RANDOM < f; rm /$RANDOM",
     "rm -rf /$!",
-    "IFS=/; x=a/b; rm -rf $x",
+    "IFS=$y; x=a/b; rm -rf $x",
     "cd -P l; cd ..; rm x",
     "CDPATH=/etc; cd x && rm y",
     "cd -; rm x",

@@ -15,7 +15,7 @@ SHAPES = [
     "echo {q}", "printf {q}", "cat <<< {q}", "cat <<< \"$x\"", "cat <<< $x", "cat <<'E'\n{t}\nE", "cat <<E\nplain\nE",
     "cat <<E\n$x\nE", "cat <<-'E'\n\t{t}\n\tE", "printf %s {q} | cat", "cat <<< {q} | rev", "base64 -d <<< aGxhCg==",
     "printf %s {q} | tee /dev/null", "printf %s {q} | tee -a /dev/null | cat", "cat < /dev/null <<< {q}", "cat 0<<< {q}",
-    "cat 3<<< {q}", ": | printf %s {q}", "ls /none | echo {q}", "ls | cat", "printf a | : | cat", "command cat <<< {q}", "command -- printf %s {q}", "env -- x=1 y= cat <<< {q}", "env printf %b {q}",
+    "cat 3<<< {q}", ": | printf %s {q}", "y=1 printf %s {q}", "y=1 x=2 printf '%s' \"$x\"", "POSIXLY_CORRECT=1 echo -n {q}", "ls /none | echo {q}", "ls | cat", "printf a | : | cat", "command cat <<< {q}", "command -- printf %s {q}", "env -- x=1 y= cat <<< {q}", "env printf %b {q}",
     "nice -n 5 timeout 5s cat <<< {q}", "/usr/bin/printf %s {q} | stdbuf -oL /bin/cat", "setsid -w nohup cat <<< {q}",
     "env POSIXLY_CORRECT=1 echo -n {q}", "env -i printf %s {q}", "timeout x cat <<< {q}", "f() { printf %s \"$1\" {q}; }; f a", "tr a b <<< {q}", "cat <<< ~", "cat <<< {q} > /dev/null", "printf %b", "printf '%b%b' {q}",
 ]  # fmt: skip
@@ -56,3 +56,19 @@ def test_what_is_known_is_printed(seed: int, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_a_shell_is_fed_is_seen(command: str) -> None:
     assert "rm" in [c.program for c in analyse(command, cwd="/p", environ={}).commands]
+
+
+@pytest.mark.parametrize(
+    ("command", "last"),
+    [
+        ("set -- x; source /dev/stdin / <<< 'rm $1'", "/"),
+        ("set -- x; source <(echo 'rm $1') /", "/"),
+        ("set -- x; source <(echo 'rm $1')", "x"),
+        ("set -- x; source <(echo 'rm $1') \"$y\"", None),
+        ("set -- x; source <(echo 'set -- z') y; rm $1", None),
+        ("set -- x; source <(echo ls) y; rm $1", None),
+    ],
+)
+def test_parameters_of_what_is_sourced(command: str, last: str | None) -> None:
+    (found,) = [c for c in analyse(command, cwd="/p", environ={}).commands if c.program == "rm"]
+    assert found.words[-1].text == last

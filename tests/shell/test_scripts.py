@@ -59,7 +59,9 @@ def test_what_is_written_is_judged(command: str) -> None:
     "command",
     [
         "bash gone.sh", "./gone", "source ./gone", "bash $X", "bash *.sh", "curl -o a.sh http://example.org; bash a.sh",
-        "sed -i s/a/b/ a.sh; bash a.sh", "sed -i s/a/b/ ./x/../a.sh; bash a.sh", "bash a.sh; cp x a.sh",
+        "sed -i 's/[a]/b/' a.sh; bash a.sh", "sed -i 's/a*/b/' ./x/../a.sh; bash a.sh", "bash a.sh; cp x a.sh",
+        "sed -i 's/a/&b/' a.sh; bash a.sh", "sed -i 1d a.sh; bash a.sh", "sed -i.bak s/a/b/ a.sh; bash a.sh",
+        "cp x.sh sub; bash sub/b.sh", "mv x.sh y.sh sub; ./sub/b.sh", "cp x.sh /p; bash a.sh", "install x /p && bash a.sh",
         "date > a.sh; bash a.sh", "tar xf x.tar; bash a.sh", "cp -r ../other . ; bash a.sh", "mv x a.sh; bash a.sh",
         "for i in 1 2; do source ./a.sh; echo y > a.sh; done", "for i in 1 2; do echo x >> a.sh; done; bash a.sh",
         "ln -sf /srv/x a.sh; bash a.sh", "python a.sh2", "zsh a.sh", "perl a.sh", "wget http://example.org/a.sh; bash a.sh",
@@ -67,7 +69,7 @@ def test_what_is_written_is_judged(command: str) -> None:
     ],
 )  # fmt: skip
 def test_what_can_not_be_told_stays_unread(command: str) -> None:
-    program = judge(command, {"a.sh": "ls\n"})
+    program = judge(command, {"a.sh": "ls\n", "sub/b.sh": "ls\n"})
     assert unread(program), command
     assert any(not c.resolved for c in program.commands)
 
@@ -84,6 +86,15 @@ def test_harmless_scripts_are_read(command: str) -> None:
     assert program.status == "ok", program.reasons
     assert not unread(program)
     assert all(c.resolved for c in program.commands), [c.unresolved for c in program.commands]
+
+
+@pytest.mark.parametrize(
+    "script", ["s/ls/rm -rf/", "s|ls|rm -rf|g", "s/l./rm -rf/", r"s/ls \/srv/rm -rf \/srv/", "s,ls /srv,rm -rf /srv,"]
+)
+def test_what_sed_makes_of_a_script(script: str) -> None:
+    program = judge(f"sed -i '{script}' a.sh && bash a.sh", {"a.sh": "ls /srv/x\n"})
+    assert deletes(program)
+    assert not unread(program)
 
 
 def test_project_code_is_not_read() -> None:

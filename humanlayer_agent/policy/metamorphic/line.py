@@ -35,9 +35,9 @@ _OWN_PARAMETERS = re.compile(r"\$\{?[0-9@*#?$!_-]|PPID|BASH|SHLVL|FUNCNAME|LINEN
 # Also where they are not written as a command's name: in a variable, or in a text for another shell.
 _BASH_ONLY = re.compile(
     r"\b(builtin|declare|typeset|let|shopt|source|pushd|popd|mapfile|readarray|enable|local|read|eval|trap)\b"
-    r"|;&|;;&|~\+|exec -a|export -f"
+    r"|;&|;;&|~\+|exec -a|export -f|(^|[\s;&|({])\.\s"
 )
-_DESCRIPTOR = re.compile(r"[<>]&?\s*3|3[<>]|\bexec\b|\btrap\b")
+_DESCRIPTOR = re.compile(r"[<>]&?\s*3|3[<>]|\bexec\b")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,12 @@ class Line:
         wrong.
         """
         misprinted = "<<" in self.text.replace("<<<", "") or ("=(" in self.text and "\\" in self.text)
-        return not misprinted and _DESCRIPTOR.search(self.text) is None
+        return not misprinted and self.untrapped and _DESCRIPTOR.search(self.text) is None
+
+    @cached_property
+    def untrapped(self) -> bool:
+        """Whether it sets no trap, which would run later, or somewhere else."""
+        return "trap" not in self.text and not any(each.program == "trap" for each in self.program.commands)
 
     @cached_property
     def unescaped(self) -> bool:

@@ -168,14 +168,14 @@ def _bundled(call: Call) -> list[str] | None:
 
 
 def _long(call: Call) -> list[str]:
-    return _ordered(call, [_lengthened(given, call.spec).joined for given in call.options])
+    return _ordered(call, [lengthened(given, call.spec).joined for given in call.options])
 
 
 def _short(call: Call) -> list[str]:
     return _ordered(call, [_renamed(given, call.spec.short, "-").apart for given in call.options])
 
 
-def _lengthened(given: Given, spec: Spec) -> Given:
+def lengthened(given: Given, spec: Spec) -> Given:
     """By its long name. The catalog may put letters together that it need not tell apart: those have none."""
     letters = sum(option is given.option for option in spec.short.values())
     return _renamed(given, spec.long, "") if letters == 1 or given.option.name == "recursive" else given
@@ -199,7 +199,7 @@ def _abbreviated(call: Call) -> list[str] | None:
         heads = (name[:n] for n in range(3 + len(name) // 3, len(name)))
         return next((head for head in heads if sum(other.startswith(head) for other in names) == 1), name)
 
-    longer = [_lengthened(given, call.spec) for given in call.options]
+    longer = [lengthened(given, call.spec) for given in call.options]
     return _ordered(call, [replace(g, name=shortest(g.name)).joined if g.long else g.joined for g in longer])
 
 

@@ -148,6 +148,8 @@ class Spec:
     prints: str = ""
     abbreviate: bool = False
     about: str = ""
+    bundles: dict[str, tuple[Option, ...]] = field(default_factory=dict)
+    """Words that are nothing but short flags (`-la`), as they were read before."""
 
     def dangerous_options(self) -> bool:
         """True where an option that a wildcard could turn up (`*` matching a file named -x) has an effect."""

@@ -6,7 +6,7 @@ The grammar follows the GNU sed 4.9 manual, chapters 3 to 5. What does not fit i
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LINE = r"[0-9]+(?:~[0-9]+)?|\$"
 _ADDRESS = re.compile(rf"(?:{_LINE})|[+~][0-9]+", re.ASCII)
+_PRINTS = re.compile(r"[0-9]+(?:,(?:[0-9]+|\$))?[pd]", re.ASCII)
+"""What most scripts are: lines that are printed or left out."""
 _STREAMS = frozenset({"/dev/stdout", "/dev/stderr", "/dev/stdin"})
 
 
@@ -30,8 +32,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note what sed does: its scripts, and its files, which -i rewrites."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)
@@ -71,7 +71,7 @@ def note_script(walk: "Walk", command: SimpleCommand, word: Field, state: State)
 def script_effects(text: str) -> list[tuple[str, str]]:
     """(kind, operand) for every file or command in a sed script. Raises where it does not fit the grammar."""
     out: list[tuple[str, str]] = []
-    i = 0
+    i = len(text) if _PRINTS.fullmatch(text) else 0
     while i < len(text):
         if text[i] in " \t\n;{}":
             i += 1
@@ -120,22 +120,22 @@ def _delimited(text: str, i: int, delimiter: str, *, regex: bool = True) -> int:
     """
     if delimiter in "\n\\":
         raise NotUnderstood
-    start = i
-    while i < len(text):
-        if text[i] == "\\":
-            i += 2
-        elif text[i] == delimiter:
-            if regex and _bracket_open(text[start:i]):
+    start, end = i, text.find(delimiter, i)
+    while end >= 0:
+        escape = text.find("\\", i, end)
+        if escape < 0:
+            if regex and _bracket_open(text[start:end]):
                 raise NotUnderstood
-            return i + 1
-        else:
-            i += 1
+            return end + 1
+        i = escape + 2
+        if i > end:
+            end = text.find(delimiter, i)
     raise NotUnderstood
 
 
 def _bracket_open(regex: str) -> bool:
     """True where `regex` ends inside a bracket expression."""
-    i = 0
+    i = 0 if "[" in regex else len(regex)
     while i < len(regex):
         if regex[i] == "\\":
             i += 2

@@ -9,14 +9,20 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Behaviour, Text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
 
 MAX_SOURCE = 256 * 1024
 """In bytes."""
 
 _CODING = re.compile(r"\A(?:\ufeff)?(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
-_PLAIN_CODING = re.compile(r"utf[-_]?8(?:[-_](?:sig|unix|dos))?|(?:us-)?ascii|latin[-_]?1|iso[-_]?8859[-_]\d+|cp125\d", re.IGNORECASE)
+_PLAIN_CODING = re.compile(
+    r"utf[-_]?8(?:[-_](?:sig|unix|dos))?|(?:us-)?ascii|latin[-_]?1|iso[-_]?8859[-_]\d+|cp125\d", re.IGNORECASE
+)
 """Encodings in which code that looks harmless is."""
 
 __all__ = ["read"]
@@ -39,7 +45,9 @@ def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = 
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        return _doubtful(f"line {line}: this is no Python that can be read" if line else "this is no Python that can be read")
+        return _doubtful(
+            f"line {line}: this is no Python that can be read" if line else "this is no Python that can be read"
+        )
     except (RecursionError, MemoryError):
         return _doubtful("the Python code is nested too deep")
     return _read(source, tree, argv, path)
@@ -58,7 +66,7 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
     engine = Engine(source, tree, argv, path, capabilities.give_up)
     trouble = ""
     try:
-        _all(engine, tree)
+        follow(engine, tree)
     except TooMuch:
         trouble = "the Python code is too large to be read to its end"
     except RecursionError:
@@ -72,7 +80,7 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
     return found
 
 
-def _all(engine: "Engine", tree: ast.Module) -> None:  # type: ignore[name-defined]  # noqa: F821
+def follow(engine: "Engine", tree: ast.Module) -> None:
     """Read the module, then what it calls, then the functions that nobody seems to call."""
     from humanlayer_agent.shell.code.python import capabilities, scopes, statements
 

@@ -1,11 +1,15 @@
 """The arguments of a call."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.python.tables import Operand
 from humanlayer_agent.shell.code.python.values import ANYTHING, NONE, Value
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.code.python.engine import Engine
 
 
 @dataclass(slots=True)
@@ -62,4 +66,10 @@ class Args:
         return Args(self.node, [*values, *self.positional], self.named, self.rest, self.others)
 
     def without(self, *names: str) -> "Args":
-        return Args(self.node, self.positional, {k: v for k, v in self.named.items() if k not in names}, self.rest, self.others)
+        return Args(
+            self.node, self.positional, {k: v for k, v in self.named.items() if k not in names}, self.rest, self.others
+        )
+
+
+Special = Callable[["Engine", Args], Value]
+"""What a call of a function that is treated on its own does and gives."""

@@ -4,7 +4,18 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.code.python import calls, capabilities, containers, environ, files, names, pathlike, tables
+from humanlayer_agent.shell.code.python import (
+    calls,
+    capabilities,
+    containers,
+    environ,
+    files,
+    library,
+    listing,
+    names,
+    pathlike,
+    tables,
+)
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Class, Closure, Container, File, Partial
 from humanlayer_agent.shell.code.python.values import (
@@ -17,6 +28,8 @@ from humanlayer_agent.shell.code.python.values import (
     SELF,
     SYS_MODULES,
     SYS_PATH,
+    WORD,
+    WORDS,
     Atom,
     Bound,
     Function,
@@ -42,19 +55,6 @@ NOWHERE = ast.Pass()
 OBJECT = Type("builtins", "object")
 BUILTINS = Module("builtins")
 PYTHON2 = Module("__builtin__")
-CONSTANTS = {
-    "os": {"sep": "/", "curdir": ".", "pardir": "..", "extsep": ".", "devnull": "/dev/null", "linesep": "\n", "pathsep": ":", "name": "posix"},
-    "os.path": {"sep": "/", "curdir": ".", "pardir": "..", "extsep": ".", "devnull": "/dev/null", "pathsep": ":"},
-    "sys": {"executable": "python3", "platform": "linux"},
-    "string": {
-        "ascii_lowercase": "abcdefghijklmnopqrstuvwxyz",
-        "ascii_uppercase": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        "ascii_letters": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        "digits": "0123456789",
-    },
-}  # fmt: skip
-FLAGS = {"O_RDONLY": 0, "O_WRONLY": 1, "O_RDWR": 2, "O_CREAT": 64, "O_EXCL": 128, "O_TRUNC": 512, "O_APPEND": 1024}
-MARKED = {("os", "environ"): ENVIRON, ("os", "environb"): ENVIRON, ("sys", "path"): SYS_PATH, ("sys", "modules"): SYS_MODULES}  # fmt: skip
 
 
 def get(engine: "Engine", value: Value, name: str) -> Value:
@@ -74,14 +74,14 @@ def plain_name(name: str) -> str:
 
 def _get(engine: "Engine", atom: Atom, name: str) -> Value:
     engine.step()
-    if (name.startswith("__") or name in names.DOUBTFUL) and (found := _special(engine, atom, name)) is not None:
+    if (name.startswith("__") or name in names.PECULIAR) and (found := _special(engine, atom, name)) is not None:
         return found
     if isinstance(atom, Lib):
         if name in names.REACHED:
-            return module(name)
+            return library.module(name)
         return stored(engine, name) | {Lib(f"{atom.name}.{name}") if atom.name.count(".") < MAX_DOTS else ANY}
     if isinstance(atom, Module):
-        return of_module(engine, atom, name)
+        return library.of_module(engine, atom, name)
     if isinstance(atom, Instance | Class | Super):
         return of_object(engine, atom, name)
     if isinstance(atom, Mark):
@@ -90,12 +90,17 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
         return pathlike.attribute(engine, atom, name) | stored(engine, name)
     if isinstance(atom, Function):
         if name in names.REACHED_ANYWHERE:
-            return module(name)
-        if tables.standard(atom.module) and atom.name.count(".") < MAX_DOTS and not capabilities.dangerous(engine, atom):
-            return frozenset({Function(atom.module, f"{atom.name}.{name}")}) | stored(engine, name)
-        return frozenset({atom, ANY}) | stored(engine, name)
-    if isinstance(atom, Closure | Method | Partial | Bound):
-        return stored(engine, name) | ({atom, ANY} if not isinstance(atom, Closure | Method) else EMPTY) | _of_function(engine, atom, name)
+            return library.module(name)
+        plain = tables.standard(atom.module) and not capabilities.dangerous(engine, atom)
+        if plain and atom.name.count(".") < MAX_DOTS:
+            return stored(engine, name) | {Function(atom.module, f"{atom.name}.{name}")}
+        return stored(engine, name).union({atom}, ANYTHING)
+    if isinstance(atom, Closure | Method):
+        return stored(engine, name) | _of_function(engine, atom, name)
+    if isinstance(atom, Partial | Bound):
+        return stored(engine, name).union({atom}, ANYTHING)
+    if isinstance(atom, Container):
+        return listing.attribute(engine, atom, name)
     if isinstance(atom, File):
         return files.attribute(engine, atom, name)
     return frozenset({Bound(atom, name)})
@@ -126,7 +131,11 @@ def implicit(engine: "Engine", holders: Value, methods: Iterable[str], *passed: 
 def _looked_up(engine: "Engine", atom: Atom, name: str, found: Value) -> Value:
     """What `__getattr__` and descriptors make of an attribute."""
     out: Value = EMPTY
-    holder = frozenset({atom if isinstance(atom, Instance | Class) else Instance(atom.cls)}) if isinstance(atom, Instance | Class | Super) else EMPTY
+    holder = (
+        frozenset({atom if isinstance(atom, Instance | Class) else Instance(atom.cls)})
+        if isinstance(atom, Instance | Class | Super)
+        else EMPTY
+    )
     for method in ("__getattribute__",) if found else ("__getattr__", "__getattribute__"):
         if engine.read(engine.member(method)) and isinstance(atom, Instance | Class):
             out |= implicit(engine, holder, (method,), const(name))
@@ -135,11 +144,11 @@ def _looked_up(engine: "Engine", atom: Atom, name: str, found: Value) -> Value:
     return out
 
 
-def _of_function(engine: "Engine", atom: Atom, name: str) -> Value:
+def _of_function(engine: "Engine", atom: Closure | Method, name: str) -> Value:
     closure = atom.closure if isinstance(atom, Method) else atom
-    if isinstance(closure, Closure) and name in ("__defaults__", "__kwdefaults__"):
+    if name in ("__defaults__", "__kwdefaults__"):
         return engine.read(closure.defaults)
-    if isinstance(closure, Closure) and name in ("setter", "getter", "deleter", "register"):
+    if name in ("setter", "getter", "deleter", "register"):
         return frozenset({Bound(closure, name)})
     return ANYTHING
 
@@ -170,7 +179,11 @@ def _special(engine: "Engine", atom: Atom, name: str) -> Value | None:
     if name in names.SAME_OBJECT and not isinstance(atom, Instance | Class | Super | Mark | Container):
         return frozenset({atom})
     if name in names.LOOKUPS or name == "__subclasses__":
-        return frozenset({Bound(atom, name)}) if not isinstance(atom, Instance | Class | Super) or name == "__subclasses__" else None
+        return (
+            frozenset({Bound(atom, name)})
+            if not isinstance(atom, Instance | Class | Super) or name == "__subclasses__"
+            else None
+        )
     if name in ("__init__", "__new__") and isinstance(atom, Type | Function):
         return frozenset({atom})
     return None
@@ -206,74 +219,20 @@ def _self(engine: "Engine", atom: Atom) -> Value:
 def _of_mark(engine: "Engine", atom: Mark, name: str) -> Value:
     if atom is ANY:
         if name in names.REACHED_ANYWHERE:
-            return module(name)
+            return library.module(name)
         found = _bind(engine, engine.read(engine.member(name)), atom)
         return found | stored(engine, name) | {Bound(ANY, name) if name in names.UNMISTAKABLE else ANY}
     if atom is SELF:
         cell = engine.module.cell(name)
         return engine.read(cell)
+    if atom is WORD and name == "hex":
+        return WORDS  # uuid.uuid4().hex
     if atom in (ENVIRON, SYS_PATH, SYS_MODULES):
         return frozenset({Bound(atom, name)})
     return frozenset({Bound(atom, name)}) | stored(engine, name)
 
 
 # ---- modules ----------------------------------------------------------------------------------------
-
-
-def module(dotted: str) -> Value:
-    """The module `dotted`, as an import gives it."""
-    if dotted == "__main__":
-        return frozenset({SELF})
-    table = tables.module(dotted)
-    if table is not None:
-        return frozenset({Module(table.name)})
-    return frozenset({Module(dotted) if tables.standard(dotted) else Lib(dotted)})
-
-
-def of_module(engine: "Engine", atom: Module, name: str) -> Value:
-    """An attribute of a module that the tables know."""
-    return engine.read(engine.patch(atom.name, name)) | _of_module(engine, atom.name, name)
-
-
-def _of_module(engine: "Engine", owner: str, name: str) -> Value:
-    if (mark := MARKED.get((owner, name))) is not None:
-        return frozenset({mark})
-    if (text := CONSTANTS.get(owner, {}).get(name)) is not None:
-        return const(text)
-    if owner == "os" and name in FLAGS:
-        return const(FLAGS[name])
-    if (owner, name) == ("sys", "argv"):
-        return environ.argv(engine)
-    if owner == "builtins" and name in names.BUILTIN_TYPES:
-        return frozenset({Type(owner, name)})
-    table = tables.module(owner)
-    if owner == "?" or table is None:
-        return module(name) if name in names.REACHED else frozenset({Function(owner, name)})
-    if (inner := tables.module(f"{owner}.{name}")) is not None:
-        return frozenset({Module(inner.name)})
-    if name in table.obscure:
-        engine.doubt(f"{owner}.{name} can't be followed")
-        return ANYTHING
-    if table.function(name) is not None:
-        return frozenset({Function(owner, name)})
-    if (kind := table.type(name)) is not None:
-        return frozenset({Type(owner, kind.name)})
-    if table.value(name):
-        return PLAIN if not name.startswith(("std", "__std")) else ANYTHING
-    return _unlisted(owner, name)
-
-
-def _unlisted(owner: str, name: str) -> Value:
-    inner = tables.module(f"{owner.rpartition('.')[0]}.{name}") or tables.module(names.ALIASES.get(name, ""))
-    if inner is not None and tables.standard(owner):
-        return frozenset({Module(inner.name)})
-    bare = name if name in tables.STANDARD else name.lstrip("_")
-    reached = tables.module(bare) if bare in tables.STANDARD or bare in names.REACHED else None
-    if reached is not None and reached.dangerous and bare != owner.rpartition(".")[2]:
-        return frozenset({Module(reached.name)})
-    if tables.standard(owner) or (table := tables.module(owner)) is None or table.others:
-        return frozenset({Function(owner, name)})
-    return frozenset({Lib(f"{owner}.{name}")})
 
 
 # ---- objects of the program -------------------------------------------------------------------------
@@ -291,8 +250,8 @@ def of_object(engine: "Engine", atom: Instance | Class | Super, name: str) -> Va
     out = _bind(engine, found, receiver) | stored(engine, name)
     if not found or isinstance(atom, Super):
         out |= _inherited(engine, atom, cls, name)
-    if name.startswith("__") and not found:
-        return out
+    if name.startswith("__") and name.endswith("__") and not found:
+        return out | ANYTHING  # what every object has
     return out | _looked_up(engine, atom, name, found)
 
 

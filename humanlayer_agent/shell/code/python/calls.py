@@ -9,8 +9,7 @@ from humanlayer_agent.shell.code.python import (
     capabilities,
     containers,
     effects,
-    environ,
-    files,
+    methods,
     names,
     opaque,
     pathlike,
@@ -18,32 +17,24 @@ from humanlayer_agent.shell.code.python import (
     results,
     statements,
     tables,
-    texts,
 )
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.engine import MAX_NESTED
-from humanlayer_agent.shell.code.python.objects import Class, Closure, Container, File, Partial
+from humanlayer_agent.shell.code.python.objects import Class, Closure, Container, Partial
 from humanlayer_agent.shell.code.python.values import (
     ANY,
     ANYTHING,
     EMPTY,
-    ENVIRON,
     PLAIN,
-    SELF,
-    SYS_MODULES,
-    SYS_PATH,
     Atom,
     Bound,
-    Const,
     Function,
     Instance,
     Lib,
     Mark,
     Method,
     Module,
-    Namespace,
     Super,
-    Thing,
     Type,
     Value,
 )
@@ -94,7 +85,7 @@ def _bound(engine: "Engine", atom: Bound, args: Args) -> Value:
     if ("call", atom) in engine.leaving:
         return ANYTHING
     engine.leaving.add(("call", atom))
-    out = method(engine, atom.receiver, atom.name, args)
+    out = methods.method(engine, atom.receiver, atom.name, args)
     engine.leaving.discard(("call", atom))
     return out
 
@@ -173,7 +164,7 @@ def open_parameters(engine: "Engine", opened: Closure) -> None:
     args = Args.unknown(opened.node)
     if opened.cls is not None and opened.kind != "static":
         family = [c for c in engine.classes if c is opened.cls or _inherits(engine, c, opened.cls)]
-        own = frozenset(family if opened.kind == "class" else map(Instance, family))
+        own: Value = frozenset(family) if opened.kind == "class" else frozenset(map(Instance, family))
         args = args.before(own)
     for name, value in opened.given.items():
         engine.add(opened.scope.cell(name), value)
@@ -241,7 +232,7 @@ def _inherited_constructor(engine: "Engine", cls: Class, args: Args) -> None:
 def function(engine: "Engine", called: Function, args: Args) -> Value:
     """A function of a known module is called."""
     dotted = called.dotted
-    if (special := builtin.SPECIAL.get(dotted)) is not None:
+    if (special := builtin.special(dotted)) is not None:
         return special(engine, args)
     does = capabilities.function_effects(called)
     effects.perform(engine, does, args, dotted)
@@ -250,11 +241,11 @@ def function(engine: "Engine", called: Function, args: Args) -> Value:
             if capabilities.environment_in(engine, value):
                 engine.act("environment", frozenset({"environment"}), dotted, role="read")
     elif dotted not in names.KEEPS:
-        _hand_over(engine, args, does, dotted)
+        hand_over(engine, args, does, dotted)
     return results.of_function(engine, called, args)
 
 
-def _hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> None:
+def hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> None:
     """Arguments that no effect accounts for go to code that is not read here."""
     taken: set[int | str] = {"env"} if any(e.kind in ("program", "shell") for e in does) else set()
     for effect in does:
@@ -262,7 +253,7 @@ def _hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> 
             if effect.operand is not None:
                 taken |= {effect.operand.position, effect.operand.keyword}
             continue
-        for operand in (effect.operand, effect.arguments, effect.elements):
+        for operand in (effect.operand, effect.arguments):
             if isinstance(operand, tables.Operand):
                 taken |= {operand.position, operand.keyword}
             elif operand is not None:
@@ -290,12 +281,12 @@ def instance(engine: "Engine", kind: Type, args: Args) -> Value:
     """An instance of a known class is made."""
     if kind.module == "builtins":
         return builtin.construct(engine, kind.name, args)
-    if (special := builtin.SPECIAL.get(kind.dotted)) is not None:
+    if (special := builtin.special(kind.dotted)) is not None:
         return special(engine, args)
     does = constructor(kind)
     effects.perform(engine, does, args, kind.dotted)
     if kind.dotted not in names.KEEPS:
-        _hand_over(engine, args, does, kind.dotted)
+        hand_over(engine, args, does, kind.dotted)
     return results.of_type(engine, kind, args)
 
 
@@ -308,94 +299,3 @@ def partial(engine: "Engine", made: Partial, args: Args) -> Value:
 
 
 # ---- methods ----------------------------------------------------------------------------------------
-
-
-def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
-    """What `atom.name(...)` does and gives."""
-    if isinstance(atom, Lib):
-        found = attributes.get(engine, frozenset({atom}), name)
-        return call(engine, found, args, name)
-    if isinstance(atom, Container):
-        return containers.method(engine, atom, name, args)
-    if isinstance(atom, Namespace) and name == "__getitem__":
-        return containers.item(engine, frozenset({atom}), args.at(0) or PLAIN, args.node)
-    if isinstance(atom, File):
-        return files.method(engine, atom, name, args)
-    if isinstance(atom, Thing):
-        return _thing(engine, atom, name, args)
-    if isinstance(atom, Namespace):
-        return builtin.namespace_method(engine, atom, name, args)
-    if atom is ENVIRON or atom is SYS_PATH or atom is SYS_MODULES:
-        return environ.method(engine, atom, name, args)
-    if name in names.LOOKUPS and not isinstance(atom, str | Const | Instance | Super | Class | Type):
-        return builtin.lookup(engine, frozenset({atom}), args.at(0))
-    if name == "__subclasses__":
-        return builtin.subclasses(engine, atom)
-    if isinstance(atom, Type):
-        return _unbound(engine, atom, name, args)
-    if isinstance(atom, str | Const) or (isinstance(atom, Mark) and atom is not ANY and atom is not SELF):
-        return texts.method(engine, atom, name, args)
-    if atom is ANY:
-        return _unknown(engine, name, args)
-    if isinstance(atom, Closure) and name == "__get__":
-        return frozenset({atom, *(Method(atom, each) for each in args.at(0) or EMPTY)})
-    if isinstance(atom, Closure) and name in ("setter", "getter", "deleter"):
-        return args.at(0) or EMPTY
-    if name == "__getitem__" and not isinstance(atom, Instance | Class | Super):
-        return containers.item(engine, frozenset({atom}), args.at(0) or PLAIN, args.node)
-    if isinstance(atom, Instance | Super | Class) and name in ("__setattr__", "__getattribute__"):
-        if not attributes.lookup(engine, atom if isinstance(atom, Class) else atom.cls, name) or isinstance(atom, Super):
-            whole = frozenset[Atom]({Instance(atom.cls) if isinstance(atom, Super) else atom})
-            if name == "__getattribute__":
-                return builtin.lookup(engine, whole, args.at(0))
-            return builtin.SPECIAL["builtins.setattr"](engine, args.before(whole))
-    if not isinstance(atom, Module | Function | Instance | Class | Super | Closure | Method | Partial | Bound | Mark):
-        return texts.method(engine, atom, name, args)
-    return call(engine, attributes.get(engine, frozenset({atom}), name), args, name)
-
-
-def _unknown(engine: "Engine", name: str, args: Args) -> Value:
-    """A method of an object that nobody knows."""
-    found = attributes.get(engine, ANYTHING, name) - {ANY, Bound(ANY, name)}
-    out = call(engine, found, args, name) if found else EMPTY
-    return out | opaque.method(engine, name, args)
-
-
-def _thing(engine: "Engine", atom: Thing, name: str, args: Args) -> Value:
-    table = tables.module(atom.module)
-    kind = table.type(atom.name) if table is not None else None
-    entry = kind.methods.get(name) if kind is not None else None
-    payload = frozenset({atom}) if atom.payload is not None else None
-    label = f"{atom.module}.{atom.name}.{name}"
-    if entry is not None:
-        effects.perform(engine, entry.does, args, label, instance=payload)
-    if pathlike.is_path(atom):
-        return pathlike.method(engine, atom, name, args)
-    if name == "__enter__" and entry is None:
-        return frozenset({atom if atom.payload is None or atom.module != "tempfile" else atom.payload})
-    if entry is None:
-        own = attributes.stored(engine, name)
-        out = call(engine, own, args, name) if own else EMPTY
-        return out | opaque.known_method(engine, atom, name, args)
-    _hand_over(engine, args, entry.does, label)
-    return results.returned(entry.returns, args) if entry.returns else ANYTHING
-
-
-def _unbound(engine: "Engine", atom: Type, name: str, args: Args) -> Value:
-    """`Path.unlink(p)`, `str.upper(s)`, `Path.home()`."""
-    if (special := results.CLASS_METHODS.get(f"{atom.dotted}.{name}")) is not None:
-        return special(engine, args)
-    table = tables.module(atom.module)
-    kind = table.type(atom.name) if table is not None else None
-    entry = kind.methods.get(name) if kind is not None else None
-    first = args.at(0)
-    if atom.module == "builtins":
-        return builtin.unbound(engine, atom, name, args)
-    if entry is not None:
-        if entry.returns and first is not None and not any(isinstance(a, Thing) for a in first):
-            effects.perform(engine, entry.does, args, f"{atom.dotted}.{name}")  # a class method, as tarfile.TarFile.open
-        if first is not None:
-            effects.perform(engine, entry.does, args.after(1), f"{atom.dotted}.{name}", instance=first)
-    if first is None or not args.positional:
-        return ANYTHING
-    return EMPTY.union(*(method(engine, each, name, args.after(1)) for each in first)) if entry is None else ANYTHING

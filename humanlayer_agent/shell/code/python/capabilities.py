@@ -7,7 +7,7 @@ functions: all of that is followed. Handed to other code it counts as called wit
 import ast
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.code.python import calls, effects, names, tables
+from humanlayer_agent.shell.code.python import calls, effects, methods, names, tables
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Class, Closure, Container, File, Outside, Partial, Unit
 from humanlayer_agent.shell.code.python.values import (
@@ -38,7 +38,9 @@ _CALLABLE = (Function, Module, Type, Closure, Method, Partial, Bound, Container,
 _WATCHED = frozenset({ENVIRON, SYS_MODULES, SYS_PATH})
 _NODE = ast.Pass()
 """Stands for calls that are not in the source."""
-_REFLECTIVE = frozenset({"exec", "eval", "__import__", "compile", "globals", "locals", "vars", "setattr", "open", "breakpoint"})
+_REFLECTIVE = frozenset(
+    {"exec", "eval", "__import__", "compile", "globals", "locals", "vars", "setattr", "open", "breakpoint"}
+)
 
 
 def dangerous(engine: "Engine", atom: Atom) -> bool:
@@ -75,7 +77,9 @@ def loaded(engine: "Engine", value: Value) -> bool:
 
 def only(engine: "Engine", value: Value) -> Value:
     """What in `value` can be called to an effect."""
-    return frozenset(a for a in value if isinstance(a, Closure | Method | Partial | Bound | Container) or dangerous(engine, a))
+    return frozenset(
+        a for a in value if isinstance(a, Closure | Method | Partial | Bound | Container) or dangerous(engine, a)
+    )
 
 
 def called(engine: "Engine", closure: Closure, receiver: Atom) -> None:
@@ -131,7 +135,7 @@ def follow(engine: "Engine", outside: Outside) -> None:
     elif isinstance(atom, Partial):
         calls.partial(engine, atom, Args.unknown(_NODE))
     elif isinstance(atom, Bound):
-        calls.method(engine, atom.receiver, atom.name, Args.unknown(_NODE))
+        methods.method(engine, atom.receiver, atom.name, Args.unknown(_NODE))
     elif isinstance(atom, Container):
         _contents(engine, atom, whither, changes)
     elif isinstance(atom, Class):

@@ -4,7 +4,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.python import attributes, capabilities, environ, strings
-from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.engine import bounded
 from humanlayer_agent.shell.code.python.objects import Class, Container, File
 from humanlayer_agent.shell.code.python.values import (
@@ -55,7 +54,7 @@ def _elements(engine: "Engine", atom: Atom) -> Value:
     if isinstance(atom, Container):
         engine.look(atom)
         if atom.kind == "dict":
-            return _keys(atom)
+            return keys_of(atom)
         return atom.rest.union(*(atom.items or ()), *atom.named.values())
     if isinstance(atom, str):
         return frozenset(atom) if len(set(atom[: MAX_TEXTS * 4])) <= MAX_TEXTS and len(atom) <= MAX_TEXTS * 4 else PLAIN
@@ -96,7 +95,7 @@ def _iterated(engine: "Engine", atom: Instance) -> Value:
     return out.union(engine.read(engine.unnamed), ANYTHING, *fields)
 
 
-def _keys(held: Container) -> Value:
+def keys_of(held: Container) -> Value:
     return frozenset(held.named) | (held.keys if ENVIRON not in held.keys else held.keys - {ENVIRON} | PLAIN)
 
 
@@ -119,7 +118,12 @@ def at(engine: "Engine", value: Value, position: int) -> Value:
 
 def sequence(engine: "Engine", value: Value) -> tuple[list[Value], Value | None]:
     """The elements of `value` in order, as far as they are known, and what further ones may be."""
-    if len(value) == 1 and isinstance(atom := next(iter(value)), Container) and atom.items is not None and atom.kind != "dict":
+    if (
+        len(value) == 1
+        and isinstance(atom := next(iter(value)), Container)
+        and atom.items is not None
+        and atom.kind != "dict"
+    ):
         engine.look(atom)
         return list(atom.items), atom.rest or None
     known = [a for a in value if isinstance(a, Container) and a.kind == "tuple" and a.items is not None and not a.rest]
@@ -127,7 +131,10 @@ def sequence(engine: "Engine", value: Value) -> tuple[list[Value], Value | None]
         for each in known:
             engine.look(each)
         longest = max(len(a.items or ()) for a in known)
-        return [EMPTY.union(*((a.items or ())[n : n + 1][0] for a in known if n < len(a.items or ()))) for n in range(longest)], None
+        return [
+            EMPTY.union(*((a.items or ())[n : n + 1][0] for a in known if n < len(a.items or ())))
+            for n in range(longest)
+        ], None
     return [], elements(engine, value)
 
 
@@ -194,7 +201,7 @@ def names_of(engine: "Engine", space: Namespace) -> Value:
     if isinstance(owner, Module):
         return frozenset({Module("?")}) if capabilities.dangerous(engine, owner) else ANYTHING
     held = [engine.read(cell) for cell in list(engine.module.cells.values())]
-    return frozenset({attributes.BUILTINS, ANY}).union(*held) if not isinstance(owner, Lib) else ANYTHING
+    return ANYTHING.union({attributes.BUILTINS}, *held) if not isinstance(owner, Lib) else ANYTHING
 
 
 # ---- x[i] -------------------------------------------------------------------------------------------
@@ -207,7 +214,7 @@ def item(engine: "Engine", value: Value, index: Value, node: ast.AST) -> Value:
 
 def _item(engine: "Engine", atom: Atom, index: Value) -> Value:
     if isinstance(atom, Container):
-        return _of_container(engine, atom, index)
+        return element_of(engine, atom, index)
     if isinstance(atom, str):
         return strings.item(atom, index)
     if isinstance(atom, Const):
@@ -245,7 +252,7 @@ def by_name(engine: "Engine", owner: Atom, index: Value, shown: Atom) -> Value:
     return names_of(engine, shown if isinstance(shown, Namespace) else Namespace(owner))
 
 
-def _of_container(engine: "Engine", held: Container, index: Value) -> Value:
+def element_of(engine: "Engine", held: Container, index: Value) -> Value:
     engine.look(held)
     positions = numbers(index)
     if held.kind == "dict":
@@ -264,39 +271,44 @@ def _of_container(engine: "Engine", held: Container, index: Value) -> Value:
 
 def sliced(engine: "Engine", value: Value, bounds: tuple[Value, Value, Value], node: ast.AST) -> Value:
     """`value[a:b:c]`."""
-    given = [_bound(b) for b in bounds]
+    given = _slice(bounds)
     out: set[Atom] = set()
     for atom in value:
-        whole = given[0] != () and given[1] != () and given[2] != ()
-        if isinstance(atom, str) or (isinstance(atom, Const) and isinstance(atom.value, bytes)):
-            text = atom if isinstance(atom, str) else atom.value
-            out |= const(text[slice(*given)]) if whole and given[2] != 0 else PLAIN  # type: ignore[index, misc]
+        text = atom.value if isinstance(atom, Const) else atom
+        if isinstance(text, str | bytes):
+            out |= const(text[given]) if given is not None and given.step != 0 else PLAIN
         elif isinstance(atom, Container):
             made = engine.container(node, "list" if atom.kind != "tuple" else "tuple")
-            _slice(engine, made, atom, given if whole else None)
+            _part(engine, made, atom, given)
             out.add(made)
+        elif isinstance(atom, Instance):
+            out |= ANYTHING
         else:
-            out |= PLAIN if isinstance(atom, Mark) and atom is not ANY else {atom} if not isinstance(atom, Instance) else ANYTHING
+            out |= PLAIN if isinstance(atom, Mark) and atom is not ANY else {atom}
     return frozenset(out)
 
 
-def _bound(value: Value) -> int | None | tuple[()]:
-    """A bound of a slice; () where it is not known."""
-    if value == NONE or not value:
-        return None
-    found = numbers(value)
-    return found[0] if found and len(found) == 1 else ()
+def _slice(bounds: tuple[Value, Value, Value]) -> slice | None:
+    """The slice; None where a bound is not known."""
+    found: list[int | None] = []
+    for value in bounds:
+        known = numbers(value)
+        if value and value != NONE and (known is None or len(known) != 1):
+            return None
+        found.append(known[0] if known and value != NONE else None)
+    return slice(*found)
 
 
-def _slice(engine: "Engine", made: Container, source: Container, given: list[int | None | tuple[()]] | None) -> None:
+def _part(engine: "Engine", made: Container, source: Container, given: slice | None) -> None:
     engine.look(source)
-    simple = given is not None and given[2] in (None, 1) and (not source.rest or (given[1] is None and (given[0] or 0) >= 0))  # type: ignore[operator]
-    if simple and given is not None and source.items is not None:
-        for n, held in enumerate(source.items[given[0] : given[1]]):  # type: ignore[misc]
-            engine.element(made, held, n)
-        if source.rest:
-            engine.element(made, source.rest)
-        return
+    if given is not None and source.items is not None and given.step in (None, 1):
+        to_the_end = given.stop is None and (given.start or 0) >= 0
+        if not source.rest or to_the_end:
+            for n, held in enumerate(source.items[given]):
+                engine.element(made, held, n)
+            if source.rest:
+                engine.element(made, source.rest)
+            return
     engine.shuffle(made)
     engine.element(made, source.rest.union(*(source.items or ())))
 
@@ -313,7 +325,9 @@ def put(engine: "Engine", target: Value, index: Value | None, value: Value, orig
         elif isinstance(atom, Namespace):
             _put_name(engine, atom, index, value)
         elif isinstance(atom, Instance) and attributes.lookup(engine, atom.cls, "__setitem__"):
-            attributes.implicit(engine, frozenset({atom}), ("__setitem__",), index if index is not None else PLAIN, value)
+            attributes.implicit(
+                engine, frozenset({atom}), ("__setitem__",), index if index is not None else PLAIN, value
+            )
         elif not isinstance(atom, str | Const):
             capabilities.escape(engine, value, "`[...] =`")
             engine.add(engine.unnamed, capabilities.only(engine, value) if isinstance(atom, Instance) else EMPTY)
@@ -363,7 +377,7 @@ def copy(engine: "Engine", made: Container, source: Value) -> None:
     """`made` gets all elements of `source`."""
     for atom in source:
         if isinstance(atom, Container) and (atom.kind == "dict") == (made.kind == "dict"):
-            _merge(engine, made, atom)
+            merge(engine, made, atom)
         elif isinstance(atom, Container) and made.kind == "dict":
             pairs = elements(engine, frozenset({atom}))
             engine.key(made, at(engine, pairs, 0))
@@ -380,7 +394,7 @@ def copy(engine: "Engine", made: Container, source: Value) -> None:
             engine.element(made, _elements(engine, atom))
 
 
-def _merge(engine: "Engine", made: Container, source: Container) -> None:
+def merge(engine: "Engine", made: Container, source: Container) -> None:
     engine.look(source)
     if source is made:
         return
@@ -399,158 +413,7 @@ def _merge(engine: "Engine", made: Container, source: Container) -> None:
         engine.key(made, source.keys)
 
 
-def method(engine: "Engine", held: Container, name: str, args: Args) -> Value:
-    """`held.name(...)`."""
-    if (change := _CHANGES.get(name)) is not None:
-        return change(engine, held, args)
-    engine.look(held)
-    inside = held.rest.union(*(held.items or ()), *held.named.values())
-    if name in ("pop", "popleft", "popitem", "get", "__getitem__"):
-        first = args.at(0)
-        if name in ("pop", "popleft") and held.kind != "dict":
-            engine.shuffle(held)
-        out = _of_container(engine, held, first) if first is not None and name != "popitem" else inside
-        if name == "popitem":
-            return _pair(engine, held, args, _keys(held), inside)
-        default = args.at(1)
-        return out | (default if default is not None else NONE if name == "get" else EMPTY)
-    if name == "items":
-        made = engine.container(args.node, "list", "items")
-        engine.element(made, _pair(engine, held, args, _keys(held), inside))
-        if ENVIRON in inside:
-            environ.printed(engine)
-        return frozenset({made})
-    if name in ("keys", "values"):
-        made = engine.container(args.node, "list", name)
-        engine.element(made, _keys(held) if name == "keys" else inside)
-        if ENVIRON in inside and name == "values":
-            environ.printed(engine)
-        return frozenset({made})
-    if name in ("copy", "union", "difference", "intersection", "symmetric_difference", "__iter__", "__enter__", "__copy__", "__deepcopy__"):
-        for value in args.every():
-            copy(engine, held, value) if name in ("union", "symmetric_difference") else None
-        return _copied(engine, held, args) if name == "copy" else frozenset({held})
-    if name in ("__next__", "__anext__"):
-        return inside
-    if name in ("send", "throw", "asend"):
-        for value in args.every():
-            capabilities.escape(engine, value, "a generator")
-        return inside
-    if name in ("index", "count", "__len__", "__contains__", "__sizeof__"):
-        compared(engine, inside, args.at(0) or EMPTY)
-        return WORDS
-    return _others(engine, held, name, args)
-
-
-def _others(engine: "Engine", held: Container, name: str, args: Args) -> Value:
-    """What is no method of a list or dict: that of a class which behaves like one, perhaps."""
-    for value in args.every():
-        capabilities.escape(engine, value, f".{name}")
-    return ANYTHING
-
-
-def _copied(engine: "Engine", held: Container, args: Args) -> Value:
-    made = engine.container(args.node, held.kind, "copy")
-    _merge(engine, made, held)
-    return frozenset({made})
-
-
 def compared(engine: "Engine", one: Value, other: Value) -> Value:
     """Objects of the program are compared with others."""
     methods = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
     return attributes.implicit(engine, one, methods, other) | attributes.implicit(engine, other, methods, one)
-
-
-def _pair(engine: "Engine", held: Container, args: Args, keys: Value, inside: Value) -> Value:
-    pair = engine.container(args.node, "tuple", "pair")
-    engine.element(pair, bounded(EMPTY, keys, 0), 0)
-    engine.element(pair, bounded(EMPTY, inside, 0), 1)
-    return frozenset({pair})
-
-
-def _append(engine: "Engine", held: Container, args: Args) -> Value:
-    for value in args.every():
-        engine.element(held, value)
-    return NONE
-
-
-def _prepend(engine: "Engine", held: Container, args: Args) -> Value:
-    engine.shuffle(held)
-    return _append(engine, held, args)
-
-
-def _insert(engine: "Engine", held: Container, args: Args) -> Value:
-    engine.shuffle(held)
-    value = args.at(1)
-    engine.element(held, value if value is not None else EMPTY)
-    return NONE
-
-
-def _extend(engine: "Engine", held: Container, args: Args) -> Value:
-    for value in args.every():
-        engine.element(held, elements(engine, value))
-    return NONE
-
-
-def _update(engine: "Engine", held: Container, args: Args) -> Value:
-    for value in args.positional:
-        copy(engine, held, value)
-    for name, value in args.named.items():
-        engine.element(held, value, name)
-    for hidden in (args.rest, args.others):
-        if hidden is not None:
-            engine.element(held, values_of(engine, hidden))
-            engine.key(held, PLAIN)
-    return NONE
-
-
-def _setdefault(engine: "Engine", held: Container, args: Args) -> Value:
-    value = args.at(1)
-    store(engine, held, args.at(0), value if value is not None else NONE)
-    return _of_container(engine, held, args.at(0) or PLAIN)
-
-
-def _setitem(engine: "Engine", held: Container, args: Args) -> Value:
-    store(engine, held, args.at(0), args.at(1) or EMPTY)
-    return NONE
-
-
-def _reorder(engine: "Engine", held: Container, args: Args) -> Value:
-    engine.shuffle(held)
-    key = args.at(-1, "key")
-    if key is not None:
-        from humanlayer_agent.shell.code.python import calls
-
-        calls.call(engine, key, Args(args.node, [elements(engine, frozenset({held}))]))
-    return NONE
-
-
-def _nothing(engine: "Engine", held: Container, args: Args) -> Value:
-    return NONE
-
-
-def _lost(engine: "Engine", held: Container, args: Args) -> Value:
-    engine.shuffle(held)
-    return NONE
-
-
-_CHANGES = {
-    "append": _append,
-    "add": _append,
-    "appendleft": _prepend,
-    "insert": _insert,
-    "extend": _extend,
-    "extendleft": _extend,
-    "__iadd__": _extend,
-    "update": _update,
-    "setdefault": _setdefault,
-    "__setitem__": _setitem,
-    "sort": _reorder,
-    "reverse": _lost,
-    "remove": _lost,
-    "discard": _nothing,
-    "clear": _nothing,
-    "close": _nothing,
-    "__delitem__": _lost,
-    "rotate": _lost,
-}

@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 def function(engine: "Engine", node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     """`def f(...):`"""
     made = closure(engine, node, node.name)
-    for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
+    for parameter in (
+        *node.args.posonlyargs,
+        *node.args.args,
+        *node.args.kwonlyargs,
+        node.args.vararg,
+        node.args.kwarg,
+    ):
         if parameter is not None and parameter.annotation is not None:
             annotation(engine, parameter.annotation)
     if node.returns is not None:
@@ -72,7 +78,11 @@ def _decorated(engine: "Engine", decorator: ast.expr, value: Value) -> Value:
     by = expressions.value(engine, decorator)
     engine.line = engine.fixed or decorator.lineno
     for atom in by:
-        if isinstance(atom, Bound) and atom.name in ("setter", "getter", "deleter") and isinstance(atom.receiver, Closure):
+        if (
+            isinstance(atom, Bound)
+            and atom.name in ("setter", "getter", "deleter")
+            and isinstance(atom.receiver, Closure)
+        ):
             return value | {atom.receiver}
         if isinstance(atom, Type | Function) and atom.dotted == "functools.cached_property":
             for each in value:
@@ -80,7 +90,9 @@ def _decorated(engine: "Engine", decorator: ast.expr, value: Value) -> Value:
                     each.computed = True
     result = calls.call(engine, by, Args(decorator, [value]), _label(decorator))
     known = bool(by) and all(isinstance(a, Closure) for a in by)
-    transparent = all(isinstance(a, Type | Function) and (a.dotted in names.DECORATORS or a.module == "builtins") for a in by)
+    transparent = all(
+        isinstance(a, Type | Function) and (a.dotted in names.DECORATORS or a.module == "builtins") for a in by
+    )
     return result if known else value if transparent else value | result
 
 
@@ -164,7 +176,11 @@ def _definite(body: list[ast.stmt]) -> frozenset[str]:
             found.add(statement.name)
         elif isinstance(statement, ast.Assign):
             found.update(name for target in statement.targets for name in scopes.targets(target))
-        removed = removed or any(isinstance(inner, ast.Delete) for inner in ast.walk(statement) if isinstance(statement, ast.Delete | ast.If | ast.For | ast.With | ast.Try | ast.While))
+        removed = removed or any(
+            isinstance(inner, ast.Delete)
+            for inner in ast.walk(statement)
+            if isinstance(statement, ast.Delete | ast.If | ast.For | ast.With | ast.Try | ast.While)
+        )
     return frozenset() if removed else frozenset(found)
 
 

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.shell.code.behaviour import Act, Text
+from humanlayer_agent.shell.code.behaviour import Act
 from humanlayer_agent.shell.code.python import (
     calls,
+    capabilities,
     containers,
     execution,
     files,
@@ -17,8 +18,6 @@ from humanlayer_agent.shell.code.python.objects import Class, Closure, Container
 from humanlayer_agent.shell.code.python.tables import INSTANCE, Effect, Operand
 from humanlayer_agent.shell.code.python.values import (
     ANY,
-    ANYTHING,
-    EMPTY,
     NONE,
     PLAIN,
     Atom,
@@ -96,7 +95,9 @@ def remote(engine: "Engine", kind: str, value: Value, origin: str) -> None:
     for atom in value:
         text = atom if isinstance(atom, str) else atom.text if isinstance(atom, Prefix) else None
         one = frozenset({atom})
-        if isinstance(atom, Thing | Container | File | Instance | Class | Closure) and not (isinstance(atom, Thing) and atom.module == "pathlib"):
+        if isinstance(atom, Thing | Container | File | Instance | Class | Closure) and not (
+            isinstance(atom, Thing) and atom.module == "pathlib"
+        ):
             continue
         if text is not None and "://" in text:
             _url(engine, kind, atom, text, origin)
@@ -116,7 +117,11 @@ def _url(engine: "Engine", kind: str, atom: Atom, text: str, origin: str) -> Non
         if path and path != ":memory:":
             engine.act("write", frozenset({path if isinstance(atom, str) else Prefix(path)}), origin)
     elif scheme == "file":
-        engine.act("write" if kind != "remote" else "read", frozenset({rest if isinstance(atom, str) else Prefix(rest)}), origin)
+        engine.act(
+            "write" if kind != "remote" else "read",
+            frozenset({rest if isinstance(atom, str) else Prefix(rest)}),
+            origin,
+        )
     else:
         engine.act("network", frozenset({atom}), origin)
 
@@ -160,7 +165,9 @@ def _one_of(value: Value, wanted: Any) -> bool | None:
         found = truth(value)
         return None if found is None else found is wanted and not any(isinstance(a, str) for a in value)
     allowed = {str(w) for w in (wanted if isinstance(wanted, list) else [wanted])}
-    known = [a.name if isinstance(a, Lib) else a.dotted for a in value if isinstance(a, Lib | Function | Type)] + texts(value)
+    known = [a.name if isinstance(a, Lib) else a.dotted for a in value if isinstance(a, Lib | Function | Type)] + texts(
+        value
+    )
     matching = [t in allowed for t in known]
     return None if not known or len(known) < len(value) or len(set(matching)) > 1 else matching[0]
 
@@ -203,7 +210,11 @@ def _chosen(effect: Effect, value: Value) -> Value:
     out = set()
     for atom in value:
         known = [atom] if isinstance(atom, str) else texts(frozenset({atom}))
-        if isinstance(atom, Thing) or not known or (known[0] not in effect.excluded and (effect.like is None or effect.like.match(known[0]))):
+        if (
+            isinstance(atom, Thing)
+            or not known
+            or (known[0] not in effect.excluded and (effect.like is None or effect.like.match(known[0])))
+        ):
             out.add(atom)
     return frozenset(a for a in out if not (isinstance(a, Const) and a.value is None))
 
@@ -222,21 +233,20 @@ def _call(engine: "Engine", effect: Effect, args: Args) -> None:
     if called is None or called == NONE or operand is None:
         return
     if effect.elements is not None:
-        _for_each(engine, effect, called, args, operand)
-        return
-    if effect.arguments == "rest":
+        passed = _for_each(engine, effect, args, operand, effect.elements)
+    elif effect.arguments == "rest":
         passed = args.after(operand.position + 1).without(operand.keyword)
     elif isinstance(effect.arguments, Operand):
         passed = _unpacked(engine, effect.arguments, args)
     else:
         passed = Args.unknown(args.node)
-    calls.call(engine, called, passed, "")
+    result = calls.call(engine, called, passed, "")
+    # What it gives is in the hands of the function that called it.
+    capabilities.escape(engine, capabilities.only(engine, result), "a result")
 
 
-def _for_each(engine: "Engine", effect: Effect, called: Value, args: Args, operand: Operand) -> None:
-    source = effect.elements
-    if source is None:
-        return
+def _for_each(engine: "Engine", effect: Effect, args: Args, operand: Operand, source: Operand) -> Args:
+    """The arguments of a function that is called for each element."""
     first = args.operand(source)
     passed = Args(args.node)
     if first is None or args.rest is not None:
@@ -246,7 +256,7 @@ def _for_each(engine: "Engine", effect: Effect, called: Value, args: Args, opera
     else:
         further = args.positional[source.position + 1 :] if source.position > operand.position else []
         passed.positional = [containers.elements(engine, v) for v in (first, *further)]
-    calls.call(engine, called, passed, "")
+    return passed
 
 
 def _unpacked(engine: "Engine", operand: Operand, args: Args) -> Args:
@@ -263,12 +273,3 @@ def spread(engine: "Engine", args: Args, value: Value) -> Args:
     """`value`, a sequence or several, as arguments."""
     known, rest = containers.sequence(engine, value)
     return Args(args.node, known, {}, rest, None)
-
-
-def text_operand(value: Value) -> Text:
-    """`value` as one operand."""
-    found = operands(value)
-    return found[0] if len(found) == 1 else Text()
-
-
-__all__ = ["ANYTHING", "EMPTY", "path_like", "perform", "spread", "text_operand"]

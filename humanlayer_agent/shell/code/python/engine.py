@@ -180,7 +180,11 @@ class Engine:
             if old is None or new != old:
                 container.named[key] = new
                 self._touched(container)
-        elif isinstance(key, int) and container.items is not None and key < len(container.items) + self._growable(container):
+        elif (
+            isinstance(key, int)
+            and container.items is not None
+            and key < len(container.items) + self._growable(container)
+        ):
             if key == len(container.items):
                 container.items.append(value)
                 self._touched(container)
@@ -326,7 +330,9 @@ class Engine:
         return found
 
 
-_LINKS = frozenset({"os.symlink", "os.link", "pathlib.Path.symlink_to", "pathlib.Path.hardlink_to", "pathlib.Path.link_to"})
+_LINKS = frozenset(
+    {"os.symlink", "os.link", "pathlib.Path.symlink_to", "pathlib.Path.hardlink_to", "pathlib.Path.link_to"}
+)
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _PATHS = _CHANGES | {"read"}
 
@@ -335,9 +341,13 @@ def _misleading(acts: list[Act]) -> bool:
     """Is a link made to something elsewhere, and is a file changed whose path may lead through it?"""
     linked = [a for a in acts if a.origin in _LINKS]
     targets = [t for a in linked if a.kind == "read" for t in a.operands]
-    if not any(not t.known or any(c.startswith(("/", "~")) or ".." in c.split("/") for c in t.choices) for t in targets):
+    if not any(
+        not t.known or any(c.startswith(("/", "~")) or ".." in c.split("/") for c in t.choices) for t in targets
+    ):
         return False
-    names = {c.rstrip("/").rpartition("/")[2] for a in linked if a.kind == "write" for t in a.operands for c in t.choices}
+    names = {
+        c.rstrip("/").rpartition("/")[2] for a in linked if a.kind == "write" for t in a.operands for c in t.choices
+    }
     changed = [t for a in acts if a.kind in _CHANGES and a.origin not in _LINKS for t in a.operands]
     unnamed = any(not t.known for a in linked if a.kind == "write" for t in a.operands)
     return any(unnamed or not t.known or any(names & set(c.split("/")) for c in t.choices) for t in changed)

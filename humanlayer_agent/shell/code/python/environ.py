@@ -1,10 +1,9 @@
 """The surroundings of the program: os.environ, sys.argv, sys.path, sys.modules."""
 
-import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Act, Text
-from humanlayer_agent.shell.code.python import attributes, capabilities, containers, pathlike, paths
+from humanlayer_agent.shell.code.python import capabilities, containers, library, pathlike, paths
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Container
 from humanlayer_agent.shell.code.python.values import (
@@ -13,14 +12,11 @@ from humanlayer_agent.shell.code.python.values import (
     ENVIRON,
     NONE,
     PLAIN,
-    SELF,
     SYS_MODULES,
     SYS_PATH,
-    WORDS,
     Atom,
     Below,
     Bound,
-    Lib,
     Mark,
     Module,
     Thing,
@@ -191,7 +187,7 @@ def loaded_module(engine: "Engine", name: Value) -> Value:
     known = only_texts(name)
     if known is None:
         return frozenset({Module("?")})
-    return EMPTY.union(*(attributes.module(n) for n in known))
+    return EMPTY.union(*(library.module(n) for n in known))
 
 
 def argv(engine: "Engine") -> Value:
@@ -225,7 +221,7 @@ def thing_elements(engine: "Engine", atom: Thing) -> Value:
 def bound_item(engine: "Engine", atom: Bound, index: Value) -> Value:
     """`Path(p).parents[n]`, and what else looks like an index of a method."""
     if isinstance(atom.receiver, Thing) and pathlike.is_path(atom.receiver) and atom.name == "parents":
-        out = frozenset({atom.receiver})
+        out: Value = frozenset({atom.receiver})
         levels = numbers(index)
         if levels is None or len(levels) != 1 or not 0 <= levels[0] < 20:
             return pathlike.made(PLAIN)
@@ -233,6 +229,3 @@ def bound_item(engine: "Engine", atom: Bound, index: Value) -> Value:
             out = pathlike.parent(out)
         return out
     return frozenset({atom})
-
-
-__all__ = ["SELF", "WORDS", "Lib", "ast"]

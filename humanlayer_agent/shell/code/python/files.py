@@ -4,9 +4,9 @@ import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Text
-from humanlayer_agent.shell.code.python import attributes, capabilities, effects, paths
+from humanlayer_agent.shell.code.python import attributes, capabilities, effects
 from humanlayer_agent.shell.code.python.arguments import Args
-from humanlayer_agent.shell.code.python.objects import Container, File
+from humanlayer_agent.shell.code.python.objects import File
 from humanlayer_agent.shell.code.python.tables import Effect
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
@@ -48,12 +48,12 @@ def opened(engine: "Engine", effect: Effect, value: Value, args: Args, origin: s
 
 def names_file(value: Value) -> Value:
     """Without the numbers of files that are open already."""
-    return frozenset(a for a in value if not (isinstance(a, Const) and not isinstance(a.value, bytes)) and not isinstance(a, File))
+    return frozenset(
+        a for a in value if not (isinstance(a, Const) and not isinstance(a.value, bytes)) and not isinstance(a, File)
+    )
 
 
-def touched(
-    engine: "Engine", kind: str, value: Value, origin: str, *, role: str = "", recursive: bool = False
-) -> None:
+def touched(engine: "Engine", kind: str, value: Value, origin: str, *, role: str = "", recursive: bool = False) -> None:
     """`kind` is done to the files that `value` names."""
     named = names_file(value)
     if named or not value:
@@ -168,6 +168,3 @@ def result(engine: "Engine") -> list[tuple[Text, str | None]]:
         for path in operands(file.paths):
             out += [(path, text) for text in content]
     return list(dict.fromkeys(out))
-
-
-_ = Container, paths

@@ -4,7 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Act, Text
-from humanlayer_agent.shell.code.python import attributes, containers, tables
+from humanlayer_agent.shell.code.python import attributes, containers, library, tables
 from humanlayer_agent.shell.code.python.objects import Container
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
@@ -27,7 +27,7 @@ def noted(engine: "Engine", name: str, origin: str = "import") -> Value:
     """The module `name` is imported. Those of the standard library don't count as code of somebody else."""
     if not tables.standard(name):
         engine.note(Act("execute", (Text.of(name),), "import", origin, engine.line))
-    return attributes.module(name)
+    return library.module(name)
 
 
 def plain(engine: "Engine", node: ast.Import) -> None:
@@ -38,7 +38,7 @@ def plain(engine: "Engine", node: ast.Import) -> None:
             engine.bind(engine.scope, alias.asname, found)
         else:
             top = alias.name.partition(".")[0]
-            engine.bind(engine.scope, top, attributes.module(top))
+            engine.bind(engine.scope, top, library.module(top))
 
 
 def some(engine: "Engine", node: ast.ImportFrom) -> None:
@@ -58,7 +58,11 @@ def some(engine: "Engine", node: ast.ImportFrom) -> None:
         if alias.name == "*":
             engine.stars += [a for a in found if isinstance(a, Module) and a not in engine.stars]
             continue
-        bound = attributes.get(engine, found, alias.name) if not node.level or node.module else frozenset({Lib(name + alias.name)})
+        bound = (
+            attributes.get(engine, found, alias.name)
+            if not node.level or node.module
+            else frozenset({Lib(name + alias.name)})
+        )
         engine.bind(engine.scope, alias.asname or alias.name, bound)
 
 
@@ -81,7 +85,7 @@ def modules(engine: "Engine", value: Value, *, top: bool = False) -> Value:
     known = only_texts(value)
     if known is None:
         return ANYTHING
-    return EMPTY.union(*(attributes.module(name.partition(".")[0] if top else name.lstrip(".") or name) for name in known))
+    return EMPTY.union(*(library.module(name.partition(".")[0] if top else name.lstrip(".") or name) for name in known))
 
 
 def configuration(engine: "Engine", value: Value, origin: str) -> None:
@@ -103,9 +107,15 @@ def configuration(engine: "Engine", value: Value, origin: str) -> None:
             for each in classes or ():
                 noted(engine, each.rpartition(".")[0] or each, origin)
         for key, held in list(atom.named.items()):
-            inner = held | containers.elements(engine, frozenset(a for a in held if isinstance(a, Container) and a.kind != "dict"))
+            inner = held | containers.elements(
+                engine, frozenset(a for a in held if isinstance(a, Container) and a.kind != "dict")
+            )
             nested = frozenset(a for a in inner if isinstance(a, Container))
             if nested:
                 configuration(engine, nested, origin)
-            elif key in ("handlers", "formatters", "filters") and held - const(None) and not all(isinstance(a, str | Const | Container) for a in inner):
+            elif (
+                key in ("handlers", "formatters", "filters")
+                and held - const(None)
+                and not all(isinstance(a, str | Const | Container) for a in inner)
+            ):
                 engine.doubt("a logging configuration that is not known")

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Act, Text
-from humanlayer_agent.shell.code.python import attributes, builtin, capabilities, files, names, tables
+from humanlayer_agent.shell.code.python import attributes, capabilities, files, library, names, tables, wrappers
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Container
 from humanlayer_agent.shell.code.python.values import (
@@ -37,7 +37,7 @@ def call(engine: "Engine", args: Args, label: str, library: str) -> Value:
     """A function that is not read here is called. `library` is its dotted name, where it comes from an import."""
     network = False
     if library.endswith(("patch.object", "patch.dict")):
-        return builtin.SPECIAL["unittest.mock.patch.object"](engine, args)
+        return wrappers.patched(engine, args)
     if library:
         table = tables.module(library.partition(".")[0])
         network = table is not None and table.network
@@ -57,7 +57,7 @@ def _imported(engine: "Engine", args: Args, label: str) -> Value:
         for text in texts(value):
             top, _, rest = text.replace(":", ".").partition(".")
             if top in tables.STANDARD and all(part.isidentifier() for part in rest.split(".") if rest):
-                found = attributes.module(top)
+                found = library.module(top)
                 for part in rest.split(".") if rest else ():
                     found = attributes.get(engine, found, part)
                 out |= found
@@ -104,14 +104,16 @@ def _unmistakable(engine: "Engine", kind: str, name: str, args: Args, operand: V
 
 
 def _run(engine: "Engine", kind: str, args: Args, name: str) -> None:
-    for text in texts(args.at(0) or PLAIN) or [None]:
-        engine.note(Act(kind, (Text.of(text) if text is not None else Text(),), "code", f".{name}", engine.line))
+    known = texts(args.at(0) or PLAIN)
+    engine.note(Act(kind, (Text.of(*known),), "code", f".{name}", engine.line))
 
 
 def _program(engine: "Engine", args: Args, name: str) -> None:
     from humanlayer_agent.shell.code.python import programs
 
-    effect = tables.Effect("program", tables.Operand(0, "args"), words="rest" if name.endswith(("l", "lp", "le")) else None)
+    effect = tables.Effect(
+        "program", tables.Operand(0, "args"), words="rest" if name.endswith(("l", "lp", "le")) else None
+    )
     programs.start(engine, effect, args.at(0) or PLAIN, args, f".{name}")
 
 
@@ -171,7 +173,7 @@ def outside(text: str, *, files: bool, verb: bool) -> bool:
     if text.startswith("~"):
         return text == "~" or text.startswith("~/") or (files and "/" in text)
     if text.startswith("/"):
-        first, _, rest = text.lstrip("/").partition("/")
+        first = text.lstrip("/").partition("/")[0]
         if first in names.ROOTS:
             return not (verb and not files and first in ("data", "var", "run", "media", "home", "lib", "system"))
         return files and bool(first) and not text.startswith("//")

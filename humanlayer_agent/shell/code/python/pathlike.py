@@ -7,11 +7,9 @@ from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
     DATA,
-    EMPTY,
     PLAIN,
     WORDS,
     Bound,
-    Const,
     PathAtom,
     Thing,
     Value,
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 _PLAIN = frozenset(
     str.split(
         """
-        exists is_file is_dir is_symlink is_mount is_socket is_fifo is_absolute is_relative_to samefile match full_match stat
-        lstat owner group read_text read_bytes as_uri is_block_device is_char_device is_junction
+        exists is_file is_dir is_symlink is_mount is_socket is_fifo is_absolute is_relative_to samefile match full_match
+        stat lstat owner group read_text read_bytes as_uri is_block_device is_char_device is_junction
         """
     )
 )
@@ -81,7 +79,7 @@ def method(engine: "Engine", thing: Thing, name: str, args: Args) -> Value:
     if name in ("joinpath", "__truediv__", "__rtruediv__"):
         out = frozenset({path})
         for value in args.positional:
-            out = frozenset(paths.join(a, paths.path_atom(b)) for a in map(paths.path_atom, out) for b in value)  # type: ignore[arg-type]
+            out = frozenset(paths.join(a, paths.path_atom(b)) for a in map(paths.path_atom, out) for b in value)
         return made(out if args.rest is None else PLAIN)
     if name in _SAME:
         change = {"absolute": paths.absolute, "resolve": paths.absolute, "expanduser": paths.expand_user}.get(name)
@@ -151,6 +149,3 @@ def _listed(engine: "Engine", path: PathAtom, name: str, pattern: Value | None, 
         found = frozenset({triple})
     engine.element(held, found)
     return frozenset({held})
-
-
-__all__ = ["EMPTY", "Const"]

@@ -86,7 +86,9 @@ def _join_known(first: PathAtom, second: PathAtom) -> PathAtom:
         return DATA
     if isinstance(first, Place) and text.startswith("~"):
         return Prefix(text + "/")
-    directory = posixpath.join(text, "" if second.directory == "." else second.directory).rstrip("/") or ("." if not text else "/")
+    directory = posixpath.join(text, "" if second.directory == "." else second.directory).rstrip("/") or (
+        "." if not text else "/"
+    )
     return Below(directory, second.strict, isinstance(first, Place))
 
 

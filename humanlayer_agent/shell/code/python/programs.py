@@ -66,7 +66,8 @@ def _shell_texts(engine: "Engine", value: Value) -> list[Text]:
             # A shell runs the first word; the others are its arguments.
             out += operands(containers.at(engine, frozenset({atom}), 0))
     rest = frozenset(a for a in value if not isinstance(a, Container))
-    return list(dict.fromkeys(out + (operands(rest) if rest or not out else [])))
+    out += operands(rest) if rest or not out else []
+    return list(dict.fromkeys(t if t.known else Text(prefix=t.prefix) for t in out))
 
 
 def _piped_to_shell(engine: "Engine", args: Args, origin: str) -> None:
@@ -120,7 +121,9 @@ def word(value: Value) -> Text:
     return found[0] if len(found) == 1 else Text()
 
 
-def _input(engine: "Engine", words: list[Text], many: bool, text: Value | None, stdin: Value | None, origin: str) -> None:
+def _input(
+    engine: "Engine", words: list[Text], many: bool, text: Value | None, stdin: Value | None, origin: str
+) -> None:
     """What an interpreter reads from its input is code."""
     program = posixpath.basename(words[0].choices[0]) if words[0].choices else ""
     given = (text is not None and text != NONE) or (stdin is not None and stdin != NONE)

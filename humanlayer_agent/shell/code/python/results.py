@@ -1,19 +1,20 @@
 """What functions of the standard library give, where that matters: paths, texts, containers, modules."""
 
-import ast
-import base64
-import binascii
-import codecs
-import inspect
 import posixpath
-import shlex
-import textwrap
-import urllib.parse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.code.python import capabilities, containers, environ, files, names, pathlike, paths, tables
-from humanlayer_agent.shell.code.python.arguments import Args
+from humanlayer_agent.shell.code.python import (
+    capabilities,
+    containers,
+    decoding,
+    environ,
+    names,
+    pathlike,
+    paths,
+    tables,
+)
+from humanlayer_agent.shell.code.python.arguments import Args, Special
 from humanlayer_agent.shell.code.python.objects import Cell, Container, Partial
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
@@ -22,11 +23,10 @@ from humanlayer_agent.shell.code.python.values import (
     PICKLED,
     PLAIN,
     WORDS,
-    Atom,
     Below,
-    Const,
     Function,
     Lib,
+    Namespace,
     PathAtom,
     Thing,
     Type,
@@ -38,13 +38,11 @@ from humanlayer_agent.shell.code.python.values import (
 if TYPE_CHECKING:
     from humanlayer_agent.shell.code.python.engine import Engine
 
-Result = Callable[["Engine", Args], Value]
-
 
 def of_function(engine: "Engine", called: Function, args: Args) -> Value:
     """What `called(...)` gives."""
     dotted = called.dotted
-    if (result := RESULTS.get(dotted)) is not None:
+    if (result := RESULTS.get(dotted) or decoding.RESULTS.get(dotted)) is not None:
         return result(engine, args)
     if dotted in names.DECORATORS:
         return frozenset({called}).union(*args.every())
@@ -59,7 +57,15 @@ def of_function(engine: "Engine", called: Function, args: Args) -> Value:
 
 
 def _opens(called: Function) -> bool:
-    return called.name in ("open", "openfp") and called.module in ("builtins", "io", "codecs", "_io", "gzip", "bz2", "lzma")
+    return called.name in ("open", "openfp") and called.module in (
+        "builtins",
+        "io",
+        "codecs",
+        "_io",
+        "gzip",
+        "bz2",
+        "lzma",
+    )
 
 
 def returned(name: str, args: Args) -> Value:
@@ -91,24 +97,27 @@ def of_type(engine: "Engine", kind: Type, args: Args) -> Value:
 
 
 def _kept(engine: "Engine", args: Args) -> Value:
+    """Something that holds what it was given: it is in its elements, its attributes, and what its methods give."""
     held = EMPTY.union(*args.every())
-    inner = frozenset(a for a in held if isinstance(a, Container))
-    return held.union(containers.elements(engine, inner) if inner else EMPTY, ANYTHING)
+    made = engine.container(args.node, "list", "kept")
+    engine.shuffle(made)
+    engine.element(made, held | containers.elements(engine, frozenset(a for a in held if isinstance(a, Container))))
+    return ANYTHING | {made}
 
 
 # ---- paths ------------------------------------------------------------------------------------------
 
 
-def _first(args: Args) -> Value:
+def first(args: Args) -> Value:
     value = args.at(0)
     if value is not None:
         return value
     return EMPTY.union(*args.named.values()) or PLAIN
 
 
-def _path(change: Callable[[PathAtom], PathAtom]) -> Result:
+def _path(change: Callable[[PathAtom], PathAtom]) -> Special:
     def result(engine: "Engine", args: Args) -> Value:
-        return paths.each(_first(args), change)
+        return paths.each(first(args), change)
 
     return result
 
@@ -126,12 +135,12 @@ def _normal(path: PathAtom) -> PathAtom:
     return posixpath.normpath(path) if isinstance(path, str) and not paths.climbs(path) else path
 
 
-def _split(first: bool) -> Result:
+def _split(directory: bool) -> Special:
     def result(engine: "Engine", args: Args) -> Value:
         made = engine.container(args.node, "tuple")
-        for atom in _first(args):
+        for atom in first(args):
             path = paths.path_atom(atom)
-            pair = (paths.parent(path), paths.name(path)) if first else paths.split_extension(path)
+            pair = (paths.parent(path), paths.name(path)) if directory else paths.split_extension(path)
             engine.element(made, frozenset({pair[0]}), 0)
             engine.element(made, frozenset({pair[1]}), 1)
         return frozenset({made})
@@ -140,17 +149,17 @@ def _split(first: bool) -> Result:
 
 
 def _relative(engine: "Engine", args: Args) -> Value:
-    return paths.each(_first(args), paths.relative) if len(args.positional) == 1 and not args.named else PLAIN
+    return paths.each(first(args), paths.relative) if len(args.positional) == 1 and not args.named else PLAIN
 
 
 def _glob(engine: "Engine", args: Args) -> Value:
-    found = paths.each(_first(args), paths.matches)
+    found = paths.each(first(args), paths.matches)
     if (root := args.at(-1, "root_dir")) is not None and root != NONE:
         found = frozenset(a if isinstance(a, Below) else next(iter(PLAIN)) for a in found)
-    return _list(engine, args, found)
+    return listed(engine, args, found)
 
 
-def _list(engine: "Engine", args: Args, value: Value) -> Value:
+def listed(engine: "Engine", args: Args, value: Value) -> Value:
     made = engine.container(args.node, "list")
     engine.element(made, value)
     return frozenset({made})
@@ -162,7 +171,7 @@ def _directory(args: Args) -> Value:
 
 
 def _listdir(engine: "Engine", args: Args) -> Value:
-    return _list(engine, args, frozenset({Below(".")}))
+    return listed(engine, args, frozenset({Below(".")}))
 
 
 def _walk(engine: "Engine", args: Args) -> Value:
@@ -171,13 +180,13 @@ def _walk(engine: "Engine", args: Args) -> Value:
     engine.element(inner, frozenset({Below(".")}))
     roots = frozenset(paths.inside(paths.path_atom(a), strict=False) for a in _directory(args))
     for n, held in enumerate((roots, frozenset({inner}), frozenset({inner}))):
-        engine.element(triple, held, n)  # type: ignore[arg-type]
-    return _list(engine, args, frozenset({triple}))
+        engine.element(triple, held, n)
+    return listed(engine, args, frozenset({triple}))
 
 
 def _scandir(engine: "Engine", args: Args) -> Value:
     found = (paths.inside(paths.path_atom(a)) for a in _directory(args))
-    return _list(engine, args, frozenset(Thing("os", "DirEntry", p) for p in found))
+    return listed(engine, args, frozenset(Thing("os", "DirEntry", p) for p in found))
 
 
 def _new_path(engine: "Engine", args: Args) -> Value:
@@ -232,65 +241,6 @@ def _copied_to(engine: "Engine", args: Args) -> Value:
 # ---- texts ------------------------------------------------------------------------------------------
 
 
-def _decoded(change: Callable[[bytes], bytes | str]) -> Result:
-    def result(engine: "Engine", args: Args) -> Value:
-        out: Value = EMPTY
-        for atom in _first(args):
-            raw = atom.encode("utf-8", "surrogateescape") if isinstance(atom, str) else atom.value if isinstance(atom, Const) else None
-            if not isinstance(raw, bytes) or len(raw) > 100_000:
-                return PLAIN
-            try:
-                out |= const(change(raw))
-            except (ValueError, binascii.Error):
-                return PLAIN
-        return out or PLAIN
-
-    return result
-
-
-def _codec(engine: "Engine", args: Args) -> Value:
-    """codecs.decode, codecs.encode: rot13, hex and base64 are ways to hide a text."""
-    encodings = only_texts(args.at(1, "encoding") or const("utf-8"))
-    if encodings is None or len(encodings) != 1:
-        return PLAIN
-    name = encodings[0].lower().replace("-", "").replace("_", "")
-    if name == "rot13":
-        known = only_texts(_first(args))
-        return frozenset(codecs.decode(t, "rot13") for t in known) if known else PLAIN
-    change = {"hex": binascii.unhexlify, "hexcodec": binascii.unhexlify, "base64": base64.b64decode, "base64codec": base64.b64decode, "utf8": bytes}
-    return _decoded(change[name])(engine, args) if name in change else PLAIN
-
-
-def _text(change: Callable[[str], str]) -> Result:
-    def result(engine: "Engine", args: Args) -> Value:
-        known = only_texts(_first(args))
-        return EMPTY.union(*(const(change(t)) for t in known)) if known and len(args.positional) < 2 else PLAIN
-
-    return result
-
-
-def _shell_split(engine: "Engine", args: Args) -> Value:
-    known = only_texts(_first(args))
-    if known is None or len(known) != 1:
-        return _list(engine, args, PLAIN)
-    try:
-        words = shlex.split(known[0])
-    except ValueError:
-        return _list(engine, args, PLAIN)
-    made = engine.container(args.node, "list")
-    for n, word in enumerate(words):
-        engine.element(made, const(word), n)
-    return frozenset({made})
-
-
-def _shell_join(engine: "Engine", args: Args) -> Value:
-    parts, rest = containers.sequence(engine, _first(args))
-    known = [only_texts(p) for p in parts]
-    if rest is not None or not all(k is not None and len(k) == 1 for k in known):
-        return PLAIN
-    return const(shlex.join(k[0] for k in known if k))
-
-
 # ---- the rest ---------------------------------------------------------------------------------------
 
 
@@ -317,20 +267,20 @@ def _partial(engine: "Engine", args: Args) -> Value:
 
 
 def _same(engine: "Engine", args: Args) -> Value:
-    return _first(args)
+    return first(args)
 
 
 def _all(engine: "Engine", args: Args) -> Value:
     held = EMPTY.union(*args.every())
-    return held | _list(engine, args, held)
+    return held | listed(engine, args, held)
 
 
 def _chain(engine: "Engine", args: Args) -> Value:
-    return _list(engine, args, EMPTY.union(*(containers.elements(engine, v) for v in args.every())))
+    return listed(engine, args, EMPTY.union(*(containers.elements(engine, v) for v in args.every())))
 
 
 def _flattened(engine: "Engine", args: Args) -> Value:
-    return _list(engine, args, containers.elements(engine, containers.elements(engine, _first(args))))
+    return listed(engine, args, containers.elements(engine, containers.elements(engine, first(args))))
 
 
 def _mapping(engine: "Engine", args: Args) -> Value:
@@ -344,6 +294,12 @@ def _mapping(engine: "Engine", args: Args) -> Value:
             engine.element(made, hidden)
             engine.key(made, PLAIN)
     return frozenset({made})
+
+
+def _view(engine: "Engine", args: Args) -> Value:
+    """A mapping that shows others: what is put into it is put into them."""
+    shown = (a for value in args.positional for a in value if isinstance(a, Container | Namespace))
+    return _mapping(engine, args).union(shown)
 
 
 def _defaulting(engine: "Engine", args: Args) -> Value:
@@ -379,45 +335,36 @@ def _module_of_spec(engine: "Engine", args: Args) -> Value:
 
 
 def _reloaded(engine: "Engine", args: Args) -> Value:
-    return _first(args)
+    return first(args)
 
 
-_DECODE: dict[str, Callable[[bytes], bytes | str]] = {
-    "base64.b64decode": base64.b64decode, "base64.standard_b64decode": base64.b64decode,
-    "base64.urlsafe_b64decode": base64.urlsafe_b64decode, "base64.decodebytes": base64.decodebytes,
-    "base64.b32decode": base64.b32decode, "base64.b16decode": base64.b16decode, "base64.b85decode": base64.b85decode,
-    "base64.a85decode": base64.a85decode, "base64.b64encode": base64.b64encode,
-    "base64.standard_b64encode": base64.b64encode, "base64.urlsafe_b64encode": base64.urlsafe_b64encode,
-    "binascii.unhexlify": binascii.unhexlify, "binascii.a2b_hex": binascii.unhexlify,
-    "binascii.a2b_base64": binascii.a2b_base64, "binascii.hexlify": binascii.hexlify, "binascii.b2a_hex": binascii.hexlify,
-}  # fmt: skip
-
-RESULTS: dict[str, Result] = {
+RESULTS: dict[str, Special] = {
     "os.path.join": _join, "os.path.dirname": _path(paths.parent), "os.path.basename": _path(paths.name),
     "os.path.abspath": _path(paths.absolute), "os.path.realpath": _path(paths.absolute),
-    "os.path.normpath": _path(_normal), "os.path.normcase": _path(_normal), "os.path.expanduser": _path(paths.expand_user),
+    "os.path.normpath": _path(_normal), "os.path.normcase": _path(_normal),
+    "os.path.expanduser": _path(paths.expand_user),
     "os.path.split": _split(True), "os.path.splitext": _split(False), "os.path.relpath": _relative,
     "os.fspath": _path(lambda p: p), "os.fsdecode": _path(lambda p: p), "os.fsencode": _path(lambda p: p),
-    "os.getcwd": lambda engine, args: frozenset({paths.HERE}), "os.getcwdb": lambda engine, args: frozenset({paths.HERE}),
+    "os.getcwd": lambda engine, args: frozenset({paths.HERE}),
+    "os.getcwdb": lambda engine, args: frozenset({paths.HERE}),
     "os.listdir": _listdir, "os.walk": _walk, "os.fwalk": _walk, "os.scandir": _scandir,
     "os.getenv": _getenv, "os.getenvb": _getenv,
     "glob.glob": _glob, "glob.iglob": _glob, "pathlib.Path": _new_path,
     "shutil.copy": _copied_to, "shutil.copy2": _copied_to, "shutil.copyfile": _copied_to, "shutil.move": _copied_to,
     "shutil.copytree": _copied_to,
-    "tempfile.gettempdir": lambda engine, args: const("/tmp"), "tempfile.gettempdirb": lambda engine, args: const("/tmp"),
+    "tempfile.gettempdir": lambda engine, args: const("/tmp"),
+    "tempfile.gettempdirb": lambda engine, args: const("/tmp"),
     "tempfile.mkdtemp": _mkdtemp, "tempfile.mktemp": _mkdtemp, "tempfile.mkstemp": _mkstemp,
     "tempfile.NamedTemporaryFile": _temporary_file, "tempfile.TemporaryFile": _temporary_file,
     "tempfile.SpooledTemporaryFile": _temporary_file, "tempfile.TemporaryDirectory": _temporary_directory,
-    "codecs.decode": _codec, "codecs.encode": _codec,
-    "urllib.parse.unquote": _text(urllib.parse.unquote), "urllib.parse.unquote_plus": _text(urllib.parse.unquote_plus),
-    "urllib.parse.quote": _text(urllib.parse.quote), "textwrap.dedent": _text(textwrap.dedent),
-    "inspect.cleandoc": _text(inspect.cleandoc), "shlex.quote": _text(shlex.quote), "shlex.split": _shell_split, "shlex.join": _shell_join,
     "functools.partial": _partial, "functools.partialmethod": _partial,
     "copy.copy": _same, "copy.deepcopy": _same, "typing.cast": lambda engine, args: args.at(1) or PLAIN,
     "asyncio.run": _same, "asyncio.gather": _all, "asyncio.wait_for": _same, "asyncio.create_task": _same,
     "asyncio.ensure_future": _same, "asyncio.shield": _same,
     "itertools.chain": _chain, "itertools.chain.from_iterable": _flattened, "itertools.islice": _chain,
     "itertools.cycle": _chain, "collections.deque": _chain, "collections.OrderedDict": _mapping,
+    "collections.ChainMap": _view, "collections.UserDict": _view, "types.MappingProxyType": _view,
+    "collections.Counter": _mapping, "random.choice": lambda engine, args: containers.elements(engine, first(args)),
     "collections.defaultdict": _defaulting, "types.SimpleNamespace": _namespace,
     "importlib.reload": _reloaded, "importlib.util.spec_from_file_location": _spec,
     "importlib.util.module_from_spec": _module_of_spec,
@@ -427,12 +374,9 @@ RESULTS: dict[str, Result] = {
     "time.perf_counter": lambda engine, args: WORDS, "os.getpid": lambda engine, args: WORDS,
     "random.randint": lambda engine, args: WORDS, "random.random": lambda engine, args: WORDS,
     "random.randrange": lambda engine, args: WORDS, "secrets.token_hex": lambda engine, args: WORDS,
-    **{name: _decoded(change) for name, change in _DECODE.items()},
 }  # fmt: skip
 
-CLASS_METHODS: dict[str, Result] = {
+CLASS_METHODS: dict[str, Special] = {
     "pathlib.Path.home": lambda engine, args: pathlike.made(frozenset({paths.HOME})),
     "pathlib.Path.cwd": lambda engine, args: pathlike.made(frozenset({paths.HERE})),
 }
-
-__all__ = ["Atom", "ast", "files"]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.code.python import attributes, names, tables
+from humanlayer_agent.shell.code.python import attributes, library, names, tables
 from humanlayer_agent.shell.code.python.objects import FunctionNode, Scope
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
@@ -126,7 +126,9 @@ def declare(engine: "Engine", scope: Scope, declared: Sequence[ast.Global | ast.
 def outer(scope: Scope, name: str, engine: "Engine") -> Scope:
     """The function around `scope` that binds `name`."""
     above = scope.parent
-    while above is not None and not (above.kind in ("function", "comprehension") and above.local is not None and name in above.local):
+    while above is not None and not (
+        above.kind in ("function", "comprehension") and above.local is not None and name in above.local
+    ):
         above = above.parent
     return above if above is not None else engine.module
 
@@ -138,7 +140,11 @@ def lookup(engine: "Engine", name: str) -> Value:
     out: Value = EMPTY
     while scope is not None:
         if name in scope.declared:
-            return out | _global(engine, name) if scope.declared[name] is engine.module else out | engine.read(scope.declared[name].cell(name))
+            return (
+                out | _global(engine, name)
+                if scope.declared[name] is engine.module
+                else out | engine.read(scope.declared[name].cell(name))
+            )
         if scope.kind == "module":
             break
         if scope.kind == "class":
@@ -149,11 +155,22 @@ def lookup(engine: "Engine", name: str) -> Value:
             return out | (scope.exact[name] if name in scope.exact else engine.read(scope.cell(name)))
         first = first and scope.kind == "comprehension"
         scope = scope.parent
-    if name == "__class__" and scope is not None and engine.scope.closure is not None and engine.scope.closure.cls is not None:
+    if (
+        name == "__class__"
+        and scope is not None
+        and engine.scope.closure is not None
+        and engine.scope.closure.cls is not None
+    ):
         return frozenset({engine.scope.closure.cls})
     if name.startswith("__") and not name.endswith("__"):
         # In a class it may be that of a name with the class's in front.
-        out = out.union(*(engine.read(cell) for key, cell in list(engine.module.cells.items()) if attributes.plain_name(key) == name))
+        out = out.union(
+            *(
+                engine.read(cell)
+                for key, cell in list(engine.module.cells.items())
+                if attributes.plain_name(key) == name
+            )
+        )
     return out | _global(engine, name)
 
 
@@ -175,7 +192,7 @@ def _global(engine: "Engine", name: str) -> Value:
     if name == "__builtins__":
         return found | {attributes.BUILTINS}
     if name in names.PYTHON2:
-        return found | attributes.of_module(engine, attributes.PYTHON2, name)
+        return found | library.of_module(engine, attributes.PYTHON2, name)
     if name == "__loader__":
         engine.doubt("`__loader__` leads to code that can't be followed")
     return found | ANYTHING
@@ -187,7 +204,7 @@ def _starred(engine: "Engine", name: str) -> Value:
     for star in engine.stars:
         table = tables.module(star.name)
         if table is not None and (table.function(name) or table.type(name) or table.value(name)):
-            out |= attributes.of_module(engine, star, name)
+            out |= library.of_module(engine, star, name)
     return out
 
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.shell.code.python import (
     attributes,
-    builtin,
-    calls,
     capabilities,
     containers,
     definitions,
     environ,
     expressions,
     imports,
+    methods,
+    operators,
+    reflection,
     scopes,
 )
 from humanlayer_agent.shell.code.python.arguments import Args
@@ -125,8 +126,7 @@ def _unpack(engine: "Engine", target: ast.Tuple | ast.List, value: Value) -> Non
 
 
 def _augment(engine: "Engine", node: ast.AugAssign) -> None:
-    load = _loaded(node.target)
-    before = expressions.value(engine, load)
+    before = expressions.value(engine, node.target)
     value = expressions.value(engine, node.value)
     if SYS_PATH in before:
         environ.import_paths(engine, value, "sys.path")
@@ -134,7 +134,7 @@ def _augment(engine: "Engine", node: ast.AugAssign) -> None:
         environ.replaced(engine, value)
     for space in before:
         if isinstance(space, Namespace):
-            builtin.namespace_method(engine, space, "update", Args(node, [value]))
+            reflection.namespace_method(engine, space, "update", Args(node, [value]))
     lists = frozenset(a for a in before if isinstance(a, Container))
     for held in lists:
         if isinstance(held, Container):
@@ -143,13 +143,8 @@ def _augment(engine: "Engine", node: ast.AugAssign) -> None:
             else:
                 engine.element(held, containers.elements(engine, value))
     if lists != before:
-        result = expressions.operation(engine, node, node.op, before - lists, value)
+        result = operators.operation(engine, node, node.op, before - lists, value)
         assign(engine, node.target, result)
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    """The target of an augmented assignment is read as an expression; its context does not matter here."""
-    return target
 
 
 def _annotated(engine: "Engine", node: ast.AnnAssign) -> None:
@@ -185,19 +180,18 @@ def _delete(engine: "Engine", node: ast.Delete) -> None:
 
 def _for(engine: "Engine", node: ast.For | ast.AsyncFor) -> None:
     source = expressions.value(engine, node.iter)
-    with_loop(engine, node, lambda: (assign(engine, node.target, containers.elements(engine, source)), block(engine, node.body)))
+    before, engine.loop = engine.loop, id(node)
+    assign(engine, node.target, containers.elements(engine, source))
+    block(engine, node.body)
+    engine.loop = before
     block(engine, node.orelse)
 
 
-def with_loop(engine: "Engine", node: ast.AST, body: Callable[[], object]) -> None:
-    """Read `body`, which runs any number of times."""
-    before, engine.loop = engine.loop, id(node)
-    body()
-    engine.loop = before
-
-
 def _while(engine: "Engine", node: ast.While) -> None:
-    with_loop(engine, node, lambda: (expressions.value(engine, node.test), block(engine, node.body)))
+    before, engine.loop = engine.loop, id(node)
+    expressions.value(engine, node.test)
+    block(engine, node.body)
+    engine.loop = before
     block(engine, node.orelse)
 
 
@@ -238,7 +232,7 @@ def _entered(engine: "Engine", value: Value) -> Value:
             if attributes.foreign_bases(engine, atom.cls):
                 out |= {atom, ANY}
         elif isinstance(atom, Thing):
-            out |= calls.method(engine, atom, "__enter__", Args(_ENTER))
+            out |= methods.method(engine, atom, "__enter__", Args(_ENTER))
         else:
             out.add(atom)
     return frozenset(out)
@@ -298,7 +292,10 @@ def _matched(engine: "Engine", pattern: ast.AST, name: str, parts: Value) -> Val
     for _ in range(3):
         inner |= containers.elements(engine, frozenset(a for a in inner if isinstance(a, Container)))
     for node in ast.walk(pattern):
-        if isinstance(node, ast.MatchStar | ast.MatchMapping) and (getattr(node, "name", None) or getattr(node, "rest", None)) == name:
+        if (
+            isinstance(node, ast.MatchStar | ast.MatchMapping)
+            and (getattr(node, "name", None) or getattr(node, "rest", None)) == name
+        ):
             held = engine.container(node, "list" if isinstance(node, ast.MatchStar) else "dict")
             engine.element(held, inner)
             engine.key(held, PLAIN)
@@ -345,5 +342,3 @@ _STATEMENTS: dict[type, Callable[["Engine", Any], None]] = {
 }  # fmt: skip
 if hasattr(ast, "TypeAlias"):
     _STATEMENTS[ast.TypeAlias] = _alias
-
-__all__ = ["assign", "block", "read"]

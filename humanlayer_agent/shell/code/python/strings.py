@@ -204,7 +204,7 @@ _SHAPING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 
 
 def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Value] | None:
-    """What `receiver.name(*arguments)` gives; a list for one that gives several; None where it is no method of texts."""
+    """What `receiver.name(*arguments)` gives; a list where that is several; None where it is no method of texts."""
     if name in _COUNTED:
         return WORDS if name in ("count", "__len__", "__hash__") else PLAIN
     if name not in _SAME and name not in _PARTS:
@@ -215,7 +215,12 @@ def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Va
         return _unknown(receiver, name)
     if name in _SHAPING and not all(not isinstance(c[0], int) or c[0] < 1000 for c in constants if c):
         return PLAIN
-    if name == "replace" and len(constants) > 1 and constants[1] and len(known) * len(str(constants[1][0])) > MAX_LENGTH:
+    if (
+        name == "replace"
+        and len(constants) > 1
+        and constants[1]
+        and len(known) * len(str(constants[1][0])) > MAX_LENGTH
+    ):
         return PLAIN
     try:
         result = getattr(known, name)(*[c[0] for c in constants if c])

@@ -25,6 +25,9 @@ An effect:
                                            operand that is a sequence (else they are not known); `elements: [1, xs]`:
                                            it is called for each element (`spread`: each is a list of arguments)
                   configure                a logging configuration: names in it are imported
+                  remote, remote-write     a path is read or written, or the host of a URL contacted
+                  database                 the host of a database's URL is contacted, or an SQLite file written
+                  docstrings               the examples in docstrings are run
                   doubt                    nobody can tell
     operand     [position, keyword]; the position is -1 where there is only the keyword; `self`: the instance's value
     fixed       a constant operand ("below:/tmp": any path in that directory)
@@ -36,7 +39,7 @@ An effect:
     given, missing      [position, keyword]: only where that argument is there, or is not
     except              operands that do not count
     like                (a regular expression, no case) only where the operand matches or is not known
-    argv, words         (program) the list of its words with the first not used; `rest`, `rest-1`: the arguments after it
+    argv, words         (program) the list of its words, the first not used; `rest`, `rest-1`: the arguments after it
     value               (environment) the variable's value
 Functions called with keyword arguments `shell`, `cwd`, `env`, `executable`, `input` (programs) need not say so.
 """
@@ -56,9 +59,9 @@ _OLD = frozenset(
     str.split(
         """
         distutils imp asynchat asyncore smtpd cgi cgitb chunk crypt imghdr mailcap msilib nis nntplib ossaudiodev pipes
-        sndhdr spwd sunau telnetlib uu xdrlib aifc audioop lib2to3 tomllib formatter parser symbol macpath dummy_threading
-        binhex compression annotationlib _bootsubprocess __builtin__ commands popen2 urllib2 urlparse httplib cPickle StringIO
-        cStringIO Queue ConfigParser SocketServer BaseHTTPServer SimpleHTTPServer Tkinter __main__ test
+        sndhdr spwd sunau telnetlib uu xdrlib aifc audioop lib2to3 tomllib formatter parser symbol macpath binhex
+        dummy_threading compression annotationlib _bootsubprocess __builtin__ commands popen2 urllib2 urlparse httplib
+        cPickle StringIO cStringIO Queue ConfigParser SocketServer BaseHTTPServer SimpleHTTPServer Tkinter __main__ test
         """
     )
 )

@@ -253,7 +253,9 @@ def widen(value: Value) -> Value:
 def simpler(value: Value) -> Value:
     """`value` with all that belongs to libraries, and methods of plain data, as one thing."""
     plain = (str, Mark, Const, Place, Below, Prefix, Lib)
-    kept = frozenset(a for a in value if not isinstance(a, Lib) and not (isinstance(a, Bound) and isinstance(a.receiver, plain)))
+    kept = frozenset(
+        a for a in value if not isinstance(a, Lib) and not (isinstance(a, Bound) and isinstance(a.receiver, plain))
+    )
     return kept | ANYTHING
 
 

@@ -1,0 +1,425 @@
+"""`hla init` in throw-away homes: what it writes, what it leaves alone, and what it refuses."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pexpect
+import pytest
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.agents.process import SUPERVISED, command_environment, run_command
+from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.channels import profiles
+from humanlayer_agent.channels.authority import authority_of
+from humanlayer_agent.cli import main, writing
+from humanlayer_agent.cli.writing import new_files
+from humanlayer_agent.config import build_authority, build_director, build_signer, requester
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.places import config_folder, data_folder, key_path
+from humanlayer_agent.policy import examples
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.layers import find_layers
+from humanlayer_agent.policy.load import load
+from humanlayer_agent.policy.sources import shipped_names
+
+RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
+TEMPLATES = Path(writing.__file__).with_name("templates")
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git folder, and we are in it."""
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def written(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def fingerprint(said: str) -> str:
+    (found,) = re.findall(r"^  ([0-9a-f]{64})$", said, re.MULTILINE)
+    return found
+
+
+# ---- what it writes -------------------------------------------------------------------------------------
+
+
+def test_everything_is_written_once(project: Path, own_user: Path, capsys: Said) -> None:
+    assert main(["init", "--yes"]) == 0
+    said = capsys.readouterr().out
+    config, data = own_user / ".config/humanlayer-agent", own_user / ".local/share/humanlayer-agent"
+    for path in (config / "channels.yaml", config / "policy.yaml", data / "signing.key"):
+        assert f"written  {path}\n" in said
+        assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+    assert f"written  {project}/.humanlayer/policy.yaml\n" in said
+    assert mode(project / ".humanlayer/policy.yaml") == 0o644
+    assert Signer(key_path()).fingerprint == fingerprint(said)
+    assert profiles.load(project).signers == {fingerprint(said)}
+
+
+def test_a_second_time_nothing_changes(project: Path, own_user: Path, capsys: Said) -> None:
+    assert main(["init", "--yes"]) == 0
+    before, first = written(own_user), capsys.readouterr().out
+    assert main(["init"]) == 0  # nothing to ask about
+    again = capsys.readouterr().out
+    assert written(own_user) == before
+    assert again == first.replace("written ", "is there")
+
+
+def test_what_it_wrote_is_in_force(project: Path, own_user: Path) -> None:
+    main(["init", "--yes"])
+    assert [layer.authority for layer in find_layers(project)] == ["user", "project"]
+    director = build_director(project=project)
+
+    def judged(command: str) -> Verdict:
+        return director.evaluate(Action(command, cwd=str(project), project=str(project))).verdict
+
+    for command, verdict in (("ls", Verdict.ALLOW), ("rm -rf build", Verdict.ALLOW), ("rm -rf /", Verdict.DENY)):
+        assert judged(command) is verdict
+    authority = build_authority(project=project)
+    assert authority is not None
+    assert authority.routes["default"].solo
+    signer = build_signer(authority)
+    assert signer is not None
+    assert signer.fingerprint in authority.signers
+
+
+@pytest.mark.parametrize("folder", ["", "elsewhere"])
+@pytest.mark.parametrize("policy", [name for name in shipped_names() if name != "guard"])
+def test_no_shipped_policy_lets_an_agent_read_the_key(
+    policy: str, folder: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if folder:
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / folder))
+    assert main(["init", "--yes"]) == 0
+    director = build_director(policy, project=project)
+    for command in ("cat {}", "x={}; cp $x y", "python3 -c 'open(\"{}\").read()'", "head -c 5 < {}", "mv {} y"):
+        action = Action(command.format(key_path()), cwd=str(project), project=str(project))
+        assert director.evaluate(action).verdict is Verdict.DENY, command
+
+
+def test_folders_are_those_of_the_environment(
+    project: Path, own_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "a b/config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert main(["init", "--yes"]) == 0
+    assert config_folder() == tmp_path / "a b/config/humanlayer-agent"
+    assert set(written(tmp_path / "a b")) == {f"config/humanlayer-agent/{n}.yaml" for n in ("channels", "policy")}
+    assert set(written(tmp_path / "data")) == {"humanlayer-agent/signing.key"}
+    assert written(own_user) == {}
+    assert profiles.load(project).signers == {Signer(key_path()).fingerprint}
+
+
+def test_outside_a_project_only_the_users_files_are_written(
+    own_user: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.chdir(own_user)
+    assert main(["init", "--yes"]) == 0
+    assert "To set one up: hla init --project DIR" in capsys.readouterr().out
+    assert not (own_user / ".humanlayer").exists()
+    assert (config_folder() / "policy.yaml").exists()
+
+
+def test_a_project_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_user: Path, capsys: Said) -> None:
+    monkeypatch.chdir(own_user)
+    (tmp_path / "app").mkdir()
+    assert main(["init", "--yes", "--project", str(tmp_path / "app")]) == 0
+    assert (tmp_path / "app/.humanlayer/policy.yaml").exists()
+    assert main(["init", "--yes", "--project", str(tmp_path / "nothing")]) == 2
+    assert main(["init", "--yes", "--project", str(own_user)]) == 2
+    assert "there is no such directory" in (error := capsys.readouterr().err)
+    assert "can't be the project" in error
+
+
+def test_only_what_is_missing_is_written(project: Path, capsys: Said) -> None:
+    config_folder().mkdir(parents=True)
+    mine = "version: 1\npolicy: own\nextends: [builtin:strict]\n"
+    (config_folder() / "policy.yaml").write_text(mine)
+    assert main(["init", "--yes"]) == 0
+    assert (config_folder() / "policy.yaml").read_text() == mine
+    assert f"is there {config_folder()}/policy.yaml" in capsys.readouterr().out
+
+
+# ---- the templates --------------------------------------------------------------------------------------
+
+
+def uncommented(text: str) -> str:
+    """The example in a template, with its "# " taken away."""
+    head, _, tail = text.partition("\n## ")
+    lines = [line if line.startswith("##") else re.sub(r"^# ?", "", line) for line in ("## " + tail).split("\n")]
+    return head + "\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", ["policy", "project"])
+def test_the_examples_in_policies_work_as_they_stand(name: str, tmp_path: Path) -> None:
+    text = (TEMPLATES / f"{name}.yaml").read_text()
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    plain = {rule.id for rule in load(path).rules}
+    path.write_text(uncommented(text))
+    policy = load(path)  # its tests pass
+    assert {rule.id for rule in policy.rules} - plain
+    assert all(result.passed for result in examples.run(policy) if not result.example.rule.inherited)
+    assert main(["policy", "lint", str(path)]) == 0
+
+
+def test_the_example_in_the_channels_file_works_as_it_stands(project: Path, capsys: Said) -> None:
+    assert main(["init", "--yes"]) == 0
+    path = config_folder() / "channels.yaml"
+    path.write_text(uncommented(path.read_text()))
+    authority = authority_of(profiles.load(project), requester())
+    me = authority.person_of(requester())
+    assert me is not None
+    assert me.id == "me"
+    assert authority.routes["default"].approvers == ("me", "alice", "bob")
+    assert authority.routes["careful"].quorum == 2
+    assert authority.signers == {fingerprint(capsys.readouterr().out)}
+
+
+# ---- asking ---------------------------------------------------------------------------------------------
+
+
+def talk(project: Path, *arguments: str) -> Any:
+    command = [sys.executable, "-c", RUN, "init", *arguments]
+    return pexpect.spawn(command[0], command[1:], env=dict(os.environ), cwd=str(project), timeout=60, encoding="utf-8")
+
+
+def test_it_asks_first(project: Path, own_user: Path) -> None:
+    child = talk(project)
+    child.expect_exact("Type y to do this")
+    assert written(own_user) == {}
+    child.sendline("y")
+    child.expect_exact("Next: hla doctor")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert key_path().exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 130)])
+def test_without_a_yes_nothing_is_written(answer: str, code: int, project: Path, own_user: Path) -> None:
+    child = talk(project)
+    child.expect_exact("Type y to do this")
+    child.send(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == code
+    assert list(own_user.rglob("*")) == []
+    assert not (project / ".humanlayer").exists()
+
+
+def test_without_a_terminal_nobody_can_be_asked(project: Path, own_user: Path) -> None:
+    command = [sys.executable, "-c", RUN, "init"]
+    done = subprocess.run(command, input="y\n", capture_output=True, text=True, start_new_session=True)
+    assert done.returncode == 3
+    assert "--yes writes without asking" in done.stderr
+    assert written(own_user) == {}
+
+
+def test_replacing_always_asks_and_keeps_the_old_files(project: Path, own_user: Path) -> None:
+    assert main(["init", "--yes"]) == 0
+    before = written(own_user)
+    policy = config_folder() / "policy.yaml"
+    policy.write_text("# mine\n" + policy.read_text())
+    command = [sys.executable, "-c", RUN, "init", "--force", "--yes"]
+    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+    assert done.returncode == 3
+    assert policy.read_text().startswith("# mine")
+    for name in ("policy.yaml.old", "policy.yaml.old2"):
+        child = talk(project, "--force", "--yes")
+        child.expect_exact(f"replace  {policy}")
+        child.expect_exact("Type y to do this")
+        child.sendline("y")
+        child.expect(pexpect.EOF)
+        assert (config_folder() / name).exists()
+    assert (config_folder() / "policy.yaml.old").read_text().startswith("# mine")
+    assert {name: written(own_user)[name] for name in before} == before  # the key too: a good one stays
+
+
+# ---- what it refuses ------------------------------------------------------------------------------------
+
+
+def test_an_agent_does_not_set_this_up(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    monkeypatch.setenv(SUPERVISED, "1")
+    assert main(["init", "--yes"]) == 2
+    assert "this is a supervised command" in capsys.readouterr().err
+    assert not key_path().exists()
+
+
+@pytest.mark.parametrize(
+    "way", ['exec "$@"', 'env -u HUMANLAYER_SUPERVISED "$@"', 'env -i HOME="$HOME" setsid -w "$@"']
+)
+def test_nor_by_taking_the_mark_away(way: str, project: Path) -> None:
+    root = Path(writing.__file__).parents[2]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); {RUN}"
+    shell = ("bash", "--norc", "--noprofile", "-c", way, "init", sys.executable, "-c", code, "init", "--yes")
+    done = run_command(shell, cwd=str(project), env=command_environment(os.environ), timeout=60)
+    assert "this is a supervised command" in done.output
+    assert done.returncode == 2
+    assert not key_path().exists()
+
+
+def test_a_key_that_is_none_is_named(project: Path, capsys: Said) -> None:
+    data_folder().mkdir(parents=True, mode=0o700)
+    key_path().write_text("not a key")
+    key_path().chmod(0o600)
+    assert main(["init", "--yes"]) == 2
+    assert "is not a key that hla init has written; hla init --force puts it aside" in capsys.readouterr().err
+    assert not config_folder().exists()
+    child = talk(project, "--force")
+    child.expect_exact("Type y to do this")
+    child.sendline("y")
+    child.expect(pexpect.EOF)
+    assert Signer(key_path()).fingerprint in profiles.load(project).signers
+    assert (data_folder() / "signing.key.old").read_text() == "not a key"
+
+
+def test_a_key_that_is_no_signer_yet(project: Path, capsys: Said) -> None:
+    config_folder().mkdir(parents=True)
+    path = config_folder() / "channels.yaml"
+    path.write_text("version: 1\n")
+    assert main(["init", "--yes"]) == 1
+    said = capsys.readouterr().out
+    assert f"Put it under signers: in {path}" in said
+    path.write_text("version: 1\n" + said[said.index("signers:\n") :])  # as it says
+    assert main(["init"]) == 0
+
+
+def test_a_channels_file_with_a_mistake_is_said(project: Path, capsys: Said) -> None:
+    config_folder().mkdir(parents=True)
+    (config_folder() / "channels.yaml").write_text("version: 2\n")
+    assert main(["init", "--yes"]) == 1
+    assert "channels.yaml:1:10: 2: expected 1" in capsys.readouterr().out
+
+
+def test_folders_that_others_can_write(project: Path, capsys: Said) -> None:
+    data_folder().mkdir(parents=True)
+    data_folder().chmod(0o777)
+    assert main(["init", "--yes"]) == 2
+    assert f"can be written by others: chmod 700 {data_folder()}" in capsys.readouterr().err
+    data_folder().chmod(0o700)
+    config_folder().mkdir(parents=True)
+    config_folder().chmod(0o777)
+    assert main(["init", "--yes"]) == 2
+    assert not key_path().exists()
+
+
+@pytest.mark.parametrize("variable", ["XDG_DATA_HOME", "XDG_CONFIG_HOME"])
+def test_folders_in_the_project(variable: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    monkeypatch.setenv(variable, str(project / "x"))
+    assert main(["init", "--yes"]) == 2
+    assert f"lies in the project {project}: set {variable}" in capsys.readouterr().err
+
+
+def test_a_projects_folder_that_is_a_link(project: Path, tmp_path: Path, capsys: Said) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (project / ".humanlayer").symlink_to(tmp_path / "elsewhere")
+    assert main(["init", "--yes"]) == 2
+    assert "is a link: a project's settings must be its own" in capsys.readouterr().err
+    assert not key_path().exists()
+
+
+def test_a_file_where_a_folder_belongs(project: Path, own_user: Path, capsys: Said) -> None:
+    (own_user / ".config").write_text("")
+    assert main(["init", "--yes"]) == 2
+    assert ".config" in capsys.readouterr().err
+    assert set(written(own_user)) == {".config"}
+
+
+def test_sudo_in_the_home_of_somebody_else(project: Path, own_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.getuid() == 0:  # nobody else can give a directory away
+        os.chown(own_user, 65534, 65534)
+        monkeypatch.setenv("SUDO_UID", "65534")
+        assert main(["init", "--yes"]) == 2
+        assert written(own_user) == {}
+
+
+# ---- all or nothing -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trace() -> Iterator[Callable[[Any], None]]:
+    before = sys.gettrace()
+    yield sys.settrace
+    sys.settrace(before)
+
+
+def test_ctrl_c_at_any_line_leaves_all_or_nothing(tmp_path: Path, trace: Callable[[Any], None]) -> None:
+    """Also where a file is replaced: it is the old one or the new one, under its name."""
+    for line in range(1, 500):
+        place = tmp_path / str(line)
+        (place / "here").mkdir(parents=True)
+        (place / "here/old.txt").write_text("old")
+        before = written(place)
+        left = line
+
+        def interrupt(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != writing.__file__:
+                return None
+            left -= event == "line"
+            if left == 0:
+                left = -1
+                raise KeyboardInterrupt
+            return interrupt
+
+        interrupted = True
+        trace(interrupt)
+        try:
+            with new_files() as files:
+                files.folder(place / "new/folder", 0o700)
+                files.add(place / "new/folder/a.txt", b"a")
+                files.add(place / "here/old.txt", b"new", replaces=True)
+            interrupted = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            trace(None)
+        done = {"here/old.txt": b"new", "here/old.txt.old": b"old", "new/folder/a.txt": b"a"}
+        found = written(place)
+        assert found == done or (interrupted and found == before), line
+        assert (place / "new").exists() is (found == done)
+        if not interrupted:
+            assert line > 30
+            return
+    raise AssertionError("it never came to its end")
+
+
+def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
+    def write() -> None:
+        with new_files() as files:
+            files.add(tmp_path / "a", b"ours")
+            files.add(tmp_path / "b", b"ours")
+            (tmp_path / "b").write_text("theirs")
+
+    with pytest.raises(ConfigError, match="somebody else has made this file"):
+        write()
+    assert written(tmp_path) == {"b": b"theirs"}
+
+
+# ---- docs/setup.md --------------------------------------------------------------------------------------
+
+
+def test_the_example_in_the_documentation_works(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/setup.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "channels.yaml"
+    path.write_text(example)
+    authority = authority_of(profiles.load(file=path), "os:1000:alice")
+    assert authority.routes["careful"].min_assurance == "login"
+    assert [person.id for person in authority.people] == ["alice", "bob"]
