@@ -95,13 +95,13 @@ def load(
         for authority, path in places(project, machine=machine):
             if not exists(path):
                 continue
-            if authority == "project":
-                if not trusting and not is_trusted(path):
-                    ignored.append(str(path))
-                    continue
-            else:
+            if authority != "project":
                 _check_owner(path, machine=authority == "machine")
-            _take(merged, path, signs=authority != "project")
+                _take(merged, path, signs=True)
+            elif (content := _trusted_content(path, trusting)) is not None:
+                _take(merged, path, signs=False, content=content)
+            else:
+                ignored.append(str(path))
     stands_in = "default" not in merged.found["routes"]
     if stands_in:
         builtin = _Merged()
@@ -146,12 +146,12 @@ def trust_key(path: Path, content: bytes | None = None) -> str:
     ).hexdigest()
 
 
-def is_trusted(path: Path) -> bool:
-    """Has this user trusted exactly this file?"""
+def is_trusted(path: Path, content: bytes | None = None) -> bool:
+    """Has this user trusted exactly this file? `content`: see `trust_key`."""
     from humanlayer_agent.places import read_own_json
 
     found = read_own_json(trust_place(path))
-    return found is not None and found.get("digest") == trust_key(path)
+    return found is not None and found.get("digest") == trust_key(path, content)
 
 
 def trust_place(path: Path) -> Path:
@@ -174,10 +174,21 @@ def withdraw(path: Path) -> bool:
 # ---- reading ----------------------------------------------------------------------------------------
 
 
-def _take(merged: _Merged, path: Path, *, signs: bool) -> None:
-    """Add the file `path`, with what it extends."""
+def _trusted_content(path: Path, trusting: bool) -> bytes | None:
+    """The bytes of a project's file, where it counts. It is read once: what is used is what was compared."""
+    try:
+        content = sources.read(path)
+    except ConfigError:
+        if trusting:
+            raise
+        return None
+    return content if trusting or is_trusted(path, content) else None
+
+
+def _take(merged: _Merged, path: Path, *, signs: bool, content: bytes | None = None) -> None:
+    """Add the file `path` (or `content`, which was read from it), with what it extends."""
     one = _Merged()
-    _read(one, path, (), {})
+    _read(one, path, (), {}, content)
     allowed = one.secrets if signs else set()
     for (kind, name), document in one.places.items():
         if kind == "channels":
@@ -192,13 +203,15 @@ def _take(merged: _Merged, path: Path, *, signs: bool) -> None:
     merged.files += one.files
 
 
-def _read(merged: _Merged, path: Path, above: tuple[Path, ...], values: Mapping[str, str]) -> None:
+def _read(
+    merged: _Merged, path: Path, above: tuple[Path, ...], values: Mapping[str, str], content: bytes | None = None
+) -> None:
     """Add `path` to `merged`: first what it extends, filled with the `values` that the files above set."""
     from humanlayer_agent.channels.profile_schema import check
 
     if path in above or len(above) >= MAX_EXTENDS:
         raise ConfigError(f"{path}: extends itself, or more than {MAX_EXTENDS} files deep")
-    document = yamlfile.decode(sources.read(path), _name(path))
+    document = yamlfile.decode(sources.read(path) if content is None else content, _name(path))
     data = document.data if isinstance(document.data, dict) else {}
     own = data.get("set")
     given = own.items() if isinstance(own, dict) else ()

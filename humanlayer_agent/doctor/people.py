@@ -34,7 +34,7 @@ def signers(context: Context) -> Iterator[Finding]:
         return  # said elsewhere
     if mine in listed:
         others = len(listed) - 1
-        yield ok("your key is one of the signers" + (f"; there are {others} others" if others else ""))
+        yield ok("your key is one of the signers" + (f"; others: {others}" if others else ""))
     else:
         place = config_folder() / "channels.yaml"
         yield failed(
@@ -154,7 +154,7 @@ def _unanswerable(context: Context, rule: "ApprovalRule") -> str:
     able = context.authority.may_answer(rule, context.requester)
     if len(able) >= rule.quorum:
         return ""
-    return f"{rule.quorum} must approve what your agents ask, and {len(able)} people may"
+    return f"what your agents ask needs {rule.quorum} approvals, and the people who may give one are {len(able)}"
 
 
 def _people(rule: "ApprovalRule") -> str:

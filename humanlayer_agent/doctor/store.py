@@ -92,7 +92,7 @@ def log(context: Context) -> Iterator[Finding]:
     finally:
         store.close()
     if found.intact:
-        yield ok(f"its log is intact: {found.count} events")
+        yield ok(f"its log is intact, {found.count} events long")
     else:
         yield failed(
             f"TAMPERED: event {found.bad_seq}: {found.problem}", "Keep the file, and find out who could write it."
@@ -110,7 +110,7 @@ def clock(context: Context) -> Iterator[Finding]:
     elif last is not None and last > now + _CLOCK_STEP_MS:
         yield failed(
             f"the clock is {(last - now) // 1000} s behind the newest event of the log: it was set back, or was wrong",
-            "Set the time: until it has caught up, approvals are refused.",
+            "Set the time: it decides when approvals and requests end.",
         )
     elif abs(step) > _CLOCK_STEP_MS:
         yield warning(f"the clock was set by {step / 1000:+.0f} s meanwhile", "Let it be steered smoothly (ntp).")

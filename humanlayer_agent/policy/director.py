@@ -33,6 +33,7 @@ from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import Reader
+from humanlayer_agent.shell.remembered import Remembered
 
 FUNCTION = "function"
 """The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
@@ -93,6 +94,7 @@ class Director:
         self._today = today
         self._memo = Memo()
         self._missing: set[str] = set()
+        self._read = Remembered()
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
         self._number = _day_number()
         self._in_force = self._on(today() if today is not None else _day(self._number))
@@ -157,6 +159,7 @@ class Director:
             environ=environ,
             closed=bool(action.env),
             reader=reader or self.reader,
+            memory=self._read,
         )
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")

@@ -17,6 +17,7 @@ from humanlayer_agent.shell import (
     inherited,
     invoke,
     loops,
+    plain,
     redirects,
     variables,
     written,
@@ -28,6 +29,7 @@ from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import Reader
+from humanlayer_agent.shell.remembered import Remembered
 from humanlayer_agent.shell.scripts import Scripts
 from humanlayer_agent.shell.state import READONLY, State, Value, join
 from humanlayer_agent.shell.syntax import (
@@ -67,6 +69,7 @@ def analyse(
     environ: Mapping[str, str] | None = None,
     closed: bool = False,
     reader: Reader | None = None,
+    memory: Remembered | None = None,
 ) -> Program:
     """What running `text` with bash in `cwd` would do. Never raises; its work is bounded.
 
@@ -76,13 +79,14 @@ def analyse(
         environ: variables the command is started with.
         closed: `environ` is complete, so every other variable is unset.
         reader: gives the files that the action runs; without one they stay unread.
+        memory: what was read before; it changes no answer.
 
     Example:
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
         ['ls', 'head']
     """
     start = State((logical_start(cwd),), dict(environ or {}), closed)
-    walk = Walk(text, start.environ, reader)
+    walk = Walk(text, start.environ, reader, memory)
     walk.root(parse(text), start)
     doubt_links(walk.program)
     return walk.program
@@ -103,11 +107,18 @@ class Walk:
     aborted: State | None = None
     """Where an error may have ended the current line: bash goes on with the next one."""
 
-    def __init__(self, text: str, environ: dict[str, str], reader: Reader | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        environ: dict[str, str],
+        reader: Reader | None = None,
+        memory: Remembered | None = None,
+    ) -> None:
         self.text = text
         self.environ = environ
         self.program = Program([])
         self.reader = reader
+        self.memory = memory
         self.frames: list[builtins.Frame] = []
         self.functions_called: set[int] = set()
         self.functions_defined: dict[int, Function] = {}
@@ -340,9 +351,8 @@ class Walk:
         if len(self.program.commands) > MAX_COMMANDS:
             self.program.doubt("too many commands")
             return state, state
-        plain = invoke.plain_fields(node, state)
-        if plain is not None:
-            return self.plain_program(node, plain, state, context)
+        if plain.run(self, node, state, context):
+            return state, state
         before = state
         if not invoke.only_runs_program(node, state):
             state = state.copy()
@@ -365,18 +375,6 @@ class Walk:
             for end in ends:
                 if end is not None:
                     redirects.forget_descriptors(node.redirects, end)
-        return ends
-
-    def plain_program(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
-        """Run a program of which nothing but literal words is written: most commands are no more."""
-        commands = self.program.commands
-        start = len(commands)
-        span, text = self.frozen_span or (node.start, node.end), self.text[node.start : node.end]
-        ends = invoke.program(self, fields, state, context, span, text)
-        command = commands[start]
-        if command.program in written.WRITERS and command.effects:
-            written.note(self, command, fields, node.redirects, context.stdin, state)
-        self.program.trace.append(("simple", node, start, start, len(commands)))
         return ends
 
     def fields(self, words: list[Word], state: State, context: Context) -> list[Field]:

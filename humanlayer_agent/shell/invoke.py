@@ -81,32 +81,9 @@ def run(
     return _external(walk, command, fields, state, context)
 
 
-def program(
-    walk: "Walk", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str
-) -> Ends:
-    """The same where the words are literal, and the first names a program."""
-    argv = [f.text or "" for f in fields]
-    command = SimpleCommand(argv[0], argv, span, text, context.via, context.inside, state.cwd)
-    command.words = fields
-    walk.program.commands.append(command)
-    return _external(walk, command, fields, state, context)
-
-
-def plain_fields(node: Simple, state: State) -> list[Field] | None:
-    """The words of a program that is given nothing but literal words; None where there is more to it."""
-    words = node.words
-    if not words or node.assigns or node.redirects:
-        return None
-    name = words[0].text
-    if name in builtins.HANDLERS or name in _PREFIXES or name in state.functions:
-        return None
-    fields: list[Field] = []
-    for word in words:
-        text = word.text
-        if text is None or word.pattern:
-            return None
-        fields.append(Field(word, word.start, word.end, text, (), None, text))
-    return fields
+def is_builtin(name: str, state: State) -> bool:
+    """Is `name` something else than a program's: a builtin's, a function's?"""
+    return name in builtins.HANDLERS or name in _PREFIXES or name in state.functions
 
 
 def only_runs_program(node: Simple, state: State) -> bool:
@@ -114,7 +91,7 @@ def only_runs_program(node: Simple, state: State) -> bool:
     if node.assigns or not node.words:
         return False
     name = node.words[0].static
-    if name is None or name in builtins.HANDLERS or name in _PREFIXES or name in state.functions:
+    if name is None or is_builtin(name, state):
         return False
     if any([word.dynamic for word in node.words]):
         return False
@@ -179,6 +156,14 @@ def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
 
 
 def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    outside(walk, command, fields, state, context)
+    if context.stdin.kind == "script":
+        doubt_input(walk, command)
+    return state, state
+
+
+def outside(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> None:
+    """Note what a program does, which the shell finds in PATH or by its path."""
     name = fields[0]
     text = name.text or ""
     if "/" in text:
@@ -191,17 +176,21 @@ def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: 
             # A file of this name: what it does stands in it, not in the catalog.
             command.known = False
             touch.script(walk, command, name, state, "program", arguments=fields[1:])
-            return state, state
+            return
     spec = lookup(command.program or "")
     if spec is None:
         command.known = False
         command.doubt(text)
         touch.code(walk, command, name, what=text, role="program", origin="program", unread=False)
-        return state, state
+        return
     apply(walk, spec, command, fields[1:], state, context)
-    if context.stdin.kind == "script" and command.program in _STDIN_READERS and not _reads_a_file(command):
+
+
+def doubt_input(walk: "Walk", command: SimpleCommand) -> None:
+    """`command` runs in a script that is its standard input: it may take lines of it."""
+    known = command.program in _STDIN_READERS and lookup(command.program or "") is not None
+    if known and not _reads_a_file(command):
         walk.program.doubt(f"{command.program} takes lines of the script that is being run")
-    return state, state
 
 
 def _reads_a_file(command: SimpleCommand) -> bool:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.model import Approver
+from humanlayer_agent.approvals.model import Approver, Denial, Permit
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.votes import Refusal, Seat, seat_of
 from humanlayer_agent.channels import profiles
@@ -172,7 +173,7 @@ def test_nobody_answers_who_is_no_approver(
 
 class Judge:
     def evaluate(self, action: object) -> PolicyDecision:
-        return PolicyDecision(Verdict.ASK, policy="test", policy_digest="0" * 64)
+        return PolicyDecision(Verdict.ASK, reason="a test", policy="test", policy_digest="0" * 64)
 
 
 def gate_authority(tmp_path: Path, **given: object) -> Authority:
@@ -239,3 +240,39 @@ def test_the_users_key_signs_only_while_it_is_listed(tmp_path: Path, monkeypatch
     signer = build_signer(Authority((), {}, frozenset({key.fingerprint})))
     assert signer is not None
     assert signer.fingerprint == key.fingerprint
+
+
+class Yes:
+    """Approves whatever it is asked."""
+
+    def query(self, prompt: str, *, options: list[str]) -> str:
+        return options[-1]
+
+
+@pytest.mark.parametrize(
+    ("signers", "mode", "why"),
+    [
+        ("", 0o600, ""),  # nobody's key counts but that of the process that has asked
+        ("own", 0o600, ""),
+        ("another", 0o600, "is not named under `signers:`"),
+        ("own", 0o644, "that nobody else may read"),
+    ],
+)
+def test_what_becomes_of_an_answer(
+    signers: str, mode: int, why: str, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    key = Signer.create(key_path()).fingerprint
+    named = {"": [], "own": [key], "another": ["a" * 64]}[signers]
+    (config / "channels.yaml").write_text(f"version: 1\nsigners: {named}\n")
+    key_path().chmod(mode)
+    with build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3") as gate:
+        answer = gate.check(Action("ls", cwd=str(tmp_path), project=str(tmp_path)))
+        if why:
+            assert isinstance(answer, Denial)
+            assert why in answer.reason
+        else:
+            assert isinstance(answer, Permit)
+            (vote,) = gate.store.votes(answer.request_id)
+            assert (vote.signer == key) is (signers == "own")
+            assert gate.start(answer, answer.action) is None

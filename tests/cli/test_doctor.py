@@ -402,7 +402,7 @@ def test_the_signers(settled: None, look: Look) -> None:
     mine = Signer(key_path()).fingerprint
     assert f'signers: ["{mine}"]' in said(look("signers"), "failed")
     user_file("channels.yaml", f"version: 1\nsigners: [{mine}, {'a' * 64}]\n")
-    assert "there are 1 others" in said(look("signers"), "ok")
+    assert "others: 1" in said(look("signers"), "ok")
 
 
 def test_channels_files_with_mistakes(look: Look) -> None:
@@ -449,7 +449,7 @@ def test_routes_that_reach_nobody(look: Look) -> None:
 
 def test_routes_that_nobody_can_answer(look: Look) -> None:
     user_file("channels.yaml", TEAM.replace("solo: true", "quorum: 2"))
-    assert "2 must approve what your agents ask, and 1 people may" in said(look("routes"), "warning")
+    assert "needs 2 approvals, and the people who may give one are 1" in said(look("routes"), "warning")
 
 
 def test_routes_that_policies_name(look: Look) -> None:
@@ -516,7 +516,7 @@ def test_the_mode(settled: None, look: Look) -> None:
 
 
 def test_the_log(settled: None, look: Look) -> None:
-    assert "its log is intact: " in said(look("store.log"), "ok")
+    assert "its log is intact, " in said(look("store.log"), "ok")
     changed("UPDATE audit_event SET body = replace(body, 'alice', 'bobby') WHERE seq = 1")
     assert "TAMPERED: event 1" in said(look("store.log"), "failed")
 

@@ -133,3 +133,10 @@ def test_a_run_does_not_start_with_a_broken_one(
     options = ["--channels", str(tmp_path / "broken.yaml"), "--project", str(project)]
     assert main(["run", "-t", "x", "-m", "openai/none", *options]) == 2
     assert "broken.yaml:1:10: 2: expected 1" in capsys.readouterr().err
+
+
+def test_a_projects_file_that_is_none_is_ignored(project: Path) -> None:
+    """A repository must not keep us waiting, or from starting."""
+    os.mkfifo(project / ".humanlayer/channels.yaml")
+    assert build_authority(project=project) is None
+    assert main(["policy", "trust", "--project", str(project)]) == 2

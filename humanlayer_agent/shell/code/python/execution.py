@@ -43,7 +43,7 @@ def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
             calls.call(engine, frozenset({atom}), Args(args.node))
         elif atom is SHOWN:
             out |= ANYTHING
-        elif atom not in NONE and not (library and atom in _OBJECTS):
+        elif not isinstance(atom, Const) and not (library and atom in _OBJECTS):
             engine.doubt(f"{origin.removeprefix('builtins.')} of a text that is not known")
             out |= ANYTHING
     if not value:

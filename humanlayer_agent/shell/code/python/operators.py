@@ -48,6 +48,8 @@ _HUGE = 1 << 200
 
 def operation(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     """`left op right`."""
+    if isinstance(op, ast.Mod) and capabilities.environment_in(engine, right):
+        environ.printed(engine)
     if any(isinstance(a, Instance) for a in left | right):
         return _overloaded(engine, op, left, right)
     if any(isinstance(a, Container) for a in left | right):

@@ -142,9 +142,8 @@ def _augment(engine: "Engine", node: ast.AugAssign) -> None:
                 containers.copy(engine, held, value)
             else:
                 engine.element(held, containers.elements(engine, value))
-    if lists != before:
-        result = operators.operation(engine, node, node.op, before - lists, value)
-        assign(engine, node.target, result)
+    if rest := before - lists - {ENVIRON, SYS_PATH}:
+        assign(engine, node.target, operators.operation(engine, node, node.op, rest, value))
 
 
 def _annotated(engine: "Engine", node: ast.AnnAssign) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.code.python import capabilities, containers, strings
+from humanlayer_agent.shell.code.python import capabilities, containers, environ, strings
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Container
 from humanlayer_agent.shell.code.python.values import (
@@ -30,6 +30,8 @@ _TRUTHS = frozenset(
 
 def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
     """`text.name(...)`."""
+    if any(capabilities.environment_in(engine, value) for value in args.every()):
+        environ.printed(engine)
     if name == "join":
         return _join(engine, atom, args)
     if name in ("format", "format_map", "__mod__"):

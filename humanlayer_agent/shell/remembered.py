@@ -1,0 +1,103 @@
+"""Remembers what programs with literal words do, so that the same command is not read anew.
+
+Only a command whose reading has looked at nothing but its words and the directory is kept: it is read with stand-ins for
+everything else, which have no other attributes, so the first look elsewhere ends the attempt. What is remembered is
+found by the command's text, where it stands and where it runs: those say all that went in.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from humanlayer_agent.shell.context import Context
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+MAX_ENTRIES = 8_192
+MAX_TEXT = 500
+
+Key = tuple[str, int, tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]
+"""The text and where it begins; the directories it may run in; the wrappers and constructs around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Stands in for a State."""
+
+    cwd: tuple[str, ...] | None
+
+
+class _Spans:
+    """Stands in for the Walk, and for a Context."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def span(start: int, end: int) -> tuple[int, int]:
+        """See `Walk.span`."""
+        return start, end
+
+
+_SPANS = _Spans()
+
+
+def stand_ins(
+    cwd: tuple[str, ...] | None, command: SimpleCommand
+) -> "tuple[Walk, SimpleCommand, list[Field], State, Context]":
+    """What `command` is read with: an AttributeError says that it depends on more."""
+    return cast("Walk", _SPANS), command, command.words, cast(State, _Place(cwd)), cast(Context, _SPANS)
+
+
+class Remembered:
+    """Commands that were read before; the oldest go first. Thread-safe: reading takes no lock."""
+
+    def __init__(self, size: int = MAX_ENTRIES) -> None:
+        self.wider: set[str] = set()
+        """Programs of which it is known that they depend on more."""
+        self._size = size
+        self._commands: dict[Key, SimpleCommand] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key) -> SimpleCommand | None:
+        """The command as it was read, to be changed freely."""
+        found = self._commands.get(key)
+        return _again(found) if found is not None else None
+
+    def put(self, key: Key, command: SimpleCommand) -> None:
+        """Remember `command`, as it is now."""
+        if len(key[0]) > MAX_TEXT or len(command.effects) > MAX_TEXT:
+            return
+        kept = _again(command)
+        with self._lock:
+            self._commands[key] = kept
+            while len(self._commands) > self._size:
+                del self._commands[next(iter(self._commands))]
+
+
+def _again(command: SimpleCommand) -> SimpleCommand:
+    # Effects and doubts are added to a command after it was read; nothing else of it changes then.
+    return SimpleCommand(
+        command.program,
+        command.argv,
+        command.span,
+        command.text,
+        command.via,
+        command.inside,
+        command.cwd,
+        command.path,
+        command.known,
+        command.resolved,
+        [*command.unresolved],
+        command.subcommand,
+        command.flags,
+        command.flags_complete,
+        command.operands,
+        command.options,
+        [*command.effects],
+        command.words,
+        command.prints,
+    )
