@@ -136,6 +136,8 @@ class Walk:
         """Analyse a whole action."""
         self.program.status = parsed.status
         self.program.reasons = list(parsed.reasons)
+        if parsed.witnesses:
+            self.memory = None  # their words are not all that their text says
         try:
             if parsed.script is not None:
                 self.script(parsed.script, state, Context())

@@ -12,7 +12,19 @@ from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.state import State
-from humanlayer_agent.shell.syntax import Assign, Group, Node, Pipeline, Redirect, Script, Simple, Word
+from humanlayer_agent.shell.syntax import (
+    Assign,
+    Group,
+    Lit,
+    Node,
+    Param,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Sub,
+    Word,
+)
 
 Expand = Callable[[Word, State], list[Field]]
 Printer = Callable[[list[str], str | None], str | None]
@@ -93,8 +105,9 @@ def _given(redirects: Sequence[Redirect], state: State, expand: Expand) -> str |
     word = redirect.target
     if word.static is not None:
         return word.static + "\n"
-    # Nothing splits in a here-string; in one pair of double quotes nothing does anyway.
-    fields = expand(word, state) if re.fullmatch(r'"[^"]*"', word.raw, re.DOTALL) else []
+    # Nothing splits in a here-string; what is quoted splits nowhere.
+    quoted = word.parts and all(isinstance(p, Lit | Param | Sub) and p.quoted for p in word.parts)
+    fields = expand(word, state) if quoted else []
     return fields[0].text + "\n" if len(fields) == 1 and fields[0].text is not None else None
 
 
@@ -112,7 +125,7 @@ _RUNNERS: dict[str, re.Pattern[str]] = {
         "command": r"(?:--\0)?",
         "builtin": r"(?=command\0)",
         "nohup": r"(?:--\0)?",
-        "env": r"(?:--\0)?(?:[A-Za-z_][A-Za-z0-9_]*=[^\0]*\0)*",
+        "env": r"(?:-u\0(?!PATH\0)[A-Za-z_][A-Za-z0-9_]*\0)*(?:--\0)?(?:[A-Za-z_][A-Za-z0-9_]*=[^\0]*\0)*",
         "nice": r"(?:-n\0-?[0-9]+\0)?",
         "ionice": r"(?:-c\0[123]\0)?",
         "timeout": r"(?:(?:-k|--kill-after|-s|--signal)(?:=|\0)[A-Z0-9.]+[smhd]?\0)*[0-9.]+[smhd]?\0",

@@ -64,7 +64,7 @@ NOT_YET = [
     *((name, r"\$", LOOP) for name in ("for*", "while*", "until*")),
     *((name, COMPOSED, LOOP) for name in ("for*", "while*", "until*")),
     *((name, r"[*?$]", LIST) for name in ("*array*", "*parameter*", "*argument*", "function-operands")),
-    ("bash-arguments", COMPOSED, "what a shell reads that is started by another's parameters"),
+    *((name, COMPOSED, "what a command reads that is run by parameters") for name in ("*-arguments", "local-arrays")),
     ("env-unsets", "~", "that env -u unsets nothing else"),
     ("continued-words", r"[$;&|]", CONTINUED),
     ("continued-words", COMPOSED, CONTINUED),

@@ -12,7 +12,7 @@ ESCAPES = ["\\0162", "\\162", "\\0", "\\00", "\\040", "\\0401", "\\0377", "\\020
            "\\q", "\\c", "\\e", "\\u41", "a", " ", "é", "%", "%s", "\\", "0", "1", "\\\\\\0101", "\\'", "\\?", "\\1"]  # fmt: skip
 SHAPES = [
     "printf %b {q}", "printf '%b-%b' {q} x", "printf '%b' a {q}", "printf 'x%by%s' {q}", "echo -e {q}", "echo -ne {q} b",
-    "echo {q}", "printf {q}", "cat <<< {q}", "cat <<< \"$x\"", "cat <<< $x", "cat <<'E'\n{t}\nE", "cat <<E\nplain\nE",
+    "echo {q}", "printf {q}", "cat <<< {q}", "cat <<< \"$x\"", "cat <<< $x", "cat <<< \"$(cat <<< \"$x\")\"", "cat <<< \"$x\"'$x'", "cat <<< \"$@\"", "env -u y cat <<< {q}", "cat <<< a\"$x\"", "cat <<'E'\n{t}\nE", "cat <<E\nplain\nE",
     "cat <<E\n$x\nE", "cat <<-'E'\n\t{t}\n\tE", "printf %s {q} | cat", "cat <<< {q} | rev", "base64 -d <<< aGxhCg==",
     "printf %s {q} | tee /dev/null", "printf %s {q} | tee -a /dev/null | cat", "cat < /dev/null <<< {q}", "cat 0<<< {q}",
     "cat 3<<< {q}", ": | printf %s {q}", "y=1 printf %s {q}", "y=1 x=2 printf '%s' \"$x\"", "POSIXLY_CORRECT=1 echo -n {q}", "ls /none | echo {q}", "ls | cat", "printf a | : | cat", "command cat <<< {q}", "command -- printf %s {q}", "env -- x=1 y= cat <<< {q}", "env printf %b {q}",
