@@ -1,11 +1,24 @@
 """`hla requests`: what waits for a human, and what became of the rest."""
 
 import json
-from typing import Annotated, Any
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from humanlayer_agent.cli.stored import Format, StoreOption, open_store, time_text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.cli.requests_answer import Wish
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A request's id, or the beginning of it.")]
+CommentOption = Annotated[str, typer.Option("--comment", help="Words that are recorded with it.")]
+YesOption = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Ask nothing; too little for what is of high severity."),
+]
+ChannelsOption = Annotated[Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")]
 
 app = typer.Typer(no_args_is_help=True, help="Requests that wait for a human, and what became of the others.")
 
@@ -50,7 +63,7 @@ def ls(
 
 @app.command()
 def show(
-    request_id: Annotated[str, typer.Argument(metavar="ID", help="A request's id, or the beginning of it.")],
+    request_id: IdArgument,
     store: StoreOption = None,
     output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
 ) -> None:
@@ -61,15 +74,10 @@ def show(
     from humanlayer_agent.channels.layout import as_text
     from humanlayer_agent.channels.render import present
     from humanlayer_agent.channels.text import one_line, visible
-    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.cli.requests_answer import find_request
 
     opened = open_store(store)
-    matches = [request for request in opened.requests() if request.id.startswith(request_id)]
-    if len(matches) != 1:
-        raise ConfigError(
-            f"{len(matches) or 'no'} requests begin with {one_line(request_id)}: see hla requests ls --all"
-        )
-    request = matches[0]
+    request = find_request(opened, request_id)
     if output is Format.JSONL:
         typer.echo(json.dumps(_public(request)))
         return
@@ -92,6 +100,94 @@ def show(
     if request.comment:
         typer.echo(f"comment {visible(request.comment)}")
     typer.echo(f"\n{as_text(present(request))}")
+
+
+@app.command()
+def approve(
+    request_id: IdArgument,
+    comment: CommentOption = "",
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Let the command run, once: you are shown all of it, and type a word.
+
+    Examples: hla requests approve 4f1c;  hla requests approve 4f1c --comment "as agreed"
+    """
+    from humanlayer_agent.cli.requests_answer import Wish
+
+    _answer(Wish("approve", request_id, comment, yes=yes), store, channels)
+
+
+@app.command()
+def reject(
+    request_id: IdArgument,
+    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why not: the agent is told.")],
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Say no, and why.
+
+    Example: hla requests reject 4f1c "use the staging database"
+    """
+    from humanlayer_agent.cli.requests_answer import Wish
+    from humanlayer_agent.errors import ConfigError
+
+    if not reason.strip():
+        raise ConfigError("a rejection needs a reason: the agent is told it")
+    _answer(Wish("reject", request_id, reason, yes=yes), store, channels)
+
+
+@app.command()
+def edit(
+    request_id: IdArgument,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="TEXT", help="The command instead; else your editor opens.")
+    ] = None,
+    comment: CommentOption = "",
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Put another command in its place, which is judged again before it runs.
+
+    Examples: hla requests edit 4f1c;  hla requests edit 4f1c --command "rm -r build/cache"
+    """
+    from humanlayer_agent.cli.requests_answer import Wish
+
+    _answer(Wish("edit", request_id, comment, edited=command, yes=yes), store, channels)
+
+
+@app.command()
+def watch(
+    store: StoreOption = None,
+    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+) -> None:
+    """Follow what waits for a human, and what becomes of it, until Ctrl-C.
+
+    Examples: hla requests watch;  hla requests watch --format jsonl
+    """
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.cli.requests_watch import changes
+
+    try:
+        with closing(open_store(store)) as opened:
+            for request in changes(opened):
+                if output is Format.JSONL:
+                    print(json.dumps(_public(request)), flush=True)
+                    continue
+                when = time_text(request.created if request.decided is None else request.decided)
+                said = "waits" if request.state == "pending" else request.state
+                print(f"{when}  {request.id[:12]}  {said:10}  {one_line(request.action.content)}", flush=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _answer(wish: "Wish", store: str | None, channels: Path | None) -> None:
+    from humanlayer_agent.cli.requests_answer import answer_request
+
+    raise typer.Exit(answer_request(wish, store, channels))
 
 
 def _public(request: Any) -> dict[str, Any]:

@@ -2,99 +2,28 @@
 
 The rules of all layers stand in one list: each brings what an uncertain match means (its policy's `maybe`), and the
 allow rules of a layer that may not allow are not among them. Rules are found by the program and by the kind of effect,
-so that a command meets only rules that can apply to it.
+so that a command meets only rules that can apply to it; and where their answers follow from a key, they are kept by it
+(see `settled`), for each effect, and as a whole for the commands that are allowed, which most are.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from humanlayer_agent.policy.clauses import Clause, Compiler, Situation, all_of, names_of
-from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
-from humanlayer_agent.policy.flows import Source, Tracing, about_effects, traces
-from humanlayer_agent.policy.model import Defaults, Match, Rule
-from humanlayer_agent.policy.pathindex import PathIndex
-from humanlayer_agent.policy.settled import command_key, effect_key, settled
+from humanlayer_agent.policy.clauses import Situation
+from humanlayer_agent.policy.compiled import VERDICTS, CompiledRule, compiled
+from humanlayer_agent.policy.decision import EffectVerdict, Verdict
+from humanlayer_agent.policy.flows import Source, Tracing
+from humanlayer_agent.policy.settled import command_key, effect_key
 from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
-VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
+__all__ = ["VERDICTS", "Cleared", "CompiledRule", "Hit", "Judged", "Rules", "compiled"]
+
 _MAX_FOUND = 4_096
 _MAX_ANSWERS = 4_096
-_BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}
-
-Set = frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledRule:
-    """A rule with its conditions as closures.
-
-    `by_effect`: it is asked about each effect, not once a command. `about_all`: it is also asked about an action in
-    which no command could be seen. `programs` and `kinds`: it can apply to these programs and kinds of effect only
-    (None: to any). `clauses` are those of `when`, by name.
-    """
-
-    rule: Rule
-    layer: str
-    verdict: Verdict
-    maybe: Verdict
-    clauses: tuple[tuple[str, Clause], ...]
-    when: Clause
-    unless: Clause | None
-    by_effect: bool
-    about_all: bool
-    programs: Set | None
-    kinds: Set | None
-    index: PathIndex
-    """Where its path sets are."""
-    allows: EffectVerdict
-    """The verdict on an effect that this rule allows."""
-    severity: int
-    traces: bool = False
-    """It asks where data comes from."""
-    settled: bool = False
-    """Its answer follows from a key (see `settled`)."""
-
-    def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
-        """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
-        value = self.when(command, effect, situation)
-        if value == NO or self.unless is None:
-            return value
-        excuse = self.unless(command, effect, situation)
-        if self.verdict is Verdict.ALLOW:
-            return min(value, YES - excuse)
-        return NO if excuse == YES else value
-
-    def concerns(self, program: str | None, kind: str | None) -> bool:
-        """Can it apply to this program (None: not known), and to an effect of this kind (None: no effect)?"""
-        if self.by_effect is (kind is None) or (kind is not None and self.kinds is not None and kind not in self.kinds):
-            return False
-        return self.programs is None or program is None or not self.programs.isdisjoint(names_of(program))
-
-
-def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> CompiledRule:
-    """`rule` of the layer `layer`, ready to judge."""
-    clauses = tuple(compiler.clauses(rule.when))
-    by_effect = about_effects(rule.when)
-    return CompiledRule(
-        rule,
-        layer,
-        VERDICTS[defaults.ask if rule.decision == "ask" else rule.decision],
-        VERDICTS[defaults.maybe],
-        clauses,
-        all_of([clause for _, clause in clauses]),
-        compiler.match(rule.unless) if rule.unless is not None else None,
-        by_effect,
-        _about_all(rule.when),
-        _needed(rule.when, "program"),
-        _needed(rule.when, "effect"),
-        compiler.index,
-        EffectVerdict(Verdict.ALLOW, (rule.id,)),
-        _BY_SEVERITY[rule.severity],
-        traces(rule.when),
-        settled(rule, by_effect=by_effect),
-    )
+_MAX_EFFECTS = 16
+"""A command with more effects is judged effect by effect."""
 
 
 @dataclass(slots=True, eq=False)
@@ -112,14 +41,59 @@ class Hit:
     source: Source = None
 
 
-@dataclass(slots=True, eq=False)
-class Judged:
-    """The hits on one command: on itself, and on each of its effects in order; and the strictest of their verdicts."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleared:
+    """A command that rules allow as a whole, whichever it is: those about it, and those about each of its effects.
 
-    command: SimpleCommand
-    own: list[Hit]
-    effects: list[list[Hit]]
-    worst: Verdict
+    `named` are the ids of all of them, `verdicts` what is said of each effect.
+    """
+
+    own: tuple[CompiledRule, ...]
+    effects: tuple[tuple[CompiledRule, ...], ...]
+    named: tuple[str, ...]
+    verdicts: tuple[EffectVerdict, ...]
+
+    def rules(self) -> list[CompiledRule]:
+        """All of them, in the order of the hits."""
+        found = [*self.own]
+        for rules in self.effects:
+            found += rules
+        return found
+
+
+class Judged:
+    """The hits on one command: on itself, and on each of its effects in order; and the strictest of their verdicts.
+
+    Where the command was `cleared`, the hits are made when somebody asks for them.
+    """
+
+    __slots__ = ("_effects", "_own", "cleared", "command", "worst")
+
+    def __init__(
+        self,
+        command: SimpleCommand,
+        worst: Verdict,
+        cleared: Cleared | None,
+        own: list[Hit] | None = None,
+        effects: list[list[Hit]] | None = None,
+    ) -> None:
+        self.command, self.worst, self.cleared = command, worst, cleared
+        self._own, self._effects = own, effects
+
+    @property
+    def own(self) -> list[Hit]:
+        """On the command itself."""
+        if self._own is None:
+            self._own = self._allowing(self.cleared.own if self.cleared is not None else (), None)
+        return self._own
+
+    @property
+    def effects(self) -> list[list[Hit]]:
+        """On each effect."""
+        if self._effects is None:
+            rules = self.cleared.effects if self.cleared is not None else ()
+            self._effects = [self._allowing(*pair) for pair in zip(rules, self.command.effects, strict=True)]
+        return self._effects
 
     def hits(self) -> list[Hit]:
         """All of them."""
@@ -127,6 +101,9 @@ class Judged:
         for hits in self.effects:
             found += hits
         return found
+
+    def _allowing(self, rules: Sequence[CompiledRule], effect: Effect | None) -> list[Hit]:
+        return [Hit(Verdict.ALLOW, rule, self.command, effect, certain=True) for rule in rules]
 
 
 Answers = tuple[tuple[CompiledRule, int | None], ...]
@@ -155,6 +132,7 @@ class Rules:
         self.unmatched = unmatched
         self._plans: dict[tuple[str | None, str | None], _Plan] = {}
         self._answers: dict[tuple[_Plan, Hashable], Answers] = {}
+        self._cleared: dict[Hashable, Cleared | None] = {}
         indices = {id(rule.index): rule.index for rule in self.all}
         self._index = next(iter(indices.values())) if len(indices) == 1 else None
 
@@ -172,6 +150,19 @@ class Rules:
 
     def command(self, command: SimpleCommand, situation: Situation) -> Judged:
         """Every hit on one command: rules that fire, allows that cover, and what nothing covers."""
+        key = self._key(command, situation)
+        if key is None:
+            return self._each(command, situation)
+        try:
+            cleared = self._cleared[key]
+        except KeyError:
+            cleared = self._clear(command, situation)
+            if len(self._cleared) >= _MAX_ANSWERS:
+                self._cleared.clear()
+            self._cleared[key] = cleared
+        return self._each(command, situation) if cleared is None else Judged(command, Verdict.ALLOW, cleared)
+
+    def _each(self, command: SimpleCommand, situation: Situation) -> Judged:
         own = self._hits(self._about_command(command, situation), command, None, situation)
         if not own and not command.effects:
             own = [self._nothing(command, None)]
@@ -184,7 +175,7 @@ class Rules:
                 hits = [self._nothing(command, effect)]
             worst = _strictest(hits, worst)
             effects.append(hits)
-        return Judged(command, own, effects, worst)
+        return Judged(command, worst, None, own, effects)
 
     def concerning(self, program: str | None, kind: str | None) -> tuple[CompiledRule, ...]:
         """The rules that can apply."""
@@ -217,6 +208,32 @@ class Rules:
             return plan.asked
         key = effect_key(effect, situation, self._index)
         return plan.asked if key is None else self._kept(plan, key, command, effect, situation)
+
+    def _key(self, command: SimpleCommand, situation: Situation) -> Hashable | None:
+        """All that the settled rules about `command` ask; None where it can't be kept."""
+        effects = command.effects
+        if self._index is None or len(effects) > _MAX_EFFECTS:
+            return None
+        keys = []
+        for effect in effects:
+            key = effect_key(effect, situation, self._index)
+            if key is None:
+                return None
+            keys.append((effect.kind, effect.source, key))
+        return command.program, command.resolved, tuple(keys)
+
+    def _clear(self, command: SimpleCommand, situation: Situation) -> Cleared | None:
+        """How settled rules allow all of `command`; None where others have a say, or something is not allowed."""
+        asked = [self._about_command(command, situation)]
+        asked += [self._about_effect(command, effect, situation) for effect in command.effects]
+        if any(value is None for answers in asked for _, value in answers):
+            return None
+        judged = self._each(command, situation)
+        if judged.worst is not Verdict.ALLOW or any(hit.rule is None for hit in judged.hits()):
+            return None
+        own, *effects = (tuple(h.rule for h in hits if h.rule is not None) for hits in (judged.own, *judged.effects))
+        verdicts = (EffectVerdict(Verdict.ALLOW, _ids(rules or own)) for rules in effects)
+        return Cleared(own, tuple(effects), _ids([*own, *(r for rules in effects for r in rules)]), tuple(verdicts))
 
     def _kept(
         self, plan: _Plan, key: Hashable, command: SimpleCommand, effect: Effect | None, situation: Situation
@@ -256,25 +273,11 @@ def _strictest(hits: list[Hit], worst: Verdict) -> Verdict:
     return worst
 
 
+def _ids(rules: Sequence[CompiledRule]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rule.rule.id for rule in rules))
+
+
 def _runs_itself(effect: Effect) -> bool:
     return effect.kind == "execute" and effect.source == "own" and effect.resolved
 
 
-def _about_all(match: Match) -> bool:
-    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
-    return match.parse is not None or match.agent is not None or any(_about_all(m) for m in inner)
-
-
-def _needed(match: Match, clause: str) -> Set | None:
-    """The programs (or the kinds of effect) without which `match` can't hold; None: no such limit."""
-    programs = match.program.names if match.program is not None else None
-    names = programs if clause == "program" else match.effect
-    limits = [] if names is None else [frozenset(names)]
-    to = [match.flow.to] if match.flow is not None and match.flow.to is not None else []
-    limits += [limit for m in (*(match.all or ()), *to) if (limit := _needed(m, clause)) is not None]
-    if match.any is not None:
-        either = [_needed(m, clause) for m in match.any]
-        sets = [limit for limit in either if limit is not None]
-        if len(sets) == len(either):
-            limits.append(frozenset().union(*sets))
-    return frozenset.intersection(*limits) if limits else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from humanlayer_agent.actions import FileDigest
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.policy.evaluation import VERDICTS, Hit, Judged
+from humanlayer_agent.policy.evaluation import VERDICTS, Cleared, Hit, Judged
 from humanlayer_agent.policy.flows import Source
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
@@ -37,28 +37,32 @@ def decided(
         enforced: see `PolicyDecision`.
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
     """
-    hits: list[Hit] = []
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
     unresolved: list[str] = []
     worst = Verdict.ALLOW
+    cleared = not more
     for each in judged:
-        on_command = each.hits()
-        hits += on_command
-        parts.append(_part(each, on_command))
+        parts.append(_part(each))
         effects += each.command.effects
         unresolved += each.command.unresolved
+        cleared = cleared and each.cleared is not None
         if each.worst > worst:
             worst = each.worst
-    hits += more
     for hit in more:
         worst = max(worst, hit.verdict)
     if program.status != "ok":
         worst = max(worst, unparsed)
-    if worst is Verdict.ALLOW:
-        said, reason, suggestion, spans = None, "", "", ()
-        rules = rule_ids(_ordered([h for h in hits if h.rule is not None]))
+    said, reason, suggestion = None, "", ""
+    spans: tuple[tuple[int, int], ...] = ()
+    if worst is Verdict.ALLOW and cleared:
+        rules = _allowing([each.cleared for each in judged if each.cleared is not None])
+    elif worst is Verdict.ALLOW:
+        allowing = [hit for each in judged for hit in each.hits() if hit.rule is not None]
+        rules = rule_ids(_ordered(allowing + [hit for hit in more if hit.rule is not None]))
     else:
+        hits = [hit for each in judged for hit in each.hits()]
+        hits += more
         ordered = _ordered([h for h in hits if h.verdict is worst])
         first = ordered[0] if ordered else None
         said = first.rule.rule if first is not None and first.rule is not None else None
@@ -92,6 +96,14 @@ def decided(
     )
 
 
+def _allowing(cleared: Sequence[Cleared]) -> tuple[str, ...]:
+    """The ids of the rules that allow, those of the highest severity first."""
+    if len(cleared) == 1 and len(cleared[0].named) == 1:
+        return cleared[0].named
+    rules = [rule for each in cleared for rule in each.rules()]
+    return tuple(dict.fromkeys([rule.rule.id for rule in sorted(rules, key=lambda rule: -rule.severity)]))
+
+
 def _ordered(deciding: list[Hit]) -> list[Hit]:
     """Those that say the most come first.
 
@@ -102,11 +114,15 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
     return sorted(deciding, key=lambda h: (h.rule is None, not h.certain, _decides_more(h), -_severity(h)))
 
 
-def _part(judged: Judged, hits: list[Hit]) -> PartVerdict:
-    command, worst = judged.command, judged.worst
-    deciding, reason = hits, ""
-    if worst is not Verdict.ALLOW:
-        deciding = [h for h in hits if h.verdict is worst]
+def _part(judged: Judged) -> PartVerdict:
+    command, worst, cleared = judged.command, judged.worst, judged.cleared
+    if cleared is not None:
+        return PartVerdict(
+            command.text, command.program, worst, cleared.named, "", command.span, command.via, command.inside,
+            tuple(command.effects), cleared.verdicts,
+        )  # fmt: skip
+    deciding, reason = [hit for hit in judged.hits() if hit.verdict is worst], ""
+    if deciding and worst is not Verdict.ALLOW:
         reason = reason_of(deciding[0])
     return PartVerdict(
         command.text,

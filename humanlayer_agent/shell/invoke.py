@@ -392,7 +392,7 @@ def note(
     elif kind in ("host", "url"):
         touch.host(walk, command, word, origin=origin)
     elif kind == "remote":
-        _remote(walk, command, word, state, origin)
+        _remote(walk, command, word, state, origin, recursive)
     elif kind in ("package", "process"):
         touch.plain(walk, command, kind, word, origin=origin)
     elif kind == "sed":
@@ -464,13 +464,13 @@ def _upload(walk: "Walk", command: SimpleCommand, word: Field, state: State, ori
         touch.path(walk, command, "read", name, state, role="upload", origin=origin)
 
 
-def _remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str, recursive: bool) -> None:
     """`host:path` or a URL is contacted; anything else is a local path that is read."""
     text = word.text
     if text is None or "://" in text or ":" in text.partition("/")[0]:
         touch.host(walk, command, word, origin=origin)
     else:
-        touch.path(walk, command, "read", word, state, origin=origin)
+        touch.path(walk, command, "read", word, state, origin=origin, recursive=recursive)
 
 
 __all__ = ["Slot", "apply", "note", "note_effects", "note_operands", "note_options", "run", "script", "shell_text"]

@@ -20,7 +20,7 @@ from humanlayer_agent.policy.metamorphic.templates import as_data, places_of_dat
 from humanlayer_agent.shell.parse import parse
 
 SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
-SHARES = {"guard": 0.15, "default": 0.04, "strict": 0.1, "ci": 0.02, "sandbox": 0.12}
+SHARES = {"guard": 0.1, "default": 0.03, "strict": 0.05, "ci": 0.02, "sandbox": 0.06}
 """The part of all rewritings that the short form judges."""
 
 COMPOSED = "composed"

@@ -438,7 +438,7 @@ def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
 
 
 @settings(
-    max_examples=20_000 if os.environ.get("HLA_SOAK") else 400,
+    max_examples=20_000 if os.environ.get("HLA_SOAK") else 200,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -15,6 +15,7 @@ from humanlayer_agent.shell.code.python import (
     names,
     pathlike,
     tables,
+    texts,
 )
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Class, Closure, Container, File, Partial
@@ -229,7 +230,7 @@ def _of_mark(engine: "Engine", atom: Mark, name: str) -> Value:
         return WORDS  # uuid.uuid4().hex
     if atom in (ENVIRON, SYS_PATH, SYS_MODULES):
         return frozenset({Bound(atom, name)})
-    return frozenset({Bound(atom, name)}) | stored(engine, name)
+    return stored(engine, name) | ({Bound(atom, name)} if name in texts.METHODS else ANYTHING)
 
 
 # ---- modules ----------------------------------------------------------------------------------------
@@ -259,10 +260,12 @@ def _bind(engine: "Engine", found: Value, receiver: Atom) -> Value:
     """Functions of a class, as they are when taken from `receiver`; what a property gives."""
     out: set[Atom] = set()
     for each in found:
-        if not isinstance(each, Closure) or each.cls is None or each.kind == "static":
+        if not isinstance(each, Closure) or each.kind == "static":
             out.add(each)
         elif each.kind == "class":
-            out.add(Method(each, each.cls if receiver is ANY else _class(receiver)))
+            out.add(Method(each, each.cls or ANY if receiver is ANY else _class(receiver)))
+        elif each.kind == "either":
+            out |= {each, Method(each, receiver), Method(each, _class(receiver))}
         elif isinstance(receiver, Class):
             out.add(each)
         else:

@@ -138,10 +138,7 @@ def _bind(engine: "Engine", called: Closure, args: Args) -> None:
         engine.add(scope.cell(parameter.arg), called.given.get(parameter.arg, EMPTY) if given is None else given)
     if spec.vararg is not None:
         held = _packed(engine, called, spec.vararg, "tuple")
-        for n, value in enumerate(args.positional[len(parameters) :]):
-            engine.element(held, value, n)
-        if args.rest is not None:
-            engine.element(held, args.rest)
+        engine.fill(held, args.positional[len(parameters) :], args.rest)
     if spec.kwarg is not None:
         held = _packed(engine, called, spec.kwarg, "dict")
         taken = {p.arg for p in (*spec.args, *spec.kwonlyargs)}
@@ -259,16 +256,17 @@ def hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> N
             elif operand is not None:
                 return
     for n, value in enumerate(args.positional):
-        if n not in taken:
-            capabilities.escape(engine, value, dotted)
+        given = value if n not in taken else frozenset(a for a in value if isinstance(a, Instance))
+        capabilities.escape(engine, given, dotted)
     for name, value in args.named.items():
         if name not in taken:
             capabilities.escape(engine, value, dotted)
     for hidden in (args.rest, args.others):
         if hidden is not None and hidden != ANYTHING:
             capabilities.escape(engine, hidden, dotted)
-    if dotted in names.FILLING and args.positional:
-        containers.fill(engine, args.positional[0], args.positional[1:])
+    if dotted in names.FILLING:
+        target, *values = [*args.every(), EMPTY]
+        containers.fill(engine, target, values)
 
 
 def constructor(kind: Type) -> tables.Does:

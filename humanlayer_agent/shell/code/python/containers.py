@@ -30,7 +30,6 @@ from humanlayer_agent.shell.code.python.values import (
     Type,
     Value,
     const,
-    join,
     numbers,
     only_texts,
 )
@@ -126,15 +125,14 @@ def sequence(engine: "Engine", value: Value) -> tuple[list[Value], Value | None]
     ):
         engine.look(atom)
         return list(atom.items), atom.rest or None
-    known = [a for a in value if isinstance(a, Container) and a.kind == "tuple" and a.items is not None and not a.rest]
+    known = [a for a in value if isinstance(a, Container) and a.kind == "tuple" and a.items is not None]
     if known and len(known) == len(value):
         for each in known:
             engine.look(each)
-        longest = max(len(a.items or ()) for a in known)
-        return [
-            EMPTY.union(*((a.items or ())[n : n + 1][0] for a in known if n < len(a.items or ())))
-            for n in range(longest)
-        ], None
+        rows = [each.items or [] for each in known]
+        surely = min(map(len, rows))
+        rest = EMPTY.union(*(v for row in rows for v in row[surely:]), *(each.rest for each in known))
+        return [EMPTY.union(*column) for column in zip(*(row[:surely] for row in rows), strict=True)], rest or None
     return [], elements(engine, value)
 
 
@@ -167,6 +165,8 @@ def keywords(engine: "Engine", value: Value) -> tuple[dict[str, Value], Value | 
                 others = (others or EMPTY) | atom.rest
         elif not (isinstance(atom, Const) and atom.value is None):
             others = (others or EMPTY) | values_of(engine, frozenset({atom}))
+            if isinstance(atom, Instance):
+                capabilities.escape(engine, frozenset({atom}), "**")
     return named, others
 
 
@@ -282,7 +282,7 @@ def sliced(engine: "Engine", value: Value, bounds: tuple[Value, Value, Value], n
             _part(engine, made, atom, given)
             out.add(made)
         elif isinstance(atom, Instance):
-            out |= ANYTHING
+            out |= ANYTHING | attributes.implicit(engine, frozenset({atom}), ("__getitem__",), ANYTHING)
         else:
             out |= PLAIN if isinstance(atom, Mark) and atom is not ANY else {atom}
     return frozenset(out)
@@ -304,10 +304,7 @@ def _part(engine: "Engine", made: Container, source: Container, given: slice | N
     if given is not None and source.items is not None and given.step in (None, 1):
         to_the_end = given.stop is None and (given.start or 0) >= 0
         if not source.rest or to_the_end:
-            for n, held in enumerate(source.items[given]):
-                engine.element(made, held, n)
-            if source.rest:
-                engine.element(made, source.rest)
+            engine.fill(made, source.items[given], source.rest or None)
             return
     engine.shuffle(made)
     engine.element(made, source.rest.union(*(source.items or ())))
@@ -389,6 +386,8 @@ def copy(engine: "Engine", made: Container, source: Value) -> None:
             else:
                 engine.key(made, PLAIN)
                 engine.element(made, values_of(engine, frozenset({atom})))
+                if isinstance(atom, Instance):
+                    capabilities.escape(engine, frozenset({atom}), "dict")
         else:
             engine.shuffle(made)
             engine.element(made, _elements(engine, atom))
@@ -400,15 +399,12 @@ def merge(engine: "Engine", made: Container, source: Container) -> None:
         return
     for key, held in list(source.named.items()):
         engine.element(made, held, key)
-    if source.items is not None and made.kind != "set" and (not made.items or made.items == source.items):
-        for n, held in enumerate(source.items):
-            engine.element(made, held, n)
-    elif source.items:
-        engine.element(made, join(source.items))
-    elif source.items is None:
-        engine.shuffle(made)
-    if source.rest:
-        engine.element(made, source.rest)
+    if source.items is None or made.kind in ("set", "dict"):
+        if made.kind != "dict":
+            engine.shuffle(made)
+        engine.element(made, source.rest.union(*(source.items or ())))
+    else:
+        engine.fill(made, source.items, source.rest or None)
     if source.keys:
         engine.key(made, source.keys)
 

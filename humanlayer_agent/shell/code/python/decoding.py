@@ -76,8 +76,7 @@ def _shell_split(engine: "Engine", args: Args) -> Value:
     except ValueError:
         return results.listed(engine, args, PLAIN)
     made = engine.container(args.node, "list")
-    for n, word in enumerate(words):
-        engine.element(made, const(word), n)
+    engine.fill(made, [const(word) for word in words])
     return frozenset({made})
 
 

@@ -84,16 +84,25 @@ def _decorated(engine: "Engine", decorator: ast.expr, value: Value) -> Value:
             and isinstance(atom.receiver, Closure)
         ):
             return value | {atom.receiver}
-        if isinstance(atom, Type | Function) and atom.dotted == "functools.cached_property":
-            for each in value:
-                if isinstance(each, Closure):
-                    each.computed = True
+        kind = _KINDS.get(atom.dotted) if isinstance(atom, Type | Function) else None
+        for each in value if kind is not None else ():
+            if isinstance(each, Closure) and kind is not None:
+                each.computed = each.computed or kind == "property"
+                each.kind = kind if kind != "property" else each.kind
     result = calls.call(engine, by, Args(decorator, [value]), _label(decorator))
     known = bool(by) and all(isinstance(a, Closure) for a in by)
     transparent = all(
         isinstance(a, Type | Function) and (a.dotted in names.DECORATORS or a.module == "builtins") for a in by
     )
     return result if known else value if transparent else value | result
+
+
+_KINDS = {
+    "builtins.staticmethod": "static",
+    "builtins.classmethod": "class",
+    "builtins.property": "property",
+    "functools.cached_property": "property",
+}
 
 
 def _label(node: ast.expr) -> str:

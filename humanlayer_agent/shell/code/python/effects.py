@@ -10,6 +10,7 @@ from humanlayer_agent.shell.code.python import (
     execution,
     files,
     imports,
+    paths,
     programs,
     tables,
 )
@@ -202,6 +203,8 @@ def _each(engine: "Engine", value: Value) -> Value:
 
 
 def _constant(text: str) -> Value:
+    if text == "temporary":
+        return frozenset({paths.TEMPORARY})
     return frozenset({Below(text.removeprefix("below:"))}) if text.startswith("below:") else const(text)
 
 

@@ -199,6 +199,27 @@ class Engine:
                 container.rest = new
                 self._touched(container)
 
+    def fill(self, container: Container, values: Sequence[Value], rest: Value | None = None) -> None:
+        """`container` has `values` in this order, then perhaps `rest`. `items` are what it has in any case."""
+        items = container.items
+        if items is None:
+            for value in values:
+                self.element(container, value)
+        elif not container.known:
+            items.extend(values)
+            self._touched(container)
+        else:
+            surely = min(len(items), len(values))
+            if surely < len(items):
+                lost, items[surely:] = EMPTY.union(*items[surely:]), []
+                container.rest = self.bounded(container.rest, lost, container.growths)
+                self._touched(container)
+            for n, value in enumerate(values):
+                self.element(container, value, n if n < surely else None)
+        container.known = True
+        if rest is not None:
+            self.element(container, rest)
+
     def _growable(self, container: Container) -> bool:
         """May it get longer? What passes its arguments on to itself makes them longer each time."""
         return container.growths <= MAX_GROWTHS

@@ -1,5 +1,6 @@
 """The surroundings of the program: os.environ, sys.argv, sys.path, sys.modules."""
 
+import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Act, Text
@@ -54,6 +55,12 @@ def set_variable(engine: "Engine", name: Value, value: Value | None, origin: str
     content = operands(value) if value is not None else []
     if value is not None and _TEMPORARY & set(only_texts(name) or _TEMPORARY) and "tempfile" in engine.source:
         temporary(engine, value)
+    if (
+        value is not None
+        and "HOME" in (only_texts(name) or ["HOME"])
+        and re.search(r"expanduser|home\(|~", engine.source)
+    ):
+        engine.doubt("the home directory is changed")
     for each in operands(name):
         engine.note(Act("environment", (each, *(content if len(content) == 1 else ())), "code", origin, engine.line))
 
@@ -194,12 +201,10 @@ def argv(engine: "Engine") -> Value:
     """sys.argv."""
     held = engine.container(engine.trees[0], "list", "argv")
     if not held.known:
-        held.known = True
         if engine.argv is None:
-            engine.element(held, frozenset({engine.path}) if engine.path else PLAIN, 0)
-            engine.element(held, PLAIN)
-        for n, text in enumerate(engine.argv or ()):
-            engine.element(held, from_text(text), n)
+            engine.fill(held, [frozenset({engine.path}) if engine.path else PLAIN], PLAIN)
+        else:
+            engine.fill(held, [from_text(text) for text in engine.argv])
     return frozenset({held})
 
 

@@ -53,14 +53,18 @@ def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
 
 def inline(engine: "Engine", text: str) -> Value:
     """Read `text` as a part of the program; what it gives, where it is an expression."""
-    if text in engine.executing or len(engine.executing) > 4:
+    if text in engine.executing:
+        return ANYTHING  # it is being read
+    if len(engine.executing) > 4:
+        engine.doubt("code that makes code is nested too deep")
         return ANYTHING
     if text not in engine.parsed:
         engine.step(len(text) // 8)
         try:
             engine.parsed[text] = ast.parse(text.strip(" \t"))
-        except (SyntaxError, ValueError):
-            return EMPTY  # it does not run
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            engine.doubt("code is run that can't be read")
+            return ANYTHING
         scopes.bind_more(engine, engine.parsed[text])
     tree = engine.parsed[text]
     engine.executing.add(text)

@@ -185,19 +185,18 @@ def _walrus(engine: "Engine", node: ast.NamedExpr) -> Value:
 def _sequence(kind: str) -> Callable[["Engine", Any], Value]:
     def make(engine: "Engine", node: ast.List | ast.Tuple | ast.Set) -> Value:
         made = engine.container(node, kind)
-        position: int | None = 0
+        values: list[Value] = []
+        rest: Value | None = None
         for each in node.elts:
-            if isinstance(each, ast.Starred):
-                known, rest = containers.sequence(engine, value(engine, each.value))
-                for held in known:
-                    engine.element(made, held, position)
-                    position = position + 1 if position is not None else None
-                if rest is not None:
-                    position = None
-                    engine.element(made, rest)
+            starred = isinstance(each, ast.Starred)
+            held = value(engine, each.value if isinstance(each, ast.Starred) else each)
+            known, further = containers.sequence(engine, held) if starred else ([held], None)
+            if rest is None:
+                values += known
+                rest = further
             else:
-                engine.element(made, value(engine, each), position)
-                position = position + 1 if position is not None else None
+                rest = rest.union(*known, further or EMPTY)
+        engine.fill(made, values, rest)
         return frozenset({made})
 
     return make
@@ -233,10 +232,12 @@ def _comprehension(engine: "Engine", node: Any) -> Value:
         containers.store(engine, made, value(engine, node.key), value(engine, node.value))
     elif (known := _one_by_one(engine, node, source)) is not None:
         noted = len(engine.unit.acts)
-        for n, element in enumerate(known):
-            scope.exact = {node.generators[0].target.id: element}
-            engine.element(made, value(engine, node.elt), n)
+        found: list[Value] = []
+        for element in known:
+            scope.exact, scope.reader = {node.generators[0].target.id: element}, engine.unit
+            found.append(value(engine, node.elt))
         scope.exact = {}
+        engine.fill(made, found)
         engine.merge(noted)
     else:
         engine.shuffle(made)

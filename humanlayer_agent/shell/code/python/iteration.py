@@ -44,8 +44,7 @@ def _map(engine: "Engine", args: Args) -> Value:
     if known is None or not all(isinstance(a, Function | Type | Bound) for a in called):
         return gathered(engine, args, _elementwise(engine, args, called, sources or [ANYTHING]))
     made = engine.container(args.node, "list", "made")
-    for n, element in enumerate(known):
-        engine.element(made, calls.call(engine, called, Args(args.node, [element]), ""), n)
+    engine.fill(made, [calls.call(engine, called, Args(args.node, [element]), "") for element in known])
     return frozenset({made})
 
 
@@ -101,7 +100,8 @@ def _iter(engine: "Engine", args: Args) -> Value:
 
 
 def _next(engine: "Engine", args: Args) -> Value:
-    found = containers.elements(engine, args.at(0) or EMPTY)
+    source = args.at(0) or EMPTY
+    found = containers.elements(engine, source) | attributes.implicit(engine, source, ("__next__", "__anext__"))
     return found | (args.at(1) or EMPTY)
 
 
@@ -136,10 +136,11 @@ def _reversed(engine: "Engine", args: Args) -> Value:
     known = containers.in_order(engine, args.at(0) or EMPTY)
     if known is not None:
         made = engine.container(args.node, "list", "made")
-        for n, element in enumerate(reversed(known)):
-            engine.element(made, element, n)
+        engine.fill(made, known[::-1])
         return frozenset({made})
-    return gathered(engine, args, containers.elements(engine, args.at(0) or EMPTY))
+    source = args.at(0) or EMPTY
+    other = containers.elements(engine, attributes.implicit(engine, source, ("__reversed__",)))
+    return gathered(engine, args, containers.elements(engine, source) | other)
 
 
 def _range(engine: "Engine", args: Args) -> Value:

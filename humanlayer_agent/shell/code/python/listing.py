@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.code.python import capabilities, containers, environ
 from humanlayer_agent.shell.code.python.arguments import Args
 from humanlayer_agent.shell.code.python.objects import Container
-from humanlayer_agent.shell.code.python.values import ANYTHING, EMPTY, ENVIRON, NONE, PLAIN, WORDS, Atom, Bound, Value
+from humanlayer_agent.shell.code.python.values import ANYTHING, EMPTY, ENVIRON, NONE, PLAIN, WORDS, Bound, Value
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.code.python.engine import Engine
@@ -65,11 +65,10 @@ def _others(engine: "Engine", held: Container, name: str, args: Args) -> Value:
 
 def attribute(engine: "Engine", held: Container, name: str) -> Value:
     """`held.name`: a method, or what a class that behaves like a list keeps its elements in."""
-    bound = frozenset[Atom]({Bound(held, name)})
     if name in METHODS:
-        return bound
+        return frozenset({Bound(held, name)})
     engine.look(held)
-    return held.rest.union(bound, {held}, ANYTHING, *(held.items or ()), *held.named.values())
+    return held.rest.union({held}, ANYTHING, *(held.items or ()), *held.named.values())
 
 
 def _copied(engine: "Engine", held: Container, args: Args) -> Value:
@@ -166,7 +165,8 @@ _CHANGES = {
     "reverse": _lost,
     "remove": _lost,
     "discard": _nothing,
-    "clear": _nothing,
+    "clear": _lost,
+    "__imul__": _lost,
     "close": _nothing,
     "__delitem__": _lost,
     "rotate": _lost,

@@ -135,7 +135,7 @@ KEEPS = _words(
 FILLING = _words(
     """
     heapq.heappush heapq.heappushpop heapq.heapreplace heapq.heapify random.shuffle operator.delitem bisect.insort
-    bisect.insort_left bisect.insort_right operator.iadd operator.iconcat operator.setitem operator.ior
+    bisect.insort_left bisect.insort_right operator.iadd operator.iconcat operator.setitem operator.ior operator.imul
     """
 )
 """These put their arguments into the first of them."""

@@ -66,7 +66,7 @@ class Cell:
 class Scope:
     """The names of a module, function, class or comprehension."""
 
-    __slots__ = ("cells", "closure", "cls", "declared", "exact", "kind", "local", "parent")
+    __slots__ = ("cells", "closure", "cls", "declared", "exact", "kind", "local", "parent", "reader")
 
     def __init__(self, kind: str, parent: "Scope | None", local: frozenset[str] | None = None) -> None:
         self.kind = kind
@@ -77,7 +77,8 @@ class Scope:
         """Names that `global` and `nonlocal` send elsewhere."""
         self.cells: dict[str, Cell] = {}
         self.exact: dict[str, Value] = {}
-        """What a name stands for while one element of a comprehension's source is looked at."""
+        """What a name stands for while `reader` looks at one element of a comprehension's source."""
+        self.reader: Unit | None = None
         self.closure: Closure | None = None
         self.cls: Class | None = None
 

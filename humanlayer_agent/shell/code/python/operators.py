@@ -155,6 +155,8 @@ _OPERATORS = {
 def _overloaded(engine: "Engine", op: ast.operator, left: Value, right: Value) -> Value:
     """An operator on an object of the program calls its methods."""
     name = _OPERATORS.get(type(op), "")
+    if isinstance(op, ast.Mod) and any(isinstance(a, str | Mark) for a in left):
+        capabilities.escape(engine, right, "%")
     out = attributes.implicit(engine, left, (f"__{name}__", f"__i{name}__"), right)
     out |= attributes.implicit(engine, right, (f"__r{name}__",), left)
     return out | ANYTHING
@@ -195,10 +197,7 @@ def _appended(engine: "Engine", made: Container, left: Value, right: Value) -> N
         rest = further
     else:
         rest = rest.union(*following, further or EMPTY)
-    for n, held in enumerate(known):
-        engine.element(made, held, n)
-    if rest is not None:
-        engine.element(made, rest)
+    engine.fill(made, known, rest)
 
 
 def compared(engine: "Engine", op: ast.cmpop, left: Value, right: Value) -> Value:

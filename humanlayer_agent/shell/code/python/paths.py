@@ -22,7 +22,8 @@ from humanlayer_agent.shell.code.python.values import (
 
 HERE = Place("")
 HOME = Place("~")
-TEMPORARY = Below("/tmp")
+TEMPORARY = Place("/tmp/made-by-tempfile")
+"""A fresh file or directory below /tmp: its name is random, and nothing else is in it."""
 
 
 def path_atom(atom: Atom) -> PathAtom:

@@ -98,6 +98,11 @@ def set_attribute(engine: "Engine", args: Args) -> Value:
     return NONE
 
 
+def _hasattr(engine: "Engine", args: Args) -> Value:
+    lookup(engine, frozenset(a for a in args.at(0) or EMPTY if isinstance(a, Instance | Class)), args.at(1))
+    return WORDS
+
+
 def _delattr(engine: "Engine", args: Args) -> Value:
     return NONE
 
@@ -225,6 +230,7 @@ def _isinstance(engine: "Engine", args: Args) -> Value:
 
 
 SPECIAL: dict[str, Special] = {
+    "builtins.hasattr": _hasattr,
     "builtins.getattr": _getattr, "builtins.setattr": set_attribute, "builtins.delattr": _delattr,
     "builtins.vars": _vars, "builtins.globals": _globals, "builtins.locals": _locals, "builtins.exec": _exec,
     "builtins.eval": _eval,

@@ -1,6 +1,7 @@
 """What functions of the standard library give, where that matters: paths, texts, containers, modules."""
 
 import posixpath
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from humanlayer_agent.shell.code.python import (
     tables,
 )
 from humanlayer_agent.shell.code.python.arguments import Args, Special
-from humanlayer_agent.shell.code.python.objects import Cell, Container, Partial
+from humanlayer_agent.shell.code.python.objects import Cell, Closure, Container, Partial
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
     EMPTY,
@@ -37,6 +38,8 @@ from humanlayer_agent.shell.code.python.values import (
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.code.python.engine import Engine
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]*", re.ASCII)
 
 
 def of_function(engine: "Engine", called: Function, args: Args) -> Value:
@@ -82,6 +85,10 @@ def of_type(engine: "Engine", kind: Type, args: Args) -> Value:
     """What making an instance of `kind` gives."""
     if (result := RESULTS.get(kind.dotted)) is not None:
         return result(engine, args)
+    if kind.dotted == "functools.cached_property":
+        for atom in first(args):
+            if isinstance(atom, Closure):
+                atom.computed = True
     if kind.dotted in names.DECORATORS:
         return frozenset({kind}).union(*args.every())
     if kind.dotted in names.KEEPS:
@@ -197,15 +204,18 @@ def _new_path(engine: "Engine", args: Args) -> Value:
 
 def _temporary(engine: "Engine", args: Args, position: int) -> Value:
     """A name in the directory for temporary files, or in that which is given."""
+    plain = True  # what is random in the name then makes it a name that means nothing
     for place, name in ((position - 2, "suffix"), (position - 1, "prefix")):
         part = args.at(place, name)
         if part is not None and not all("/" not in text for text in only_texts(part - NONE) or ["/"] if part != NONE):
             engine.act("write", PLAIN, "tempfile")
             return PLAIN
+        plain = plain and (part is None or all(_PLAIN_NAME.fullmatch(text) for text in only_texts(part - NONE)))
     given = args.at(position, "dir")
+    fresh = paths.TEMPORARY if plain else Below("/tmp")
     if given is None or given == NONE:
-        return frozenset({paths.TEMPORARY})
-    return frozenset(paths.inside(paths.path_atom(a)) if a not in NONE else paths.TEMPORARY for a in given)
+        return frozenset({fresh})
+    return frozenset(paths.inside(paths.path_atom(a)) if a not in NONE else fresh for a in given)
 
 
 def _mkdtemp(engine: "Engine", args: Args) -> Value:
@@ -256,6 +266,9 @@ def _partial(engine: "Engine", args: Args) -> Value:
             capabilities.escape(engine, value, "functools.partial")
         return ANYTHING
     made = engine.site(args.node, "partial", Partial)
+    if made.function.value and len(made.positional) != len(args.positional) - 1:
+        capabilities.escape(engine, EMPTY.union(*args.every()), "functools.partial")
+        return ANYTHING
     engine.add(made.function, args.positional[0])
     for n, value in enumerate(args.positional[1:]):
         if n == len(made.positional):
@@ -357,7 +370,7 @@ RESULTS: dict[str, Special] = {
     "tempfile.mkdtemp": _mkdtemp, "tempfile.mktemp": _mkdtemp, "tempfile.mkstemp": _mkstemp,
     "tempfile.NamedTemporaryFile": _temporary_file, "tempfile.TemporaryFile": _temporary_file,
     "tempfile.SpooledTemporaryFile": _temporary_file, "tempfile.TemporaryDirectory": _temporary_directory,
-    "functools.partial": _partial, "functools.partialmethod": _partial,
+    "functools.partial": _partial,
     "copy.copy": _same, "copy.deepcopy": _same, "typing.cast": lambda engine, args: args.at(1) or PLAIN,
     "asyncio.run": _same, "asyncio.gather": _all, "asyncio.wait_for": _same, "asyncio.create_task": _same,
     "asyncio.ensure_future": _same, "asyncio.shield": _same,

@@ -35,7 +35,10 @@ def look(engine: "Engine", args: Args) -> None:
 def _inert(result: Value) -> Special:
     def inert(engine: "Engine", args: Args) -> Value:
         look(engine, args)
-        return result
+        whole = EMPTY.union(*args.every())
+        if not any(isinstance(a, Instance) for a in whole):
+            return result
+        return result | attributes.implicit(engine, whole, _BY_FUNCTIONS, whole)
 
     return inert
 
@@ -131,11 +134,17 @@ def from_hex(value: Value) -> Value:
     return out or PLAIN
 
 
+_BY_FUNCTIONS = (
+    "__abs__", "__round__", "__int__", "__float__", "__complex__", "__index__", "__divmod__", "__rdivmod__", "__pow__",
+    "__rpow__", "__len__", "__hash__", "__bool__", "__format__", "__dir__", "__bytes__",
+)  # fmt: skip
+"""Methods that built-in functions call."""
+
 CONSTRUCTORS: dict[str, Special] = {
     "str": _str, "bytes": _bytes, "bytearray": _bytes, "memoryview": _bytes, "int": _int, "float": _inert(WORDS),
     "bool": _inert(WORDS), "complex": _inert(WORDS), "slice": _inert(PLAIN),
 }  # fmt: skip
-_COUNTING = ("len", "id", "hash", "abs", "round", "hasattr", "callable", "any", "all", "pow", "divmod")
+_COUNTING = ("len", "id", "hash", "abs", "round", "callable", "any", "all", "pow", "divmod")
 _TELLING = ("ascii", "format", "dir", "input")
 SPECIAL: dict[str, Special] = {
     "builtins.print": _print, "builtins.repr": _repr, "builtins.chr": _chr, "builtins.ord": _ord,

@@ -137,7 +137,7 @@ def lookup(engine: "Engine", name: str) -> Value:
     """What `name` stands for here."""
     scope: Scope | None = engine.scope
     first = True
-    out: Value = EMPTY
+    out: Value = engine.read(engine.injected)
     while scope is not None:
         if name in scope.declared:
             return (
@@ -152,7 +152,8 @@ def lookup(engine: "Engine", name: str) -> Value:
             if first and scope.local is not None and name in scope.local:
                 out = engine.read(scope.cell(name))
         elif scope.local is not None and name in scope.local:
-            return out | (scope.exact[name] if name in scope.exact else engine.read(scope.cell(name)))
+            exact = name in scope.exact and scope.reader is engine.unit
+            return out | (scope.exact[name] if exact else engine.read(scope.cell(name)))
         first = first and scope.kind == "comprehension"
         scope = scope.parent
     if (
@@ -181,7 +182,6 @@ def _global(engine: "Engine", name: str) -> Value:
         return found | _builtin(engine, name) if name in names.BUILTINS else found
     cell = module.cells.get(name)
     found = engine.read(cell) if cell is not None else engine.read(module.cell(name))
-    found |= engine.read(engine.injected)
     starred = _starred(engine, name)
     if name in names.BUILTINS:
         return found | starred | _builtin(engine, name)

@@ -113,8 +113,7 @@ def _unpack(engine: "Engine", target: ast.Tuple | ast.List, value: Value) -> Non
             known, rest = containers.sequence(engine, value)
             after = len(target.elts) - n - 1
             if rest is None and len(value) == 1:
-                for m, element in enumerate(known[n : len(known) - after]):
-                    engine.element(held, element, m)
+                engine.fill(held, known[n : len(known) - after])
             else:
                 engine.shuffle(held)
                 engine.element(held, containers.elements(engine, value))
@@ -141,6 +140,8 @@ def _augment(engine: "Engine", node: ast.AugAssign) -> None:
             if held.kind == "dict":
                 containers.copy(engine, held, value)
             else:
+                if not isinstance(node.op, ast.Add):
+                    engine.shuffle(held)
                 engine.element(held, containers.elements(engine, value))
     if rest := before - lists - {ENVIRON, SYS_PATH}:
         assign(engine, node.target, operators.operation(engine, node, node.op, rest, value))
@@ -172,6 +173,7 @@ def _delete(engine: "Engine", node: ast.Delete) -> None:
             index = expressions.value(engine, target.slice)
             if ENVIRON in holder:
                 environ.set_variable(engine, index, None, "os.environ")
+            attributes.implicit(engine, holder, ("__delitem__",), index)
             for atom in holder:
                 if isinstance(atom, Container) and atom.kind != "dict":
                     engine.shuffle(atom)

@@ -203,6 +203,9 @@ _COUNTED = frozenset(str.split("find rfind index rindex count __len__ __hash__")
 _SHAPING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 
 
+METHODS = _SAME | _PARTS | _COUNTED
+
+
 def method(receiver: Atom, name: str, arguments: list[Value]) -> Value | list[Value] | None:
     """What `receiver.name(*arguments)` gives; a list where that is several; None where it is no method of texts."""
     if name in _COUNTED:
@@ -243,7 +246,7 @@ def _unknown(receiver: Atom, name: str) -> Value | list[Value] | None:
         return None
     if isinstance(receiver, Below | Place | Prefix | str) and name in ("encode", "decode"):
         return frozenset({receiver})
-    if receiver is WORD and name in ("lower", "upper", "strip", "hex", "zfill", "encode", "decode"):
+    if receiver is WORD and name in ("lower", "upper", "hex", "zfill", "encode", "decode"):
         return WORDS
     return PLAIN
 

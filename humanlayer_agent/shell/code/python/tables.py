@@ -30,7 +30,7 @@ An effect:
                   docstrings               the examples in docstrings are run
                   doubt                    nobody can tell
     operand     [position, keyword]; the position is -1 where there is only the keyword; `self`: the instance's value
-    fixed       a constant operand ("below:/tmp": any path in that directory)
+    fixed       a constant operand ("below:/tmp": any path in that directory; "temporary": a fresh file or directory)
     default     the operand where the argument is not given (`self`: the instance's)
     item        the operand is this element of the argument
     many        each element of the argument

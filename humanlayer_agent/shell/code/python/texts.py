@@ -12,6 +12,7 @@ from humanlayer_agent.shell.code.python.values import (
     WORDS,
     Atom,
     Const,
+    Instance,
     Value,
 )
 
@@ -26,6 +27,7 @@ _TRUTHS = frozenset(
         """
     )
 )
+METHODS = _TRUTHS | strings.METHODS | {"join", "format", "format_map", "append", "extend", "insert", "update", "add"}
 
 
 def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
@@ -46,11 +48,7 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
     found = strings.method(atom, name, [*args.positional, *args.named.values()])
     if isinstance(found, list):
         made = engine.container(args.node, "tuple" if name.endswith("partition") else "list", "parts")
-        if made.known and made.items is not None and len(made.items) != len(found):
-            engine.shuffle(made)
-        made.known = True
-        for n, part in enumerate(found):
-            engine.element(made, part, n)
+        engine.fill(made, found)
         return frozenset({made})
     if found is not None:
         return found
@@ -78,6 +76,8 @@ def _join(engine: "Engine", atom: Atom, args: Args) -> Value:
 
 
 def _format(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
+    for value in args.every():
+        capabilities.escape(engine, frozenset(a for a in value if isinstance(a, Instance)), ".format")
     if not isinstance(atom, str):
         return PLAIN
     if name == "format":

@@ -289,8 +289,8 @@ def common(paths: list[str]) -> PathAtom:
         return Below(".", strict=False)
     if not all(p.startswith("/") for p in paths):
         return DATA
-    directory = posixpath.commonpath([posixpath.normpath(p) for p in paths])
-    return Below(directory, strict=False) if directory.strip("/") else DATA
+    directory = posixpath.commonpath([posixpath.normpath(p).lstrip("/") for p in paths])
+    return Below("/" + directory, strict=False) if directory else DATA
 
 
 def operands(value: Value) -> list[Text]:

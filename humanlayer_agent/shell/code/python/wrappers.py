@@ -70,8 +70,9 @@ def _wrapped(kind: str) -> Special:
                 if isinstance(atom, Closure):
                     if kind == "property":
                         atom.computed = True
-                    else:
-                        atom.kind = kind
+                    elif atom.kind == "function":
+                        # It may be used without this as well.
+                        atom.kind = "either"
                     if kind == "property":
                         out |= engine.read(atom.returns)
             out |= value
