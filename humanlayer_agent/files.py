@@ -1,4 +1,4 @@
-"""The files that agents run, read from disk: their text, their hash, and whether the project's version control has them.
+"""The files that agents run, read from disk: their text, their hash, and whether version control has them.
 
 What is under version control is taken from git's index as it was when the reader was made. Later additions don't count,
 or an agent could make its own script "project code" with `git add`. The format is that of git's

@@ -139,7 +139,9 @@ class Rules:
     def judge(self, program: Program, situation: Situation) -> list[Judged]:
         """Every hit, command by command."""
         situation.commands, situation.directories = program.commands, {}
-        situation.tracing = Tracing(program)
+        if situation.tracing.program is not None:
+            situation.tracing = Tracing()
+        situation.tracing.program = program
         return [self.command(command, situation) for command in program.commands]
 
     def unseen(self, text: str, situation: Situation) -> list[Hit]:

@@ -49,11 +49,12 @@ class Links:
         return not self._led or all(_followed(path) == names for path, names in self._led.items())
 
     def _look_up(self, path: str) -> tuple[str, ...]:
-        plain = path
+        plain: str | None = path
         if "/." in path or "//" in path or path[-1:] == "/":
-            plain = "/" + posixpath.normpath(path).lstrip("/")
-        # Where `..` leads depends on the links before it.
-        if path[:1] == "/" and not (plain is not path and ".." in path.split("/")) and not self._led_through(plain):
+            # Where `..` leads depends on the links before it.
+            up = ".." in path and ".." in path.split("/")
+            plain = "/" + posixpath.normpath(path).lstrip("/") if not up else None
+        if plain is not None and path[:1] == "/" and not self._led_through(plain):
             return (plain,)
         names = self._led[path] = _followed(path)
         return names
@@ -61,9 +62,10 @@ class Links:
     def _led_through(self, path: str) -> bool:
         """Is there a link among the components of `path` (absolute, without `.` and `..`)?"""
         found = self._found
-        above = path[: path.rfind("/")]
-        end = len(above) if found.get(above) == _PLAIN else 0
-        while 0 <= end < len(path):
+        end = path.rfind("/")
+        if found.get(path[:end]) != _PLAIN:
+            end = 0
+        while end >= 0:
             end = path.find("/", end + 1)
             part = path if end < 0 else path[:end]
             state = found.get(part)

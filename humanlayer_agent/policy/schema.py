@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy import yamlfile
 from humanlayer_agent.policy.mistakes import explained
 from humanlayer_agent.shell.dataflow import Way

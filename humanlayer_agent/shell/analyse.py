@@ -7,7 +7,7 @@ flows through a State; where two ways meet, the States are joined. Every limit e
 import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from humanlayer_agent.shell import (
     arithmetic,
@@ -92,6 +92,7 @@ def analyse(
     return walk.program
 
 
+@lru_cache(maxsize=256)
 def logical_start(cwd: str) -> str:
     """`cwd` in its shortest form; "/" where it is not absolute."""
     return posixpath.normpath(cwd) if cwd.startswith("/") else "/"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
 from humanlayer_agent.shell.fields import Field
 
-
 _MAX_BUNDLE = 8
 _MAX_BUNDLES = 64
 

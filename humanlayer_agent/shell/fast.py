@@ -282,12 +282,12 @@ def _read_lines(reader: _Reader, text: str, position: int) -> int | None:
             start = end - len(raw)
             command = reader.command
             first = command is None or not command.words
-            if kind == _BARE_WORD:
-                if first and "=" in raw and reader.assignment(start, end):
-                    continue
-                word = Word(raw, raw, start, end, False, False, False, [])
-            else:
+            if kind != _BARE_WORD:
                 word = Word(raw, raw[1:-1], start, end, False, False, True, [])
+            elif first and "=" in raw and reader.assignment(start, end):
+                continue
+            else:
+                word = Word(raw, raw, start, end, False, False, False, [])
             if first or command is None:
                 reader.word(word)
             else:

@@ -26,6 +26,8 @@ def doubt_links(program: Program) -> None:
 
     The effect by name stays: a rule that denies the path as written still does.
     """
+    if not any([_may_link(command) for command in program.commands]):
+        return
     # What repeats, or runs beside, may have run before everything else.
     made = [path for c in program.commands if not _AGAIN.isdisjoint(c.inside) for path in _links(c)]
     for command in program.commands:
@@ -35,6 +37,15 @@ def doubt_links(program: Program) -> None:
         if led:
             command.doubt(command.text)
         made += _links(command)
+
+
+def _may_link(command: SimpleCommand) -> bool:
+    if command.program in _MAKERS or command.program == "cp":
+        return True
+    for effect in command.effects:
+        if effect.role in _LINKING_ROLES:
+            return True
+    return False
 
 
 def _links(command: SimpleCommand) -> list[str]:

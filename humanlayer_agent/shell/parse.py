@@ -48,7 +48,7 @@ def parse(text: str) -> Parse:
         script = fast.read(text)
     except Exception:  # a fault of the fast path costs time, nothing else
         script = None
-    return parse_slowly(text) if script is None else Parse("ok", [], script)
+    return parse_slowly(text) if script is None else Parse("ok", [], script, [])
 
 
 def parse_slowly(text: str) -> Parse:

@@ -1,4 +1,4 @@
-"""What the analysis may know of files on disk: a reader that is handed to it. Nothing in `shell` opens a file itself."""
+"""What the analysis may know of files on disk: a reader is handed to it. Nothing in `shell` opens a file itself."""
 
 from dataclasses import dataclass
 from typing import Protocol

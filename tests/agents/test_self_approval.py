@@ -94,8 +94,9 @@ import os, sys, time
 read, write = os.pipe()
 if os.fork() == 0:
     os.setsid()
+    parent = os.getpid()
     if os.fork() == 0:
-        while os.getppid() == int(os.environ["PARENT"]):
+        while os.getppid() == parent:
             time.sleep(0.01)
         os.set_inheritable(write, True)
         environ = {name: os.environ[name] for name in ("HOME", "PATH")}

@@ -44,5 +44,5 @@ def test_the_path_by_name_is_kept() -> None:
 
 
 def test_links_that_code_makes() -> None:
-    program = analyse("python -c 'import os; os.symlink(\"/\", \"x\")'; rm -rf x/etc", cwd="/p")
+    program = analyse('python -c \'import os; os.symlink("/", "x")\'; rm -rf x/etc', cwd="/p")
     assert any(e.kind == "delete" and not e.resolved for e in program.commands[-1].effects)

@@ -27,6 +27,11 @@ from humanlayer_agent.shell.code.python.values import (
 if TYPE_CHECKING:
     from humanlayer_agent.shell.code.python.engine import Engine
 
+_COMPARES = frozenset(
+    ["startswith", "endswith", "find", "rfind", "index", "rindex", "count", "split", "rsplit", "partition",
+     "rpartition", "removeprefix", "removesuffix", "assertEqual", "assertNotEqual", "assertIn", "assertNotIn"]
+)  # fmt: skip
+"""Methods that only compare texts, or cut them."""
 _WORDLIKE = frozenset({"hexdigest", "strftime"})
 """Methods that give a text without a slash."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s]")
@@ -127,6 +132,10 @@ def _open(engine: "Engine", args: Args) -> None:
 
 
 def _arguments(engine: "Engine", args: Args, label: str, whither: str, network: bool) -> None:
+    if label in _COMPARES:
+        for value in args.every():
+            capabilities.escape(engine, value, whither, changes=True)
+        return
     filed = works_on_files(label)
     verb = label.lower() in names.HTTP_VERBS
     for value in args.every():

@@ -210,7 +210,9 @@ def _temporary(engine: "Engine", args: Args, position: int) -> Value:
         if part is not None and not all("/" not in text for text in only_texts(part - NONE) or ["/"] if part != NONE):
             engine.act("write", PLAIN, "tempfile")
             return PLAIN
-        plain = plain and (part is None or all(_PLAIN_NAME.fullmatch(text) for text in only_texts(part - NONE)))
+        plain = plain and (
+            part is None or all(_PLAIN_NAME.fullmatch(text) for text in only_texts(part - NONE) or ["/"])
+        )
     given = args.at(position, "dir")
     fresh = paths.TEMPORARY if plain else Below("/tmp")
     if given is None or given == NONE:

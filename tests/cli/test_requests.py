@@ -1,0 +1,329 @@
+"""`hla requests approve|reject|edit|watch`: a request that really waits, a human at a real terminal, a key from `init`."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Permit
+from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.cli import main
+from humanlayer_agent.config import build_authority, build_signer
+from humanlayer_agent.places import default_store_path, key_path
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+
+RUN = [sys.executable, "-m", "humanlayer_agent.cli", "requests"]
+COMMAND = "make deploy"
+
+
+class Judge:
+    """Asks about everything, and allows what a human has made of it."""
+
+    severity = "medium"
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        asked = action.content.startswith(COMMAND)
+        verdict = Verdict.ASK if asked else Verdict.ALLOW
+        return PolicyDecision(
+            verdict,
+            reason="a rule says so",
+            rules=("r1",),
+            policy="test",
+            policy_digest="0" * 64,
+            severity=self.severity,
+        )
+
+
+class Away:
+    """A channel whose human answers elsewhere."""
+
+    name = "away"
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.gone = threading.Event()
+        self.request: ApprovalRequest
+
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
+        self.request = request
+        self.asked.set()
+        while not cancelled() and not self.gone.wait(0.02):
+            pass
+        return None
+
+
+class Waiting:
+    """An agent that waits for the answer to one request."""
+
+    def __init__(self, action: Action) -> None:
+        self.judge, self.away = Judge(), Away()
+        self.store = SQLiteStore(default_store_path())
+        authority = build_authority()
+        self.gate = Gate(self.judge, self.store, self.away, authority=authority, signer=build_signer(authority))
+        self.answers: list[Permit | Denial] = []
+        self._action = action
+        self._thread = threading.Thread(target=lambda: self.answers.append(self.gate.check(action)))
+
+    def start(self) -> "Waiting":
+        self._thread.start()
+        assert self.away.asked.wait(60)
+        return self
+
+    @property
+    def id(self) -> str:
+        return self.away.request.id
+
+    def answer(self) -> Permit | Denial:
+        self._thread.join(60)
+        return self.answers[0]
+
+    def refusals(self) -> list[str]:
+        return [entry.event["refusal"] for entry in self.store.events(type="vote.refused")]
+
+    def close(self) -> None:
+        self.away.gone.set()
+        self._thread.join(60)
+        self.gate.close()
+        self.store.close()
+
+
+@pytest.fixture
+def ready(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(["init", "--yes"]) == 0
+    capsys.readouterr()
+
+
+@pytest.fixture
+def agent(ready: None) -> Iterator[Callable[..., Waiting]]:
+    started: list[Waiting] = []
+
+    def start(content: str = COMMAND, *, severity: str = "medium", stdin: bytes = b"") -> Waiting:
+        one = Waiting(Action(content, cwd="/srv/app", project="/srv/app", stdin=stdin))
+        one.judge.severity = severity
+        started.append(one)
+        return one.start()
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def at_terminal(*arguments: str, typed: str | None = None, word: str = "", **environ: str) -> tuple[int, str]:
+    """The exit code and all that was shown."""
+    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
+    child: Any = pexpect.spawn(
+        RUN[0], [*RUN[1:], *arguments], env=env, timeout=60, encoding="utf-8", dimensions=(50, 200)
+    )
+    shown = ""
+    if typed is not None:
+        child.expect_exact(f'Type "{word or typed}"')
+        shown = child.before
+        child.sendline(typed)
+    child.expect(pexpect.EOF)
+    shown += child.before
+    child.close()
+    return child.exitstatus, shown
+
+
+def test_approve(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", one.id[:8], "--comment", "as agreed", typed="approve")
+    assert code == 0, shown
+    for text in (one.id, COMMAND, "a rule says so", "as agreed", f"approved: {one.id[:12]}"):
+        assert text in shown
+    assert isinstance(one.answer(), Permit)
+    (vote,) = one.store.votes(one.id)
+    assert (vote.approver.principal, vote.approver.assurance) == (f"os:{os.getuid()}:{_name()}", "terminal")
+    assert vote.comment == "as agreed"
+
+
+@pytest.mark.parametrize("typed", ["", "y", "yes", "reject", "approve it"])
+def test_only_the_word_approves(typed: str, agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", one.id, typed=typed, word="approve")
+    assert (code, one.store.votes(one.id)) == (1, [])
+    assert "nothing was answered" in shown
+
+
+def test_without_a_word_it_is_the_os_user_only(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    assert at_terminal("approve", one.id, "--yes")[0] == 0
+    (vote,) = one.store.votes(one.id)
+    assert vote.approver.assurance == "os"
+
+
+@pytest.mark.parametrize("severity", ["high", "critical"])
+def test_what_is_severe_needs_the_word(severity: str, agent: Callable[..., Waiting]) -> None:
+    one = agent(severity=severity)
+    code, shown = at_terminal("approve", one.id, "--yes")
+    assert code == 1
+    assert "without --yes" in shown
+    assert one.refusals() == ["low-assurance"]
+    assert at_terminal("approve", one.id, typed="approve")[0] == 0
+    assert isinstance(one.answer(), Permit)
+
+
+def test_reject(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    assert at_terminal("reject", one.id, "use staging", typed="reject")[0] == 0
+    denial = one.answer()
+    assert isinstance(denial, Denial)
+    assert (denial.by, denial.comment) == ("human", "use staging")
+
+
+def test_a_rejection_says_why(ready: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["requests", "reject", "4f1c", "  "]) == 2
+    assert "needs a reason" in capsys.readouterr().err
+
+
+def test_edit_with_a_command(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("edit", one.id, "--command", "make check", typed="edit")
+    assert code == 0
+    assert "make check" in shown
+    permit = one.answer()
+    assert isinstance(permit, Permit)
+    assert permit.action.content == "make check"
+
+
+def test_edit_in_the_editor(agent: Callable[..., Waiting], tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'make check\\n' > \"$1\"\n")
+    editor.chmod(0o700)
+    one = agent()
+    code, shown = at_terminal("edit", one.id, typed="edit", EDITOR=str(editor), VISUAL="")
+    assert code == 0, shown
+    permit = one.answer()
+    assert isinstance(permit, Permit)
+    assert permit.action.content == "make check"
+
+
+def test_an_editor_that_changes_nothing(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("edit", one.id, EDITOR="/bin/true", VISUAL="")
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert "nothing was changed" in shown
+
+
+def test_an_edit_to_the_same_is_refused(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    assert at_terminal("edit", one.id, "--command", COMMAND, "--yes")[0] == 1
+    assert one.refusals() == ["bad-edit"]
+
+
+def test_too_late(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    assert at_terminal("reject", one.id, "no", "--yes")[0] == 0
+    one.answer()
+    code, shown = at_terminal("approve", one.id, "--yes")
+    assert code == 1
+    assert "too late: the request was already rejected" in shown
+    assert len(list(one.store.events(type="vote.late"))) == 1
+
+
+def test_an_unknown_id(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", "zz", "--yes")
+    assert code == 2
+    assert "no requests begin with zz" in shown
+    assert one.store.votes(one.id) == []
+
+
+def test_no_id_is_no_prefix(agent: Callable[..., Waiting]) -> None:
+    agent()
+    assert at_terminal("approve", "", "--yes")[0] == 2
+
+
+def test_without_a_key(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    key_path().unlink()
+    code, shown = at_terminal("approve", one.id, "--yes")
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert "run hla init" in shown
+
+
+def test_a_key_that_nobody_names(agent: Callable[..., Waiting], capsys: pytest.CaptureFixture[str]) -> None:
+    one = agent()
+    key_path().unlink()
+    assert main(["init", "--yes"]) == 1
+    capsys.readouterr()
+    code, shown = at_terminal("approve", one.id, "--yes")
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert "signers" in shown
+
+
+def test_an_input_that_can_not_be_shown(agent: Callable[..., Waiting]) -> None:
+    one = agent(stdin=b"drop table users")
+    code, shown = at_terminal("approve", one.id, "--yes")
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert "an input" in shown
+    assert at_terminal("reject", one.id, "what is it?", "--yes")[0] == 0
+
+
+@pytest.mark.parametrize("more", [[], ["--yes"]])
+def test_without_a_terminal(more: list[str], agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    done = subprocess.run(
+        [*RUN, "approve", one.id, *more], input="approve\n", capture_output=True, text=True, start_new_session=True
+    )
+    assert done.returncode == 3
+    assert "only a human at a terminal" in done.stderr
+    assert one.refusals() == ["no-terminal"]
+    assert one.store.votes(one.id) == []
+
+
+def test_below_a_supervised_command(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", one.id, "--yes", HUMANLAYER_SUPERVISED="1")
+    assert code == 3
+    assert "supervised command" in shown
+    assert one.refusals() == ["supervised-command"]
+
+
+def test_no_store_is_made(ready: None) -> None:
+    code, shown = at_terminal("approve", "4f1c", "--yes")
+    assert code == 2
+    assert "there is no store" in shown
+    assert not default_store_path().exists()
+
+
+def test_watch(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    child: Any = pexpect.spawn(
+        RUN[0], [*RUN[1:], "watch", "--format", "jsonl"], timeout=60, encoding="utf-8", echo=False
+    )
+    child.expect(r"(\{.*\})\r\n")
+    assert json.loads(child.match.group(1))["state"] == "pending"
+    assert at_terminal("reject", one.id, "no", "--yes")[0] == 0
+    child.expect(r"(\{.*\})\r\n")
+    line = json.loads(child.match.group(1))
+    assert (line["id"], line["state"]) == (one.id, "rejected")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+@pytest.mark.parametrize("command", ["approve", "reject", "edit", "watch"])
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["requests", command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"hla requests {command}" in shown
+    assert len(shown.splitlines()) <= 30
+
+
+def _name() -> str:
+    import pwd
+
+    return pwd.getpwuid(os.getuid()).pw_name
