@@ -76,7 +76,6 @@ UNMISTAKABLE = {
     **dict.fromkeys(("spawnv", "spawnve", "spawnvp", "spawnl", "spawnlp", "posix_spawn"), "program"),
 }
 """Methods that do on any object what they do on those of the standard library, and the kind of what they do."""
-EXECUTES = _words("exec_module exec runsource runcode run_path run_module __import__ import_module load_module")
 
 FILE_WORDS = _words(
     """

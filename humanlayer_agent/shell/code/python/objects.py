@@ -120,13 +120,12 @@ class Closure:
 class Class:
     """A class of the program."""
 
-    __slots__ = ("bases", "decorated", "definite", "fields", "name", "readers", "scope", "stored")
+    __slots__ = ("bases", "definite", "fields", "name", "readers", "scope", "stored")
 
     def __init__(self, name: str, scope: Scope) -> None:
         self.name = name
         self.scope = scope
         self.bases = Cell()
-        self.decorated = False
         self.definite: frozenset[str] = frozenset()
         """Names that its body binds in any case: they hide those of its ancestors."""
         self.stored: set[str] = set()

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from humanlayer_agent.shell.code.python.values import (
     ANY,
     DATA,
-    EMPTY,
-    PLAIN,
     WORD,
     Atom,
     Below,
@@ -212,13 +210,3 @@ def inside(directory: PathAtom, *, strict: bool = True) -> PathAtom:
     if isinstance(directory, Below):
         return Below(directory.directory, directory.strict or strict, directory.anchored)
     return Below(".", strict) if directory is WORD else DATA
-
-
-def as_text(value: Value) -> Value:
-    """Path objects as the texts that they stand for."""
-    return frozenset(path_atom(a) if isinstance(a, Thing) else a for a in value) if value else EMPTY
-
-
-def known_or_plain(value: Value) -> Value:
-    """`value`, or that it is some data where there is nothing."""
-    return value or PLAIN
