@@ -37,6 +37,7 @@ from humanlayer_agent.shell.program import SimpleCommand
 
 ROUNDS = 5
 PROJECT = "/testbed"
+_SCRIPTS = frozenset({"written", "script-file"})
 FEW = 2_000
 """Distinct commands over which remembered decisions are measured: as many as fit at once."""
 
@@ -99,10 +100,10 @@ def judges_text(director: Director, row: Row) -> bool:
 
     python.read = counted
     try:
-        director.program(row.action, row.reader)
+        program = director.program(row.action, row.reader)
     finally:
         python.read = read
-    return bool(called)
+    return bool(called) or any(not _SCRIPTS.isdisjoint(command.inside) for command in program.commands)
 
 
 # ---- timing -----------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 An agent's commands run as the same user, so neither that nor a terminal (`script` makes one) says that this is a human.
 What does: nothing that supervises commands is above this process, there is a controlling terminal, and the answer is
-signed with the user's key, that every shipped policy keeps agents away from.
+signed with the user's key, that every shipped policy keeps agents away from. Against a policy that lets an agent read
+that key, or kill what watches over its commands, this holds nothing.
 """
 
 import hashlib

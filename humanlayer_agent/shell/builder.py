@@ -98,9 +98,10 @@ class WordBuilder:
         """The word, which stands at [start, end) of `source`."""
         self._flush()
         parts = self._parts
-        dynamic = any(not isinstance(part, Lit) for part in parts)
-        text = None if dynamic else "".join(part.text for part in parts if isinstance(part, Lit))
-        shape = "".join(part.text if isinstance(part, Lit) and not part.quoted else HOLE for part in parts)
+        known = [part for part in parts if isinstance(part, Lit)]
+        dynamic = len(known) != len(parts)
+        text = None if dynamic else "".join([part.text for part in known])
+        shape = "".join([part.text if isinstance(part, Lit) and not part.quoted else HOLE for part in parts])
         if role is not Role.BODY and not dynamic and (not parts or (len(parts) == 1 and _whole(parts[0], self.quoted))):
             parts = []
         return Word(

@@ -20,7 +20,7 @@ _PLAIN = r"[^ \t\n;&|()<>'\"\\$`*?\[{~]"
 _SINGLE = "'[^']*+'"
 _SIMPLE_DOUBLE = r'"[^"$`\\]*+"'
 _PARAMETER = rf"\$(?:{_NAME}|[0-9@*#?$!-]|\{{{_NAME}\}})"
-_DOUBLE = rf'"(?:[^"$`\\]++|\\[^\n]|{_PARAMETER}|\$(?=["\' |/.,:;)]))*+"'
+_DOUBLE = rf'"(?:[^"$`\\]++|\\(?s:.)|{_PARAMETER}|\$(?=["\' |/.,:;)]))*+"'
 _ESCAPE = r"\\[^\n]"
 _LAST_DOLLAR = r"\$(?=[ \t\n]|\Z)"
 _MIXED = rf"(?:{_BARE}++|{_SINGLE}|{_DOUBLE}|{_ESCAPE}|{_PARAMETER}|{_LAST_DOLLAR})++"
@@ -58,6 +58,9 @@ _ASSIGNED = re.compile(rf"({_NAME})=")
 _OTHER_ASSIGNMENT = re.compile(rf"{_NAME}(?:\[|\+=)")
 _DELIMITER = re.compile(r"'[^'\n$`]++'|\"[^\"\n$`\\]++\"|\\?[A-Za-z0-9_]++")
 _DESCRIPTOR = re.compile(r"-|[0-9]++")
+_PLAIN_WORD = re.compile(rf"({_PLAIN}++)|({_SINGLE})")
+_NOT_AS_WRITTEN = re.compile(r"[$`]|\\[\\\n]")
+"""What makes the body of an unquoted here-document another text than the one that is written."""
 
 _RESERVED = frozenset(
     (
@@ -94,6 +97,15 @@ def _mixed(source: Source, start: int, end: int, role: Role = Role.WORD) -> Word
     return out.finish(source, start, end, role)
 
 
+def _target(source: Source, start: int, end: int, raw: str) -> Word:
+    """The same for the target of a redirect, which mostly is one plain piece."""
+    plain = _PLAIN_WORD.fullmatch(raw)
+    if plain is None:
+        return _mixed(source, start, end)
+    bare = plain[1] is not None
+    return Word(raw, raw if bare else raw[1:-1], start, end, False, False, not bare, [])
+
+
 def _double(out: WordBuilder, text: str) -> None:
     """Add the text between double quotes."""
     out.quoted = True
@@ -102,7 +114,8 @@ def _double(out: WordBuilder, text: str) -> None:
         if run is not None:
             out.literal(run, True)
         elif escaped is not None:
-            out.literal(escaped if escaped in '$`"\\' else "\\" + escaped, True)
+            if escaped != "\n":  # a newline behind a backslash is deleted
+                out.literal(escaped if escaped in '$`"\\' else "\\" + escaped, True)
         elif parameter is not None:
             out.part(_parameter(parameter, True))
         else:
@@ -176,7 +189,7 @@ class _Reader:
         start, end = token.start(6), token.end(8)
         if op == "<<-" or (op in ("<&", ">&") and not _DESCRIPTOR.fullmatch(raw)):
             raise _UnsureError
-        redirect = Redirect(op, fd, _mixed(self.source, token.start(8), end), start, end)
+        redirect = Redirect(op, fd, _target(self.source, token.start(8), end, raw), start, end)
         if op == "<<":
             if not _DELIMITER.fullmatch(raw):
                 raise _UnsureError
@@ -223,7 +236,7 @@ class _Reader:
             if last < 0:
                 raise _UnsureError
             body = text[start : last + 1]
-            if not redirect.target.quoted and ("$" in body or "`" in body or "\\" in body):
+            if not redirect.target.quoted and _NOT_AS_WRITTEN.search(body):
                 raise _UnsureError
             parts: list[Lit] = [Lit(body, True)] if body else []
             redirect.body = Word(body, body, start, last + 1, False, False, True, [*parts])

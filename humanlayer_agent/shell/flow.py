@@ -42,7 +42,7 @@ def _chain(walk: "Walk", chain: list[tuple[str, Node]], state: State, context: C
     success, failure = walk.node(chain[0][1], state, context)
     for op, part in chain[1:]:
         entry = success if op == "&&" else failure
-        won, lost = walk.node(part, entry.copy() if entry is not None else state.lost(), context)
+        won, lost = walk.node(part, entry if entry is not None else state.lost(), context)
         if entry is None:
             continue
         if op == "&&":

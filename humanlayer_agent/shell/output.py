@@ -63,6 +63,9 @@ def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str 
         return text
     if not isinstance(node, Simple) or not node.words or any(map(_matters, node.assigns)):
         return None
+    name = node.words[0].static
+    if name is not None and "/" not in name and not _may_print(name, state):
+        return None
     if node.redirects and (stdin := _given(node.redirects, state, expand)) is None:
         return None
     if len(node.words) > 64 or not state.untouched("PATH"):
@@ -74,6 +77,11 @@ def printed(node: Node, state: State, expand: Expand, stdin: str | None) -> str 
     if known[0] in state.functions:
         return _called(known, state, expand, stdin) if not node.assigns else None
     return prints(known, stdin)
+
+
+def _may_print(name: str, state: State) -> bool:
+    """Could what the program `name` prints be known?"""
+    return name in _PRINTERS or name in _RUNNERS or name in state.functions
 
 
 def _called(words: Sequence[str], state: State, expand: Expand, stdin: str | None) -> str | None:

@@ -32,8 +32,9 @@ _KINDS = {
 def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: State, context: Context) -> None:
     """Add the effects of `redirects` to `command`."""
     for redirect in redirects:
-        walk.nested(redirect.target, state, context)
-        if redirect.body is not None:
+        if redirect.target.dynamic:
+            walk.nested(redirect.target, state, context)
+        if redirect.body is not None and redirect.body.dynamic:
             walk.nested(redirect.body, state, context.within("heredoc"))
         if redirect.op in ("<<", "<<-", "<<<"):
             continue
@@ -44,7 +45,10 @@ def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: 
 
 def may_fail(redirects: list[Redirect]) -> bool:
     """True where opening one of them may fail, with which the command does not run at all."""
-    return any(r.op not in ("<<", "<<-", "<<<") and r.target.static not in ("/dev/null", "1", "2") for r in redirects)
+    for redirect in redirects:
+        if redirect.op not in ("<<", "<<-", "<<<") and redirect.target.static not in ("/dev/null", "1", "2"):
+            return True
+    return False
 
 
 def forget_descriptors(redirects: list[Redirect], state: State) -> None:
@@ -80,6 +84,8 @@ def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field
 
 def network_device(text: str) -> str | None:
     """`host:port` where bash opens a connection instead of a file: /dev/tcp/host/port. "" where it may be any host."""
+    if not text.startswith("/dev/"):
+        return None
     parts = text.split("/")
     if len(parts) >= 4 and parts[:2] == ["", "dev"] and parts[2] in ("tcp", "udp"):
         return ":".join(parts[3:5]) if parts[3] and len(parts) > 4 else ""

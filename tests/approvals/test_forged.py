@@ -141,7 +141,7 @@ def test_a_no_that_nobody_said_brings_no_words_to_the_model(
         {"signer": "not hex"},
         {"signature": "zz" * 64},
     ],
-    ids=str,
+    ids=range(5),
 )
 def test_a_vote_that_is_not_signed(attacked: Callable[..., Any], path: Path, fields: dict[str, str]) -> None:
     nothing_ran(*attacked(lambda request: write(path, forged_vote(request, **fields), FLIP)))

@@ -59,8 +59,8 @@ def test_no_two_votes_have_one_statement(one: str, two: str, three: str, four: s
     assert (statement(first) == statement(second)) == ((one, two) == (three, four))
 
 
-@pytest.mark.parametrize("signature", ["", "00" * 64, "zz" * 64, "00" * 63, "é" * 64])
-@pytest.mark.parametrize("signer", ["", "00" * 32, "ff" * 32, "zz" * 32, "00", SIGNER.fingerprint])
+@pytest.mark.parametrize("signature", ["", "00" * 64, "zz" * 64, "00" * 63, "é" * 64], ids=range(5))
+@pytest.mark.parametrize("signer", ["", "00" * 32, "ff" * 32, "zz" * 32, "00", SIGNER.fingerprint], ids=range(6))
 def test_what_is_no_signature(signature: str, signer: str) -> None:
     assert not is_signed(replace(VOTE, signature=signature, signer=signer))
 

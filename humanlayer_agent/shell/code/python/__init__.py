@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.behaviour import Behaviour, Text
+from humanlayer_agent.shell.code.python.parsing import parse
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.code.python.engine import Engine
@@ -42,7 +43,7 @@ def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = 
     if (coding := _CODING.search(source[:1000])) and not _PLAIN_CODING.fullmatch(coding[1]):
         return _doubtful(f"the Python code is written in {coding[1]}, which may be other code than it looks")
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         return _doubtful(

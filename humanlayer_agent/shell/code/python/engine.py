@@ -80,6 +80,8 @@ class Engine:
         """By name: what the bodies of all classes bind."""
         self.patched: dict[tuple[str, str], Cell] = {}
         self.raised = Cell()
+        self.given: dict[str, Cell] = {}
+        """By name: what code that is executed with names of its own gets."""
         self.injected = Cell()
         """What a name that is bound nowhere may be, where code is executed with names of its own."""
         self.stars: list[Module] = []

@@ -5,16 +5,20 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.code.python import calls, containers, expressions, scopes, statements, tables
 from humanlayer_agent.shell.code.python.arguments import Args
-from humanlayer_agent.shell.code.python.objects import Closure
+from humanlayer_agent.shell.code.python.objects import Cell, Closure, Container
+from humanlayer_agent.shell.code.python.parsing import parse
 from humanlayer_agent.shell.code.python.values import (
     ANYTHING,
     EMPTY,
+    ENVIRON,
     NONE,
+    SELF,
     SHOWN,
     WORDS,
     Code,
     Const,
     Method,
+    Namespace,
     Value,
 )
 
@@ -29,16 +33,14 @@ def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
     """The texts in `value` are run as Python code, here, with the names that can be seen from here."""
     out: Value = EMPTY
     library = not tables.standard(origin)
-    for name in ("globals", "locals"):
-        given = args.at(1 if name == "globals" else 2, name)
-        if given is not None and given != NONE and origin.startswith("builtins."):
-            engine.add(engine.injected, containers.values_of(engine, given))
+    spaces = _spaces(engine, args) if origin in ("builtins.exec", "builtins.eval") else EMPTY
     for atom in value:
         text = atom if isinstance(atom, str) else atom.text if isinstance(atom, Code) else None
         if isinstance(atom, Const) and isinstance(atom.value, bytes):
             text = atom.value.decode("utf-8", "replace")
         if text is not None:
             out |= inline(engine, text)
+            _filled(engine, text, spaces)
         elif isinstance(atom, Closure | Method):
             calls.call(engine, frozenset({atom}), Args(args.node))
         elif atom is SHOWN:
@@ -51,6 +53,28 @@ def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:
     return out
 
 
+def _spaces(engine: "Engine", args: Args) -> Value:
+    """The dicts that the code gets its names from and binds names in."""
+    given = (args.at(1, "globals") or EMPTY) | (args.at(2, "locals") or EMPTY)
+    for atom in given:
+        if isinstance(atom, Container) and atom.kind == "dict":
+            engine.look(atom)
+            for name, held in atom.named.items():
+                engine.add(engine.given.setdefault(name, Cell()), held)
+            engine.add(engine.injected, atom.rest - {ENVIRON})
+        elif not (isinstance(atom, Const) or atom == Namespace(SELF)):
+            engine.add(engine.injected, containers.values_of(engine, frozenset({atom})))
+    return given
+
+
+def _filled(engine: "Engine", text: str, spaces: Value) -> None:
+    """What the code binds is in the dicts that it was given."""
+    for atom in spaces:
+        if isinstance(atom, Container) and text in engine.parsed:
+            for name in scopes.bound_names(engine.parsed[text]):
+                engine.element(atom, scopes.lookup(engine, name), name)
+
+
 def inline(engine: "Engine", text: str) -> Value:
     """Read `text` as a part of the program; what it gives, where it is an expression."""
     if text in engine.executing:
@@ -61,12 +85,12 @@ def inline(engine: "Engine", text: str) -> Value:
     if text not in engine.parsed:
         engine.step(len(text) // 8)
         try:
-            engine.parsed[text] = ast.parse(text.strip(" \t"))
+            engine.parsed[text] = parse(text.strip(" \t"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             engine.doubt("code is run that can't be read")
             return ANYTHING
-        scopes.bind_more(engine, engine.parsed[text])
     tree = engine.parsed[text]
+    scopes.bind_more(engine, tree)
     engine.executing.add(text)
     line, engine.fixed = engine.line, engine.fixed or engine.line
     try:

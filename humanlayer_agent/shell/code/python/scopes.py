@@ -138,6 +138,8 @@ def lookup(engine: "Engine", name: str) -> Value:
     scope: Scope | None = engine.scope
     first = True
     out: Value = engine.read(engine.injected)
+    if (given := engine.given.get(name)) is not None:
+        out |= engine.read(given)
     while scope is not None:
         if name in scope.declared:
             return (
@@ -208,10 +210,16 @@ def _starred(engine: "Engine", name: str) -> Value:
     return out
 
 
-def bind_more(engine: "Engine", tree: ast.Module) -> None:
-    """A text that is executed binds names where it is executed."""
+def bound_names(tree: ast.Module) -> set[str]:
+    """The names that a text binds."""
     bound: set[str] = set()
     collect(tree.body, bound, [], walrus=True)
+    return bound
+
+
+def bind_more(engine: "Engine", tree: ast.Module) -> None:
+    """A text that is executed binds names where it is executed."""
+    bound = bound_names(tree)
     scope = engine.scope
     while scope.kind == "comprehension" and scope.parent is not None:
         scope = scope.parent

@@ -314,3 +314,8 @@ def test_another_encoding_is_another_text(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "utf-8-sig", "latin-1", "iso-8859-15", "ascii", "cp1252"])
 def test_a_plain_encoding_is_no_doubt(encoding: str) -> None:
     assert not python.read(f"# -*- coding: {encoding} -*-\nx = 1").doubts
+
+
+def test_nothing_is_said_of_style(recwarn: pytest.WarningsRecorder) -> None:
+    python.read("x = '\\d'\nif x is 'a': pass\nexec(\"y = '\\\\d'\")\n1if 1 else 2")
+    assert [w for w in recwarn if issubclass(w.category, SyntaxWarning | DeprecationWarning)] == []
