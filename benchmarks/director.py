@@ -29,7 +29,6 @@ from typing import Any
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.files import GivenReader
-from humanlayer_agent.policy.clauses import Situation
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell.code import python
@@ -75,8 +74,7 @@ def _row(row: dict[str, Any]) -> Row:
 
 def decide(director: Director, row: Row) -> PolicyDecision:
     """A whole decision; none is remembered."""
-    situation = Situation(agent=row.action.agent)
-    return director.judge(director.program(row.action, row.reader), situation, row.text)
+    return director.decide(row.action, row.reader)
 
 
 def bashlex_alone(row: Row) -> None:

@@ -148,7 +148,7 @@ class Compiler:
 
     def _either(self, matches: Sequence[Match]) -> Clause:
         clauses = [self.match(m) for m in matches]
-        return lambda c, e, s: max(clause(c, e, s) for clause in clauses)
+        return lambda c, e, s: max([clause(c, e, s) for clause in clauses])
 
     def _negated(self, match: Match) -> Clause:
         clause = self.match(match)

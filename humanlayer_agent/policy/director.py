@@ -140,13 +140,17 @@ class Director:
         in_force = self.in_force()
         if reader is None and (known := self._memo.get(action, in_force.digest)) is not None:
             return known
-        begin = time.perf_counter_ns()
-        situation = Situation(agent=action.agent, links=Links(self._missing))
+        begin, links = time.perf_counter_ns(), Links(self._missing)
         program = self.program(action, reader) if reader is not None else self.program(action)
-        decision = self.judge(program, situation, action.content, begin=begin)
+        decision = self._judge(in_force, program, Situation("ok", action.agent, links), action.content, begin)
         if not program.unsettled:
-            self._memo.put(action, in_force.digest, decision, situation.links)
+            self._memo.put(action, in_force.digest, decision, links)
         return decision
+
+    def decide(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
+        """The same, made anew: what was decided before is not looked at."""
+        begin, situation = time.perf_counter_ns(), Situation("ok", action.agent, Links(self._missing))
+        return self._judge(self.in_force(), self.program(action, reader), situation, action.content, begin)
 
     def program(self, action: Action, reader: Reader | None = None) -> Program:
         """What `action` would run, as far as it can be seen."""
@@ -171,11 +175,13 @@ class Director:
             program.doubt(f"run by {' '.join(action.interpreter)}")
         return program
 
-    def judge(
-        self, program: Program, situation: Situation, text: str = "", *, begin: int | None = None
+    def judge(self, program: Program, situation: Situation, text: str = "") -> PolicyDecision:
+        """What the policy says of a program (the text of which is `text`)."""
+        return self._judge(self.in_force(), program, situation, text, None)
+
+    def _judge(
+        self, in_force: InForce, program: Program, situation: Situation, text: str, begin: int | None
     ) -> PolicyDecision:
-        """What the policy says of a program (the text of which is `text`); work on it began at `begin` (ns)."""
-        in_force = self.in_force()
         situation.parse = program.status
         judged = in_force.rules.judge(program, situation)
         more = [] if program.commands or program.status == "ok" else in_force.rules.unseen(text, situation)

@@ -249,9 +249,7 @@ class Rules:
             self._answers[plan, key] = found
         return found
 
-    def _hits(
-        self, answers: Answers, command: SimpleCommand, effect: Effect | None, situation: Situation
-    ) -> list[Hit]:
+    def _hits(self, answers: Answers, command: SimpleCommand, effect: Effect | None, situation: Situation) -> list[Hit]:
         hits: list[Hit] = []
         for rule, kept in answers:
             value = rule.judge(command, effect, situation) if kept is None else kept
@@ -281,5 +279,3 @@ def _ids(rules: Sequence[CompiledRule]) -> tuple[str, ...]:
 
 def _runs_itself(effect: Effect) -> bool:
     return effect.kind == "execute" and effect.source == "own" and effect.resolved
-
-

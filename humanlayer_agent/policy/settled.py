@@ -1,8 +1,8 @@
 """Which rules can be answered once for many effects: those that ask about nothing but what a short key holds.
 
-Most rules ask what kind of effect it is, in which role, and in which path sets it lies. The answer is the same for every
-effect of which these are the same, so it is kept (`evaluation.Rules`). A rule that asks about anything else is asked
-each time.
+Most rules ask what kind of effect it is, in which role, and in which path sets it lies. The answer is the same for
+every effect of which these are the same, so it is kept (`evaluation.Rules`). A rule that asks about anything else is
+asked each time.
 """
 
 from collections.abc import Hashable

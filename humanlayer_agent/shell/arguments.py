@@ -122,9 +122,9 @@ def _bundle(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int,
         out.options.append(OptionUse(option, word, rest))
         return i
     read = tuple(use.option for use in out.options[first:])
-    if len(out.unknown) == unknown and len(text) <= _MAX_BUNDLE and len(spec.bundles) < _MAX_BUNDLES:
-        if not any(option.last for option in read):
-            spec.bundles[text] = read
+    short = len(text) <= _MAX_BUNDLE and len(spec.bundles) < _MAX_BUNDLES
+    if short and len(out.unknown) == unknown and not any(option.last for option in read):
+        spec.bundles[text] = read
     return i
 
 

@@ -59,7 +59,7 @@ _OTHER_ASSIGNMENT = re.compile(rf"{_NAME}(?:\[|\+=)")
 _DELIMITER = re.compile(r"'[^'\n$`]++'|\"[^\"\n$`\\]++\"|\\?[A-Za-z0-9_]++")
 _DESCRIPTOR = re.compile(r"-|[0-9]++")
 _PLAIN_WORD = re.compile(rf"({_PLAIN}++)|({_SINGLE})")
-_NOT_AS_WRITTEN = re.compile(r"[$`]|\\[\\\n]")
+_NOT_AS_WRITTEN = re.compile(r"`|\$[A-Za-z0-9_@*#?$!{(\[\\-]|\\[\\\n$]")
 """What makes the body of an unquoted here-document another text than the one that is written."""
 
 _RESERVED = frozenset(

@@ -93,7 +93,7 @@ def only_runs_program(node: Simple, state: State) -> bool:
     name = node.words[0].static
     if name is None or is_builtin(name, state):
         return False
-    if any([word.dynamic for word in node.words]):
+    if any(word.dynamic for word in node.words):
         return False
     return not any(
         r.target.dynamic or r.fd.startswith("{") or (r.body is not None and r.body.dynamic) for r in node.redirects

@@ -60,6 +60,8 @@ def _may_be_parent(component: str) -> bool:
 
 def has_wildcard(text: str) -> bool:
     """True where an unescaped `*`, `?` or `[` stands in `text`."""
+    if "\\" not in text:
+        return "*" in text or "?" in text or "[" in text
     i = 0
     while i < len(text):
         if text[i] == "\\":

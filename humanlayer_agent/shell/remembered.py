@@ -1,7 +1,7 @@
 """Remembers what programs with literal words do, so that the same command is not read anew.
 
-Only a command whose reading has looked at nothing but its words and the directory is kept: it is read with stand-ins for
-everything else, which have no other attributes, so the first look elsewhere ends the attempt. What is remembered is
+Only a command whose reading has looked at nothing but its words and the directory is kept: it is read with stand-ins
+for everything else, which have no other attributes, so the first look elsewhere ends the attempt. What is remembered is
 found by the command's text, where it stands and where it runs: those say all that went in.
 """
 

@@ -113,7 +113,11 @@ def strictest(hits: list[tuple[str, str | None]]) -> str:
 
 
 def speaks_of_effects(when: Mapping[str, Any]) -> bool:
-    inner = [*when.get("any", ()), *when.get("all", ()), *([when["flow"]["to"]] if "to" in when.get("flow", ()) else [])]
+    inner = [
+        *when.get("any", ()),
+        *when.get("all", ()),
+        *([when["flow"]["to"]] if "to" in when.get("flow", ()) else []),
+    ]
     return "effect" in when or any(speaks_of_effects(m) for m in inner)
 
 
@@ -213,7 +217,9 @@ def comes_from(
         if speaks_of_effects(source):
             found = [(holds(source, origin, e, lists, program, agent), e) for e in origin.effects]
             unseen = not origin.effects or (not origin.resolved and not any(e.unread for e in origin.effects))
-            more = [(min(MAYBE if origin.effects else YES, said[0][0]), None)] if unseen and origin is not command else []
+            more = (
+                [(min(MAYBE if origin.effects else YES, said[0][0]), None)] if unseen and origin is not command else []
+            )
             said = [(v, e) for v, e in found if v != NO] or more
         surest = max((v for v, _ in said), default=NO)
         if surest == NO:

@@ -148,14 +148,17 @@ class Spec:
     prints: str = ""
     abbreviate: bool = False
     about: str = ""
-    bundles: dict[str, tuple[Option, ...]] = field(default_factory=dict)
+    bundles: dict[str, tuple[Option, ...]] = field(default_factory=dict, compare=False)
     """Words that are nothing but short flags (`-la`), as they were read before."""
+    dangerous: bool | None = None
+    """What `dangerous_options` says, once it was asked."""
 
     def dangerous_options(self) -> bool:
         """True where an option that a wildcard could turn up (`*` matching a file named -x) has an effect."""
-        return any(
-            o.kind not in ("text", "read", "list") or o.does for o in (*self.short.values(), *self.long.values())
-        )
+        if self.dangerous is None:
+            options = (*self.short.values(), *self.long.values())
+            self.dangerous = any(o.kind not in ("text", "read", "list") or bool(o.does) for o in options)
+        return self.dangerous
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def test_what_is_written_is_judged(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "sed -i s/a/b/ Makefile; make", "make; cp x Makefile", "date > GNUmakefile; make", "tar xf x.tar; make",
+        "sed -i /a/d Makefile; make", "make; cp x Makefile", "date > GNUmakefile; make", "tar xf x.tar; make",
         "cp -r ../other . ; make", "mv x makefile && make", "curl -o Makefile http://example.org/; make",
     ],
 )  # fmt: skip

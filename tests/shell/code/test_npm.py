@@ -99,7 +99,7 @@ def test_where_nobody_can_read_it(command: str) -> None:
     "command",
     [
         "yarn frobnicate", "npm frobnicate", "pnpm frobnicate", "bun frobnicate.ts", "bun run x.ts", "bun run rm -rf x", "npm run harm -w a", "npm test --workspaces",
-        "pnpm -r test", "pnpm run '/har.*/' $(cat y)", "sed -i s/a/b/ package.json && npm test", "npm pkg set scripts.test=ls; npm test", 'npm run args -- "$(cat y)"',
+        "pnpm -r test", "pnpm run '/har.*/' $(cat y)", "sed -i /a/d package.json && npm test", "npm pkg set scripts.test=ls; npm test", 'npm run args -- "$(cat y)"',
         "cp x package.json; yarn lint",
     ],
 )  # fmt: skip
