@@ -13,6 +13,9 @@ from humanlayer_agent.light.typed import Any
 STORE_VARIABLE = "HUMANLAYER_STORE"
 """Environment variable that names another store file (a path)."""
 
+PASSPHRASE_VARIABLE = "HUMANLAYER_PASSPHRASE_FILE"
+"""Environment variable that names the file with the passphrase of the signing key, where no terminal is there to ask."""
+
 MACHINE_FOLDER = Path("/etc/humanlayer-agent")
 """Settings for every user of the machine."""
 
@@ -47,6 +50,11 @@ def default_store_path() -> Path:
 def key_path() -> Path:
     """The file of the user's signing key, as `hla init` writes it: in the data directory, whatever store is named."""
     return data_folder() / "signing.key"
+
+
+def audit_key_path() -> Path:
+    """The file of the key that signs heads of the user's logs; it signs nothing else."""
+    return data_folder() / "audit.key"
 
 
 def own_places() -> dict[str, str]:

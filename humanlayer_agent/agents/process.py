@@ -5,7 +5,6 @@ only, and its stdout and stderr in one pipe. When it ends, times out or is inter
 """
 
 import contextlib
-import ctypes
 import logging
 import marshal
 import os
@@ -19,11 +18,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from humanlayer_agent.agents import reaper
 from humanlayer_agent.agents.orphans import Brood
+from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.places import PASSPHRASE_VARIABLE
 
 OUTPUT_LIMIT = 10_000_000
 """Bytes of output that are kept: the first and the last half of it."""
@@ -48,7 +48,6 @@ _CHANGES_THE_SHELL = frozenset(
 # The interpreter itself, not a virtual environment's link to it: that may lie in the project, where the agent writes.
 _PYTHON = os.path.realpath(sys.executable)
 
-_PR_GET_DUMPABLE, _PR_SET_DUMPABLE, _CAP_SYS_PTRACE = 3, 4, 19
 _REAPER_ENDS_S = reaper.KILL_S + 2
 
 
@@ -66,14 +65,6 @@ class CommandResult:
     unwatched: bool = False
     left: int = 0
     duration_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """Whether commands are kept from reading this process's memory and environment, and why not."""
-
-    holds: bool
-    why_not: str = ""
 
 
 def changes_the_shell(name: str) -> bool:
@@ -95,7 +86,8 @@ def command_environment(
         pass_env: further names that are taken from `environ`.
 
     Raises:
-        ConfigError: a name that would change how bash reads the command, such as BASH_ENV.
+        ConfigError: a name that would change how bash reads the command, such as BASH_ENV, or that of the variable
+            which says where the user's passphrase is.
 
     Example:
         >>> command_environment({"PATH": "/bin", "OPENAI_API_KEY": "sk"}, {"PAGER": "cat"})
@@ -109,6 +101,8 @@ def command_environment(
                 f"{name} can't be passed to supervised commands: it changes how bash reads them, "
                 "and then they would not do what was judged. Remove it from `env` and `pass_env`."
             )
+        if name == PASSPHRASE_VARIABLE:
+            raise ConfigError(f"{name} can't be passed to supervised commands: remove it from `env` and `pass_env`.")
     taken = {
         name: value for name, value in environ.items() if name in PASSED or name in wanted or name.startswith("LC_")
     }
@@ -187,24 +181,6 @@ def find_program(name: str) -> str:
     return os.path.abspath(found)
 
 
-def protect_secrets() -> Protection:
-    """Make this process undumpable, so that a command of the same user can't read its memory or /proc/PID/environ.
-
-    It lasts for the life of the process. It does not hold against a process that may trace any other
-    (CAP_SYS_PTRACE, which root has outside most containers), and there is no such thing outside Linux.
-    """
-    if sys.platform != "linux":
-        return Protection(False, "only Linux can hide a process's memory from its own user")
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    if libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 0:
-        return Protection(False, "the kernel refused PR_SET_DUMPABLE")
-    if _commands_may_trace():
-        who = "root" if os.geteuid() == 0 else "a user with CAP_SYS_PTRACE"
-        return Protection(False, f"it runs as {who}, and so do they; run it as an ordinary user")
-    return Protection(True)
-
-
 @cache
 def warn_unless_protected() -> None:
     """Hide our memory and environment from commands, and say so once where that does not hold."""
@@ -213,15 +189,6 @@ def warn_unless_protected() -> None:
         logging.getLogger("humanlayer_agent").warning(
             "Warning: agent commands can read the secrets of this process: %s.", protection.why_not
         )
-
-
-def _commands_may_trace() -> bool:
-    # A command started by root gets back whatever the bounding set has.
-    wanted = "CapBnd:" if os.geteuid() == 0 else "CapEff:"
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(wanted):
-            return bool(int(line.split()[1], 16) >> _CAP_SYS_PTRACE & 1)
-    return True
 
 
 def _request(argv: Sequence[str], env: Mapping[str, str], keep_background: bool) -> bytes:

@@ -5,13 +5,14 @@ import sqlite3
 from dataclasses import dataclass
 from threading import Lock
 
+from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.database import Database
 from humanlayer_agent.approvals.ledger import Ledger
-from humanlayer_agent.approvals.signing import Signer, process_signer
+from humanlayer_agent.approvals.signing import process_signer
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind
+from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind, Signs
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import audit_key_path
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -29,10 +30,10 @@ class Keeper:
     """Keeps one process's part of one log. Thread-safe.
 
     Args:
-        signer: signs the heads; None: the user's own key, or where there is none, one that only this process has.
+        signer: signs the heads; None: the user's key for that, or where there is none, one that only this process has.
     """
 
-    def __init__(self, signer: Signer | None = None) -> None:
+    def __init__(self, signer: Signs | None = None) -> None:
         self.degraded: Degraded | None = None
         self._given = signer
         self._lock = Lock()
@@ -80,23 +81,21 @@ class Keeper:
         seq, at = self._last_head or (0, ledger.now)
         return ledger.last.seq - seq >= EVERY_EVENTS or ledger.now - at >= EVERY_MS
 
-    def signer(self) -> tuple[Signer, KeyKind]:
+    def signer(self) -> tuple[Signs, KeyKind]:
         """The key for heads, and whose it is. It is read now: not while the log is locked."""
         if self._given is not None:
             return self._given, "user"
-        path = key_path()
+        path = audit_key_path()
         try:
             if path.exists():
-                signer = Signer(path)
-                _ = signer.fingerprint
-                return signer, "user"
+                return AuditKey(path).load(), "user"
         except (ConfigError, OSError) as error:
             logger.warning("heads of the log are signed with a key of this process: %s", error)
         signer = process_signer()
         _ = signer.fingerprint
         return signer, "process"
 
-    def write(self, ledger: Ledger, signer: Signer, key: KeyKind) -> Head:
+    def write(self, ledger: Ledger, signer: Signs, key: KeyKind) -> Head:
         """Write a head."""
         head = ledger.write_head(signer, key)
         self._last_head = (head.seq + 1, head.time)

@@ -1,19 +1,20 @@
 """Ed25519 signatures of votes: the proof that a process which verified a human recorded exactly this answer.
 
 A row of the store proves nothing by itself, because whoever can write the file can write rows. Keys are trusted by
-their fingerprint only: those of an `Authority`, and a process's own key inside that process. `cryptography` is imported
-where a key is used, which is only where a human is asked.
+their fingerprint only: those of an `Authority`, and a process's own key inside that process. A key in a file is locked
+(`keyfile`), and is in no other place than the memory of a process that its human has unlocked it for. `cryptography` is
+imported where a key is used, which is only where a human is asked.
 """
 
 import hashlib
 import hmac
 import os
-import stat
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from humanlayer_agent.actions import canonical
+from humanlayer_agent.approvals.keyfile import LockedKey, Work, WrongPassphrase, read_locked, write_new
 from humanlayer_agent.audit.signature import is_signature
 from humanlayer_agent.errors import ConfigError
 
@@ -28,7 +29,9 @@ _PURPOSE = "humanlayer-agent vote 1"
 class Signer:
     """Signs votes with one key, that is in memory or in a file.
 
-    A file is read when it is first needed. It must belong to this user, who alone may read it.
+    A file is read when it is first needed. It must belong to this user, who alone may read it. Its key signs once it is
+    unlocked, which is not done by the way: a vote is signed while others wait for the store, when nobody can be asked
+    for a passphrase, and no half second spent on it.
 
     Args:
         path: a key file, as `create` writes it; a new key that dies with this object where it is None.
@@ -41,30 +44,28 @@ class Signer:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self._key: Ed25519PrivateKey | None = None
+        self._locked: LockedKey | None = None
 
     @classmethod
-    def create(cls, path: Path) -> Self:
-        """Make a new key in a new file with mode 0600, in a directory of mode 0700.
+    def create(cls, path: Path, passphrase: str, work: Work | None = None) -> Self:
+        """Make a new key in a new file with mode 0600, in a directory of mode 0700. It is unlocked here.
+
+        Args:
+            passphrase: locks it in the file.
+            work: what one try at the passphrase is to cost.
 
         Raises:
             ConfigError: there is such a file already (a key is never written over), or none can be made.
         """
-        from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        pem = Ed25519PrivateKey.generate().private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(pem)
-                file.flush()
-                os.fsync(descriptor)
-        except OSError as error:
-            raise ConfigError(f"the key {path} can't be made: {error.strerror}") from error
-        return cls(path)
+        key = Ed25519PrivateKey.generate()
+        public = key.public_key().public_bytes_raw().hex()
+        locked = LockedKey.lock(key.private_bytes_raw(), public, passphrase, work or Work())
+        write_new(path, locked.text())
+        signer = cls(path)
+        signer._locked, signer._key = locked, key
+        return signer
 
     @property
     def fingerprint(self) -> str:
@@ -73,13 +74,37 @@ class Signer:
         Raises:
             ConfigError: the key file can't be used.
         """
+        if self.path is not None:
+            return self._file(self.path).public_key
         return self._private().public_key().public_bytes_raw().hex()
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether it has to be unlocked before it signs."""
+        return self.path is not None and self._key is None
+
+    def unlock(self, passphrase: str) -> None:
+        """Make it sign, as long as this object lives.
+
+        Raises:
+            WrongPassphrase: it is another one.
+            ConfigError: the key file can't be used.
+        """
+        if self.path is None:
+            return
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        locked = self._file(self.path)
+        key = Ed25519PrivateKey.from_private_bytes(locked.unlock(passphrase))
+        if key.public_key().public_bytes_raw().hex() != locked.public_key:
+            raise WrongPassphrase(f"the key {self.path} is not that of the public key it states")
+        self._key = key
 
     def sign(self, vote: "Vote") -> str:
         """The signature of everything that makes `vote` what it is, in hex.
 
         Raises:
-            ConfigError: the key file can't be used.
+            ConfigError: the key is locked.
         """
         return self.sign_text(statement(vote))
 
@@ -87,7 +112,7 @@ class Signer:
         """The signature of `text`, in hex. What is signed begins with its purpose: one can't stand for another.
 
         Raises:
-            ConfigError: the key file can't be used.
+            ConfigError: the key is locked.
         """
         return self._private().sign(text).hex()
 
@@ -95,16 +120,23 @@ class Signer:
         """32 bytes for `purpose` that only a holder of this key can compute, always the same.
 
         Raises:
-            ConfigError: the key file can't be used.
+            ConfigError: the key is locked.
         """
         return hmac.digest(self._private().private_bytes_raw(), purpose.encode(), "sha256")
 
     def _private(self) -> "Ed25519PrivateKey":
         if self._key is None:
+            if self.path is not None:
+                raise ConfigError(f"the key {self.path} is locked: its passphrase unlocks it")
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-            self._key = _read(self.path) if self.path else Ed25519PrivateKey.generate()
+            self._key = Ed25519PrivateKey.generate()
         return self._key
+
+    def _file(self, path: Path) -> LockedKey:
+        if self._locked is None:
+            self._locked = read_locked(path)
+        return self._locked
 
 
 def process_signer() -> Signer:
@@ -141,24 +173,3 @@ def statement(vote: "Vote") -> bytes:
     if vote.approver.groups:
         said["groups"] = list(vote.approver.groups)
     return canonical(said)
-
-
-def _read(path: Path) -> "Ed25519PrivateKey":
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
-                raise ConfigError(f"the key {path} must be a file of yours that nobody else may read: chmod 600")
-            key = serialization.load_pem_private_key(file.read(), password=None)
-    except OSError as error:
-        raise ConfigError(f"the key {path} can't be read: {error.strerror}") from error
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"the key {path} is not a key that hla init has written") from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(f"the key {path} is not an Ed25519 key")
-    return key

@@ -66,6 +66,17 @@ def write(fd: int, text: str) -> None:
             data = data[os.write(fd, data) :]
 
 
+def read_line(fd: int) -> str:
+    """One line as the terminal gives it, without its end; "" where the terminal has ended."""
+    data = b""
+    while not data.endswith(b"\n") and len(data) < 4096:
+        more = os.read(fd, 1024)
+        if not more:
+            return ""
+        data += more
+    return data.decode("utf-8", "replace").removesuffix("\n")
+
+
 @contextmanager
 def restored(fd: int) -> Iterator[None]:
     """Leaves the terminal as it was, however the block ends; a SIGTERM that would kill us restores it first."""

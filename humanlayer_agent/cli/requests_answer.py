@@ -22,7 +22,7 @@ from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, 
 from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.text import one_line, visible
-from humanlayer_agent.channels.tty import controlling_terminal, discard_input, write
+from humanlayer_agent.channels.tty import controlling_terminal, discard_input, read_line, write
 from humanlayer_agent.cli.human_only import supervisors
 from humanlayer_agent.errors import ConfigError, HumanlayerError, NoTerminal, StoreError
 from humanlayer_agent.places import default_store_path, key_path
@@ -178,7 +178,7 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest) -> _Typed | None:
         parts.append("With the words:\n" + _indented(wish.comment))
     write(fd, "\n\n".join(parts) + f'\n\nType "{wish.kind}" to {_means(wish.kind)}, anything else not to: ')
     discard_input(fd)
-    return _Typed(edited, "terminal") if _line(fd).strip() == wish.kind else None
+    return _Typed(edited, "terminal") if read_line(fd).strip() == wish.kind else None
 
 
 def _means(kind: Kind) -> str:
@@ -270,14 +270,3 @@ def _now() -> int:
     from humanlayer_agent.approvals.store import now_ms
 
     return now_ms()
-
-
-def _line(fd: int) -> str:
-    """One line as the terminal gives it; "" at its end."""
-    data = b""
-    while not data.endswith(b"\n") and len(data) < 4096:
-        more = os.read(fd, 1024)
-        if not more:
-            return ""
-        data += more
-    return data.decode("utf-8", "replace")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.actions import BASH, Action
-from humanlayer_agent.agents.process import Protection, command_environment, protect_secrets, run_command
+from humanlayer_agent.agents.process import command_environment, run_command
+from humanlayer_agent.approvals.protection import Protection, protect_secrets
 from humanlayer_agent.doctor import probe
 from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError

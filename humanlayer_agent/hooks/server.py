@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import humanlayer_agent
-from humanlayer_agent.agents.process import protect_secrets
+from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.hooks import client
 from humanlayer_agent.hooks.judge import Judge, Options

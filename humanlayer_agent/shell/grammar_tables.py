@@ -1,10 +1,12 @@
 """bashlex with the tables of its grammar from a file.
 
-bashlex 0.18 builds them anew each time it is imported, which takes a tenth of a second, most of what a short command on
-the slow path takes. They follow from its source alone, so they are kept in the user's state directory, readable by the
-user alone, under the digest of that source. Where anything is not as it is in 0.18, it is imported as it is.
+bashlex 0.18 has PLY make its parser anew each time it is imported, which takes a tenth of a second, most of what a
+short command on the slow path takes. The tables, and the rules of the grammar, follow from its source alone, so they
+are kept in the user's state directory, readable by the user alone, under the digest of that source. Where anything is
+not as it is in 0.18, it is imported as it is.
 """
 
+import builtins
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from humanlayer_agent.light.digests import sha256
+from humanlayer_agent.light.later import Later
 from humanlayer_agent.light.typed import TYPE_CHECKING, Any
 from humanlayer_agent.places import read_own_json, state_folder, write_own_json
 
@@ -21,6 +24,12 @@ if TYPE_CHECKING:
     from importlib.abc import Loader  # whose import takes a while, and these need nothing of it
 
 Tables = dict[int, dict[str, int]]
+"""What to do by state and symbol, as PLY has it."""
+
+_FORM = 2
+"""Of the file."""
+_SOURCES = ("parser.py", "tokenizer.py", "yacc.py")
+"""The modules of bashlex that its tables follow from: the grammar, its tokens, and PLY."""
 
 
 def import_bashlex() -> ModuleType:
@@ -47,9 +56,13 @@ def kept() -> Path | None:
     spec = find_spec("bashlex")
     if spec is None or spec.origin is None:
         return None
-    digest = sha256()
-    for path in sorted(Path(spec.origin).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    folder = Path(spec.origin).parent
+    digest = sha256(b"%d" % _FORM)
+    try:
+        for name in _SOURCES:
+            digest.update((folder / name).read_bytes())
+    except OSError:
+        return None
     return state_folder() / "bashlex" / f"{digest.hexdigest()}.json"
 
 
@@ -79,29 +92,56 @@ class _Loader:
         return made
 
     def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import}
         self.loader.exec_module(module)
-        module.LRTable = _remembering(module.LRTable, self.file)  # type: ignore[attr-defined]
+        vars(module)["yacc"] = _remembering(module, self.file)
 
 
-def _remembering(build: Any, file: Path) -> Any:
-    """`build`, the class of tables, which takes them from `file`, or else writes them there."""
-
-    class Remembering(build):  # type: ignore[misc]
-        lr_action: Tables
-        lr_goto: Tables
-
-        def __init__(self, grammar: Any, log: Any = None) -> None:
-            content = read_own_json(file)
-            if content is None or content.get("for") != file.stem:
-                super().__init__(grammar, log)
-                write_own_json(file, {"for": file.stem, "action": self.lr_action, "goto": self.lr_goto})
-                return
-            self.grammar, self.lr_productions = grammar, grammar.Productions
-            self.lr_action, self.lr_goto = _tables(content["action"]), _tables(content["goto"])
-            self.sr_conflicts, self.rr_conflicts = (), ()
-
-    return Remembering
+def _import(name: str, *how: Any) -> Any:
+    """`__import__` for PLY, which needs `inspect` only to make tables; its import takes as long as all of bashlex's."""
+    return Later(name) if name == "inspect" else __import__(name, *how)
 
 
-def _tables(content: dict[str, dict[str, int]]) -> Tables:
-    return {int(state): row for state, row in content.items()}
+def _remembering(ply: Any, file: Path) -> Any:
+    """`ply.yacc`, which makes the parser of the module that calls it: from `file`, or else it writes that."""
+    make = ply.yacc
+
+    def yacc(**options: Any) -> Any:
+        names = ply.get_caller_module_dict(2)
+        content = read_own_json(file)
+        if content is not None and content.get("for") == file.stem:
+            table = ply.LRTable.__new__(ply.LRTable)
+            table.lr_productions = [_production(ply, n, *each) for n, each in enumerate(content["productions"])]
+            table.lr_action, table.lr_goto = _unpacked(content["action"]), _unpacked(content["goto"])
+            table.bind_callables(names)
+            return ply.LRParser(table, names["p_error"])
+        made = make(module=sys.modules[names["__name__"]], **options)
+        productions = [(each.name, each.prod, each.func) for each in made.productions]
+        tables = {"action": _packed(made.action), "goto": _packed(made.goto)}
+        write_own_json(file, {"for": file.stem, "productions": productions, **tables})
+        return made
+
+    return yacc
+
+
+def _production(ply: Any, number: int, name: str, symbols: list[str], function: str | None) -> Any:
+    return ply.Production(number, name, symbols, func=function)
+
+
+def _packed(table: Tables) -> dict[str, Any]:
+    """`table` for the file: each set of symbols once, and one value where all are the same. It is read in a third."""
+    symbols: dict[tuple[str, ...], int] = {}
+    rows = []
+    for state, row in table.items():
+        values = list(row.values())
+        one = len(set(values)) == 1
+        rows.append((state, symbols.setdefault(tuple(row), len(symbols)), values[0] if one else values))
+    return {"symbols": list(symbols), "rows": rows}
+
+
+def _unpacked(content: dict[str, Any]) -> Tables:
+    symbols = content["symbols"]
+    return {
+        state: dict(zip(symbols[n], values, strict=True)) if isinstance(values, list) else dict.fromkeys(symbols[n], values)
+        for state, n, values in content["rows"]
+    }

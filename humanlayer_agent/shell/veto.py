@@ -6,6 +6,7 @@ here-document ends), but its faults are not ours: every hole that our front end 
 
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 
@@ -42,27 +43,24 @@ def plain(text: str) -> str:
 
 
 def tree(text: str) -> "Node":
-    """tree-sitter's tree of `plain(text)`. Its import costs 23 ms, so it waits for the first text that needs it."""
+    """tree-sitter's tree of `plain(text)`. It is loaded for the first text that needs it."""
     global _parser
     if _parser is None:
-        import tree_sitter
-
-        _parser = tree_sitter.Parser(tree_sitter.Language(_binding().language()))
+        library = _binding("tree_sitter")
+        _parser = library.Parser(library.Language(_binding("tree_sitter_bash").language()))
     return _parser.parse(plain(text).encode("ascii")).root_node
 
 
-def _binding() -> Any:
-    """What `tree_sitter_bash` takes its grammar from, without the import of `importlib.resources` that it does besides.
+def _binding(name: str) -> Any:
+    """What the package `name` is in C, without what its `__init__` imports besides, which takes several times as long.
 
-    That takes three times as long as the grammar. Where the package is built otherwise, it is imported as it is.
+    These are `typing` and `importlib.resources`. Where the package is built otherwise, it is imported as it is.
     """
-    package = find_spec("tree_sitter_bash")
+    package = find_spec(name)
     places = package.submodule_search_locations if package is not None else None
-    spec = PathFinder.find_spec("tree_sitter_bash._binding", places) if places else None
+    spec = PathFinder.find_spec(f"{name}._binding", places) if places else None
     if spec is None or spec.loader is None:
-        import tree_sitter_bash
-
-        return tree_sitter_bash
+        return import_module(name)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

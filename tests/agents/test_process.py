@@ -347,7 +347,8 @@ class TestKeptApart:
     def test_the_key_is_out_of_reach(self, tmp_path: Path, ordinary_user: Callable[[str], list[str]]) -> None:
         source = """
 import os, sys
-from humanlayer_agent.agents.process import command_environment, protect_secrets, run_command
+from humanlayer_agent.agents.process import command_environment, run_command
+from humanlayer_agent.approvals.protection import protect_secrets
 look = "env; for p in $PPID " + str(os.getpid()) + "; do tr '\\\\0' '\\\\n' < /proc/$p/environ; done 2>&1"
 def read():
     return run_command(("bash", "-c", look), cwd="/", env=command_environment(os.environ), timeout=30).output
@@ -369,7 +370,7 @@ print("held")
 
     @linux
     def test_protection_says_when_it_does_not_hold(self) -> None:
-        source = "from humanlayer_agent.agents.process import protect_secrets as p; r = p(); print(r.holds, r.why_not)"
+        source = "from humanlayer_agent.approvals.protection import protect_secrets as p; r = p(); print(r.holds, r.why_not)"
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         said = subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True).stdout
         bounding = int(Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)

@@ -31,7 +31,7 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.test_models import DeterministicToolcallModel, make_toolcall_output
 from humanlayer_agent.actions import Action
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.agents.process import protect_secrets
+from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.agents.supervision import SimpleDirector
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.config import build_director, build_gate
