@@ -1,15 +1,24 @@
 """Finds what belongs together: the project, the policy, the store, the channels; builds a Director and a Gate."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.light.later import pathlib
 from humanlayer_agent.light.typed import TYPE_CHECKING, Any, cast
-from humanlayer_agent.places import default_store_path, key_path, temporary_folder
+from humanlayer_agent.places import (
+    PASSPHRASE_VARIABLE,
+    default_store_path,
+    exists,
+    home_folder,
+    key_path,
+    spelled,
+    temporary_folder,
+    upwards,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from typing import TypeVar
 
     from humanlayer_agent.approvals.authority import Authority
@@ -24,25 +33,42 @@ if TYPE_CHECKING:
 
     G = TypeVar("G", bound="Gate")
 
+_warned: set[str] = set()
+"""Files of which somebody was told that they are ignored."""
 
-def find_project(start: Path | str | None = None) -> Path:
+
+def find_project(start: "Path | str | None" = None) -> "Path":
     """The directory an agent works for: the git top level above `start` (default: here), else `start` itself.
 
     Raises:
         ConfigError: where that is `/`, the home directory or a parent of it, or the folder for temporary files:
             a project that contains everything protects nothing.
     """
-    begin = Path(start or Path.cwd()).absolute()
-    top = next((p for p in (begin, *begin.parents) if (p / ".git").exists()), None)
+    return pathlib.Path(_project_of(_absolute(start)))
+
+
+def checked_project(path: "Path | str") -> "Path":
+    """`path` as an absolute project directory (it may not exist). Raises ConfigError where it is too wide."""
+    return pathlib.Path(_checked(_absolute(path)))
+
+
+def _absolute(path: "Path | str | None") -> str:
+    """`path`, or where we are, as `pathlib` makes it absolute: `..` stays."""
+    if isinstance(path, str) and path.startswith("/"):
+        return spelled(path)
+    return str(pathlib.Path(path).absolute()) if path else spelled(os.getcwd())
+
+
+def _project_of(start: str) -> str:
+    top = next((place for place in upwards(start) if exists(os.path.join(place, ".git"))), None)
     # A repository around the whole home directory (dot files in git) is no project.
     if top is not None and not _too_wide(top):
         return top
-    return checked_project(begin)
+    return _checked(start)
 
 
-def checked_project(path: Path | str) -> Path:
-    """`path` as an absolute project directory (it may not exist). Raises ConfigError where it is too wide."""
-    project = Path(os.path.normpath(Path(path).absolute()))
+def _checked(path: str) -> str:
+    project = os.path.normpath(path)
     if reason := _too_wide(project):
         raise ConfigError(
             f"{project} can't be the project: it is {reason}. Start in the directory the agent works for, "
@@ -51,14 +77,16 @@ def checked_project(path: Path | str) -> Path:
     return project
 
 
-def _too_wide(path: Path) -> str:
-    home = Path.home().absolute()
-    for candidate in {path, Path(os.path.realpath(path))}:
-        if candidate == Path("/"):
+def _too_wide(path: str) -> str:
+    home = _absolute(home_folder())
+    for candidate in {path, os.path.realpath(path)}:
+        if candidate == "/":
             return "the root directory"
-        if candidate == home or candidate in home.parents:
-            return "the home directory" if candidate == home else "a parent of the home directory"
-        if candidate in {Path(temporary_folder()).absolute(), Path("/tmp"), Path("/var/tmp")}:
+        if candidate == home:
+            return "the home directory"
+        if candidate in upwards(home):
+            return "a parent of the home directory"
+        if candidate in (_absolute(temporary_folder()), "/tmp", "/var/tmp"):
             return "the folder for temporary files"
     return ""
 
@@ -71,10 +99,10 @@ def requester() -> str:
 
 
 def build_director(
-    policy: str | Path | None = None,
+    policy: "str | Path | None" = None,
     *,
-    project: Path | str | None = None,
-    environ: Mapping[str, str] | None = None,
+    project: "Path | str | None" = None,
+    environ: "Mapping[str, str] | None" = None,
     observe: bool = False,
     tested: bool = True,
 ) -> "Director":
@@ -93,7 +121,7 @@ def build_director(
     from humanlayer_agent.files import DiskReader
     from humanlayer_agent.policy.director import Director
 
-    base = checked_project(project) if project is not None else find_project()
+    base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=DiskReader(base), tested=tested
@@ -120,9 +148,9 @@ def build_asker(user: Any = None) -> "Asker":
 
 
 def build_authority(
-    channels: str | Path | None = None,
+    channels: "str | Path | None" = None,
     *,
-    project: Path | str | None = None,
+    project: "Path | str | None" = None,
     asker: "Asker | None" = None,
     timeout_ms: int | None = None,
     valid_for_ms: int | None = None,
@@ -154,7 +182,11 @@ def build_authority(
 
 
 def build_signer(authority: "Authority | None") -> "Signer | None":
-    """The user's own key, where there is one and `authority` names signers; else None: the key of this process."""
+    """The user's own key, locked, where there is one and `authority` names signers; else None.
+
+    It vouches for answers that other processes bring. What is answered in a run's own process is signed with a key that
+    only that process has.
+    """
     from humanlayer_agent.channels.profiles import exists
 
     if authority is None or not authority.signers or not exists(key_path()):
@@ -164,12 +196,32 @@ def build_signer(authority: "Authority | None") -> "Signer | None":
     return ListedSigner(key_path(), authority.signers)
 
 
+def unlocked_signer(authority: "Authority", *, project: "Path | str | None" = None) -> "Signer":
+    """The user's own key, after its passphrase was asked for (see `channels.unlocking`): what a hub signs with.
+
+    Raises:
+        ConfigError: there is no key that may sign answers, or it is still locked.
+    """
+    from humanlayer_agent.channels.unlocking import unlock
+
+    signer = build_signer(authority)
+    if signer is None:
+        raise ConfigError(
+            "answers that come by a channel are signed, and no key of yours may: run hla init, which makes one and "
+            "names it under `signers:` of your channels.yaml"
+        )
+    _ = signer.fingerprint  # a key that may not sign is an error before anybody types a passphrase
+    unlock(signer, project=pathlib.Path(project) if project else None)
+    return signer
+
+
 def build_hub(
     store: "Store",
     authority: "Authority",
+    signer: "Callable[[], Signer]",
     *,
-    channels: str | Path | None = None,
-    project: Path | str | None = None,
+    channels: "str | Path | None" = None,
+    project: "Path | str | None" = None,
     only_ready: bool = False,
     tasks: "Sequence[Task]" = (),
     say: "Callable[[str, str], None]" = lambda channel, line: None,
@@ -177,13 +229,14 @@ def build_hub(
     """A hub for every channel that a route names; None where there is none.
 
     Args:
+        signer: gives the unlocked key that signs answers; called once everything else is known to be there.
         channels, project: as for `build_authority`.
-        only_ready: leave out what this process lacks the secrets for; None where it may not sign answers. Otherwise
-            each of that is an error.
+        only_ready: leave out what this process lacks the secrets for; otherwise each of that is an error.
 
     Raises:
         ConfigError: a file has a mistake, a secret is not set, or there is no key that may sign answers.
     """
+    from humanlayer_agent.approvals.keeping import note_signers
     from humanlayer_agent.channels import profiles, registry
     from humanlayer_agent.hub.hub import Hub
 
@@ -191,24 +244,21 @@ def build_hub(
     names = registry.served(found)
     if only_ready:
         names = tuple(name for name in names if not registry.missing(name, found))
-    signer = build_signer(authority)
-    if not names or (only_ready and signer is None):
+    if not names:
         return None
-    if signer is None:
-        raise ConfigError(
-            "answers that come by a channel are signed, and no key of yours may: run hla init, which makes one and "
-            "names it under `signers:` of your channels.yaml"
-        )
-    _ = signer.fingerprint  # a key that can't be used is an error now, not at the first answer
     for name in names:
         if lacking := registry.missing(name, found):
             raise ConfigError(f"channel {name}: set {' and '.join(lacking)} in the environment of the hub")
-    return Hub(store, names, lambda name: registry.build(name, found), authority, signer, tasks=tasks, say=say)
+    own = signer()
+    note_signers(store, authority.signers)
+    return Hub(store, names, lambda name: registry.build(name, found, signer=own), authority, own, tasks=tasks, say=say)
 
 
-@cache
 def _warn_ignored(path: str) -> None:
     """Say once that a repository's own file does not say who may decide."""
+    if path in _warned:
+        return
+    _warned.add(path)
     import logging  # not above: `check` does without it
 
     logging.getLogger("humanlayer_agent").warning(
@@ -221,13 +271,13 @@ def build_gate(
     director: Any = None,
     user: Any = None,
     asker: "Asker | None" = None,
-    policy: str | Path | None = None,
+    policy: "str | Path | None" = None,
     observe: bool = False,
-    project: Path | str | None = None,
+    project: "Path | str | None" = None,
     store: "Store | Path | str | None" = None,
     agent: str = "",
     run_id: str | None = None,
-    channels: str | Path | None = None,
+    channels: "str | Path | None" = None,
     authority: "Authority | None" = None,
     signer: "Signer | None" = None,
     kind: "type[G] | None" = None,
@@ -243,23 +293,25 @@ def build_gate(
         store: a Store, or the path of a store file; None is the user's own store.
         channels: a channels file that is the whole; None takes those of the machine, of the user, and of a project that
             is trusted.
-        authority, signer: who may decide, and the key that vouches for answers, as Gate takes them, instead of what
-            channels files say.
+        authority: who may decide, as Gate takes it, instead of what channels files say.
+        signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
         kind: the class of the Gate; None is that of `approvals.gate`.
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, as Gate takes them. A channel that a
-            route names is served by this process where it has the secrets and no other process does.
+            route names is served by this process where it has its secrets and the unlocked key, and no other does.
 
     Raises:
         PolicyError: a policy has a mistake, or names a route that no channels file has (file:line:column).
         ConfigError: a channels file can't be read or has a mistake.
     """
     from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.approvals.keeping import note_signers
     from humanlayer_agent.approvals.sqlite import SQLiteStore
 
     if director is None:
         director = build_director(policy, project=project, observe=observe)
-    if store is None or isinstance(store, str | Path):
-        store = SQLiteStore(Path(store) if store else default_store_path())
+    if store is None or isinstance(store, str | pathlib.Path):
+        store = SQLiteStore(pathlib.Path(store) if store else default_store_path())
+    is_here = asker is None and user is None
     asker = asker or build_asker(user)
     if authority is None:
         authority = build_authority(
@@ -269,10 +321,11 @@ def build_gate(
             timeout_ms=limits.get("timeout_ms"),
             valid_for_ms=limits.get("valid_for_ms"),
         )
-        signer = signer or build_signer(authority)
         if authority is not None:
-            limits.setdefault(
-                "reach", _reach(store, authority, channels, project or getattr(director, "project", None))
+            note_signers(store, authority.signers)
+        if authority is not None and "reach" not in limits:
+            limits["reach"] = _reach(
+                store, authority, channels, project or getattr(director, "project", None), asked=is_here
             )
     made = cast("type[G]", kind or Gate)
     gate = made(
@@ -294,20 +347,36 @@ def build_gate(
 
 
 def _reach(
-    store: "Store", authority: "Authority", channels: str | Path | None, project: Path | str | None
+    store: "Store", authority: "Authority", channels: "str | Path | None", project: "Path | str | None", *, asked: bool
 ) -> "LocalHub | None":
-    """What serves the channels of the routes from this process; None where they name only this terminal."""
+    """What serves the channels of the routes from this process; None where it serves none.
+
+    That takes the secrets of a channel and the unlocked key. Where a human is at this process's terminal, and no other
+    process serves those channels, the passphrase is asked for now: later the terminal may be somebody else's.
+    """
     from humanlayer_agent.channels import profiles, registry
 
     found = profiles.load(project, file=channels)
-    if not registry.served(found):
+    names = [name for name in registry.served(found) if not registry.missing(name, found)]
+    signer = build_signer(authority)
+    if not names or signer is None:
+        return None
+    asks = asked and not os.environ.get(PASSPHRASE_VARIABLE)
+    if asks and all(store.surfaces.lease(name) for name in names):
         return None
     import logging
 
+    from humanlayer_agent.channels.unlocking import unlock_for_runs
     from humanlayer_agent.hub.local import LocalHub
 
-    log = logging.getLogger("humanlayer_agent")
+    def failed(why: object) -> None:
+        logging.getLogger("humanlayer_agent").warning("Warning: no channel is served from here: %s", why)
+
+    try:
+        own = unlock_for_runs(signer, names, asked=asked, project=pathlib.Path(project) if project else None)
+    except ConfigError as error:
+        failed(error)
+        return None
     return LocalHub(
-        lambda: build_hub(store, authority, channels=channels, project=project, only_ready=True),
-        lambda why: log.warning("Warning: no channel is served from here: %s", why),
+        lambda: build_hub(store, authority, lambda: own, channels=channels, project=project, only_ready=True), failed
     )

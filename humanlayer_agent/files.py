@@ -7,17 +7,19 @@ Documentation/gitformat-index.txt, versions 2 to 4; an index that is not underst
 
 import os
 import stat
-import struct
-from collections.abc import Collection, Mapping
-from functools import cached_property
-from pathlib import Path
 
+from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.places import exists, upwards
 from humanlayer_agent.shell.reading import MAX_TEXT, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
-_ENTRY = struct.Struct(">40x20sH")
-_MODE = struct.Struct(">24xI")
+_MODE, _ENTRY = ">24xI", ">40x20sH"
+"""Where an entry has its mode; its blob and flags."""
 
 
 class DiskReader:
@@ -27,8 +29,9 @@ class DiskReader:
         project: the directory the agent works for; git's index is looked for there and above.
     """
 
-    def __init__(self, project: Path | str) -> None:
-        self._top, self._index = _index_of(Path(os.path.realpath(project)))
+    def __init__(self, project: "Path | str") -> None:
+        self._top, self._index = _index_of(os.path.realpath(project))
+        self._tracked: dict[bytes, bytes] | None = None
 
     def read(self, path: str) -> Source | None:
         """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB."""
@@ -53,15 +56,10 @@ class DiskReader:
             return False
         import hashlib
 
+        if self._tracked is None:
+            self._tracked = _understood(self._index)
         blob = self._tracked.get(os.fsencode(os.path.relpath(real, self._top)))
         return blob is not None and blob == hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
-
-    @cached_property
-    def _tracked(self) -> dict[bytes, bytes]:
-        try:
-            return _entries(self._index)
-        except (ValueError, struct.error, IndexError):
-            return {}
 
 
 class GivenReader:
@@ -72,7 +70,7 @@ class GivenReader:
         tracked: paths under version control and unmodified.
     """
 
-    def __init__(self, files: Mapping[str, str], tracked: Collection[str] = ()) -> None:
+    def __init__(self, files: "Mapping[str, str]", tracked: "Collection[str]" = ()) -> None:
         self._files, self._tracked = files, frozenset(tracked)
 
     def read(self, path: str) -> Source | None:
@@ -109,26 +107,41 @@ def _bytes(path: str) -> bytes | None:
     return data if len(data) <= MAX_HASHED else None
 
 
-def _index_of(directory: Path) -> tuple[str, bytes]:
+def _index_of(directory: str) -> tuple[str, bytes]:
     """The working tree that `directory` lies in, and the bytes of its index; b"" where there is none."""
-    for place in (directory, *directory.parents):
-        git = place / ".git"
-        if not git.exists():
+    for place in upwards(directory):
+        git = os.path.join(place, ".git")
+        if not exists(git):
             continue
         try:
-            if git.is_file():  # a worktree or submodule: "gitdir: PATH"
-                name, _, where = git.read_text().partition(":")
-                git = place / where.strip() if name == "gitdir" else git
-            index = git / "index"
-            return str(place), index.read_bytes() if index.stat().st_size <= MAX_INDEX else b""
+            if os.path.isfile(git):  # a worktree or submodule: "gitdir: PATH"
+                with open(git) as file:
+                    name, _, where = file.read().partition(":")
+                git = os.path.join(place, where.strip()) if name == "gitdir" else git
+            index = os.path.join(git, "index")
+            if os.stat(index).st_size > MAX_INDEX:
+                return place, b""
+            with open(index, "rb") as binary:
+                return place, binary.read()
         except (OSError, ValueError):
-            return str(place), b""
-    return str(directory), b""
+            return place, b""
+    return directory, b""
+
+
+def _understood(index: bytes) -> dict[bytes, bytes]:
+    """What `_entries` finds; nothing where it does not understand the index."""
+    import struct
+
+    try:
+        return _entries(index)
+    except (ValueError, struct.error, IndexError):
+        return {}
 
 
 def _entries(data: bytes) -> dict[bytes, bytes]:
     """The blob of every tracked regular file by its path. Raises ValueError where the index is not understood."""
     import hashlib
+    import struct
 
     magic, version, count = struct.unpack_from(">4sII", data)
     checked = data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())
@@ -137,8 +150,8 @@ def _entries(data: bytes) -> dict[bytes, bytes]:
     out: dict[bytes, bytes] = {}
     at, previous = 12, b""
     for _ in range(count):
-        (mode,) = _MODE.unpack_from(data, at)
-        blob, flags = _ENTRY.unpack_from(data, at)
+        (mode,) = struct.unpack_from(_MODE, data, at)
+        blob, flags = struct.unpack_from(_ENTRY, data, at)
         name = at + (64 if version > 2 and flags & 0x4000 else 62)
         if version == 4:
             kept, name = _varint(data, name)

@@ -1,5 +1,6 @@
 """What every test shares: a user of its own, and no skipped test in CI."""
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -8,10 +9,18 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths for new homes. Not `mktemp` for each: that reads the whole folder, which gets longer with every test."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, so that no test reads or writes what belongs to the person who runs the tests."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
+    home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("HUMANLAYER_STORE", str(home / "store" / "store.sqlite3"))
     monkeypatch.setenv("MSWEA_GLOBAL_CONFIG_DIR", str(home / "mini"))

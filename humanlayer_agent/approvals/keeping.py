@@ -2,8 +2,11 @@
 
 import logging
 import sqlite3
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.database import Database
@@ -13,6 +16,9 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind, Signs
 from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.places import audit_key_path
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.store import Store
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -24,6 +30,26 @@ class Degraded:
     since: int
     why: str
     failures: int = 1
+
+
+def note_signers(store: "Store", signers: Collection[str]) -> None:
+    """Write down whose signatures count from here on, where that is not what the log says last.
+
+    Whoever can write a channels file can name a key of their own: it does not count in a run that goes on, and that it
+    counts in the next one is to be seen. Where the log can't be written, nothing will run.
+    """
+    with suppress(StoreError):
+        before, now = known_signers(store), sorted(signers)
+        if now != before:
+            store.record(events.SIGNERS_CHANGED, former=before, signers=now)
+
+
+def known_signers(store: "Store") -> list[str]:
+    """Whose signatures count, as the log says last. Raises StoreError."""
+    for entry in store.events(type=events.SIGNERS_CHANGED.name, last=1):
+        found = entry.event.get("signers")
+        return found if isinstance(found, list) else []
+    return []
 
 
 class Keeper:

@@ -22,6 +22,9 @@ AUDIT_RECOVERED = EventType("audit.recovered", 102, "an export ended within a li
 AUDIT_DEGRADED = EventType("audit.degraded", 103, "the log could not be written for a while: everything was denied")
 
 KEY_ROTATED = EventType("key.rotated", 150, "heads are signed with another key of the user from here on")
+SIGNERS_CHANGED = EventType(
+    "signers.changed", 151, "a process began whose channels files name other signers of answers than were named before"
+)
 
 POLICY_LOADED = EventType("policy.loaded", 200, "a policy is in force in a run")
 POLICY_ERROR = EventType("policy.error", 201, "the Director failed on an action: denied")

@@ -41,12 +41,29 @@ _DEFAULT = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]{0,80}+):?[-=+](?P<val
 _NETRC = re.compile(
     r"\b(?:machine[ \t]++\S++|default|login)[ \t\n]++(?:login[ \t]++)?\S*+[ \t\n]++password[ \t]++(?P<value>\S++)"
 )
-_PGPASS = re.compile(r"(?m)^[\w.*-]+:(?:\d{2,5}|\*):[\w*-]+:[\w*-]+:(?P<value>\S+)$")
+_PGPASS = re.compile(r"(?m)(?:^|(?<=['\"]))[\w.*-]+:(?:\d{2,5}|\*):[\w*-]+:[\w*-]+:(?P<value>[^\s'\"]+)(?:$|(?=['\"]))")
 _SQL = re.compile(
     r"(?i)\b(?:identified\s{1,20}(?:with\s{1,20}\S{1,60}\s{1,20})?by|(?:with\s{1,20})?password(?:\s{1,20}for\s{1,20}\S{1,60})?)\s{1,20}(?:=\s{0,5})?\\?(?P<q>['\"])(?P<value>[^'\"\n]{1,500}+)"
 )
+_SQL_SET = re.compile(
+    r"(?i)\bpassword(?:\s{0,5}\(\s{0,5}['\"]|\s{1,20}(?P<d>\\?\$\\?\$))(?P<value>[^'\"\s$\\)]{1,500}+)"
+)
+_QUERY = re.compile(
+    r"(?i)(?<=[?&,])(?:pass|pw|pwd|psk|auth|sig|signature|x-(?:amz|goog)-signature)=(?P<value>[^&,\s\"'#:]{6,2000}+)"
+)
+_PAIR = re.compile(
+    r"(?:\bauth\s{0,5}=\s{0,5}\(|(?:BasicAuth|DigestAuth|\.auth|\.login|(?i:(?:change|set|reset)\w{0,20}password))\()"
+    r"\s{0,5}(?P<q>\\?[\"'])[^\"'\n]{0,200}[\"']\s{0,5},\s{0,5}\\?[\"'](?P<value>[^\"'\s\\]{1,500}+)"
+)
+_SENT = re.compile(
+    r"\.send(?:line)?\(\\?[\"'](?P<value>(?=[^\"']{0,200}[0-9])(?=[^\"']{0,200}[A-Za-z])[^\"'\s\\/]{6,200}+)"
+)
+_MANIFEST = re.compile(
+    r"(?m)^(?P<indent>[ \t]{0,20})(?:stringData|data):[ \t]*\n(?P<block>(?:(?P=indent)[ \t]+[^\n]*+(?:\n|\Z))++)"
+)
+_ENTRY = re.compile(r"(?m)^[ \t]+[\w.-]+:[ \t]+[\"']?(?P<value>[^\s\"'|>&$][^\s\"']*+)")
 _SHADOW = re.compile(r"\$(?:1|2[aby]|5|6|7|y|apr1|argon2\w{1,2})\$(?P<value>[./A-Za-z0-9$=,+]{16,}+)")
-_NEEDED = re.compile(r"[=:$]|(?i:bearer|password|identified)")
+_NEEDED = re.compile(r"[=:$]|(?i:bearer|password|identified|auth|login|send)")
 """One of these stands in whatever the patterns above find: most words of a command are passed over by it."""
 
 _LONG = re.compile(r"[A-Za-z0-9_-]{9}")
@@ -61,6 +78,10 @@ _SIMPLE = (
     (_NETRC, "value", "netrc"),
     (_PGPASS, "value", "pgpass"),
     (_SQL, "value", "SQL password"),
+    (_SQL_SET, "value", "SQL password"),
+    (_QUERY, "value", "query"),
+    (_PAIR, "value", "argument"),
+    (_SENT, "value", "argument"),
     (_SHADOW, "value", "password hash"),
 )
 
@@ -86,6 +107,8 @@ def in_text(text: str) -> Iterator[Span]:
     for found in _HEADER.finditer(text):
         yield from _span(found, "value", "header")
     yield from _named(text)
+    if "kind: Secret" in text:
+        yield from _manifest(text)
     for found in _DEFAULT.finditer(text):
         if is_secret_name(found["name"], variable=True):
             yield from _span(found, "value", f"default of {found['name'][:60]}")
@@ -111,13 +134,24 @@ def _userinfo(text: str) -> Iterator[Span]:
             yield Span(start, end, "URL")  # https://TOKEN@host
 
 
+def _manifest(text: str) -> Iterator[Span]:
+    """The values of a Kubernetes `Secret`."""
+    for found in _MANIFEST.finditer(text):
+        for entry in _ENTRY.finditer(text, *found.span("block")):
+            yield from _span(entry, "value", "Secret")
+
+
 def _named(text: str) -> Iterator[Span]:
     """`name = value` in any notation, where the name says that it is a secret and the value is written out."""
     for found in _NAMED.finditer(text):
         name, value = found["name"], found["value"]
-        if not is_secret_name(name.rpartition(".")[2], variable=name.isupper()) or _SCHEME.fullmatch(value):
+        if _SCHEME.fullmatch(value) or not (
+            is_secret_name(name.rpartition(".")[2], variable=name.isupper()) or _is_short(found)
+        ):
             continue
         start, end = found.span("value")
+        if _closes(text, found):
+            continue
         quoted = value[0] in "\"'" or value.startswith('\\"')
         if quoted:
             lead = 2 if value[0] == "\\" else 1
@@ -129,6 +163,30 @@ def _named(text: str) -> Iterator[Span]:
         value = text[start:end]
         if value and not _only_expansion(value) and is_secret_value(value):
             yield Span(start, end, f"value of {name[:60]}")
+
+
+def _is_short(found: re.Match[str]) -> bool:
+    """`"pwd": "value"`, `pass="value"`: a name that is a secret's only where a written value follows."""
+    value = found["value"].lstrip("\\")
+    return found["name"].lower() in _short() and value[0] in "\"'" and not re.search(r"\s", value)
+
+
+@cache
+def _short() -> frozenset[str]:
+    return frozenset(data()["names"]["short"])
+
+
+def _closes(text: str, found: re.Match[str]) -> bool:
+    """Whether the quote before what looks like a value ends a text: `expect "password:"; send "x"`."""
+    start = found.start("value")
+    quote = text[start]
+    if quote not in "\"'" or text[found.end("name") : found.end("name") + 1] == quote:
+        return False
+    line = text.rfind("\n", 0, start) + 1
+    return text.count(quote, line, start) % 2 == 1 and bool(_PUNCTUATION.match(text, start + 1))
+
+
+_PUNCTUATION = re.compile(r"[;,)\]}{\s]")
 
 
 def _is_code(found: re.Match[str], value: str) -> bool:

@@ -8,23 +8,30 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from humanlayer_agent.audit.secret_flow import in_flow, is_secret_variable
+from humanlayer_agent.audit.secret_input import in_input, nodes, printed
 from humanlayer_agent.audit.secret_names import data, is_secret_name
-from humanlayer_agent.audit.secret_options import Token, by_rules, known_programs, listed, programs, secret_value
+from humanlayer_agent.audit.secret_options import (
+    Token,
+    by_rules,
+    known_programs,
+    listed,
+    programs,
+    secret_value,
+    token_of,
+    unquoted,
+)
 from humanlayer_agent.audit.secret_texts import Span, by_itself, in_text
 from humanlayer_agent.shell.parse import parse
 from humanlayer_agent.shell.syntax import (
     ArrayLit,
     Assign,
-    Lit,
     Node,
     Param,
-    Pipeline,
     Script,
     Simple,
     Test,
     Word,
-    children,
-    scripts_of,
     words_of,
 )
 
@@ -34,14 +41,17 @@ _DEPTH = 3
 _CRUDE = re.compile(r"""(?:'[^']*(?:'|\Z)|"(?:\\.|[^"\\])*+(?:"|\Z)|\\.|[^\s;|&<>()'"\\])+""", re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\(|`|[<>]\(")
 _CRUDE_END = re.compile(r"[;|&()\n]")
-_QUOTES = re.compile(r"'([^']*)'?|\"((?:\\.|[^\"\\])*)\"?|\\(.)", re.DOTALL)
 _NAME_VALUE = re.compile(r"(?P<name>[A-Za-z_-][\w.\[\]/:@-]*?)\+?=(?P<value>.*)", re.DOTALL)
 _VARIABLE = re.compile(r"['\"]?\$\{?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}?['\"]?")
 _OPTIONAL_DEFAULTS = frozenset({":-", "-", ":=", "=", ":+", "+", "/", "//"})
 
 
-def in_command(text: str, depth: int = 0) -> list[Span]:
+def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
     """Every secret of the command line `text`. Spans may overlap.
+
+    Args:
+        depth: of quoted commands around it.
+        flow: also what is given a name first.
 
     None reaches beyond the word that it stands in, or over a command that the word runs (`$(...)`): what is redacted
     must not hide what would be done.
@@ -54,7 +64,10 @@ def in_command(text: str, depth: int = 0) -> list[Span]:
         found += _crudely(text, depth, pieces)
         kept += [(each.end(), len(text)) for each in _SUBSTITUTION.finditer(text)]
     if read.script is not None:
-        for node in _nodes(read.script):
+        every = [*nodes(read.script)]
+        if flow:
+            found += in_flow(every, text, lambda probed: in_command(probed, depth, flow=False))
+        for node in every:
             found += _in_node(node, text, depth)
             pieces += _pieces(node)
             kept += [_whole(script, text) for word in words_of(node) for script in word.scripts()]
@@ -86,7 +99,7 @@ def may_hold(text: str) -> bool:
     if any(part in lower for part in _parts_of_names()):
         return True
     table, words = known_programs(), set(_NAMES.findall(lower))
-    return any(not second or second in words for name in table.keys() & words for second in table[name])
+    return any(further <= words for name in table.keys() & words for further, _ in table[name])
 
 
 _TELLING = re.compile(r"[=:$\\]|[^\s'\"]['\"][^\s;|&)]|''|\"\"")
@@ -133,75 +146,33 @@ def _without(span: Span, kept: list[tuple[int, int]]) -> Iterator[Span]:
     yield Span(start, span.end, span.what)
 
 
-def _nodes(script: Script) -> Iterator[Node]:
-    """Every node of `script`, at any depth, those of substitutions too."""
-    stack = [] if script.body is None else [script.body]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += children(node)
-        inner: list[Script] = []
-        for word in words_of(node):
-            inner += word.scripts()
-        if isinstance(node, Simple):
-            for assign in node.assigns:
-                inner += scripts_of(assign.index_parts)
-        stack += [each.body for each in inner if each.body is not None]
-
-
 def _in_node(node: Node, text: str, depth: int) -> Iterator[Span]:
     for word in words_of(node):
-        yield from _quoted_command(_token(word, text), depth)
-    if isinstance(node, Pipeline):
-        for before, after in zip(node.parts, node.parts[1:], strict=False):
-            if isinstance(after, Simple) and _reads_secret([_token(word, text) for word in after.words]):
-                yield from _printed(before, text)
+        yield from _quoted_command(token_of(word, text), depth)
+    yield from in_input(node, text, lambda script: in_command(script, depth + 1) if depth < _DEPTH else [])
     if isinstance(node, Test):
-        yield from _compared([_token(word, text) for word in node.words])
+        yield from _compared([token_of(word, text) for word in node.words])
     if not isinstance(node, Simple):
         return
     for assign in node.assigns:
         yield from _assigned(assign, text)
-    tokens = [_token(word, text) for word in node.words]
-    yield from _in_tokens(tokens)
-    if _reads_secret(tokens):
-        for redirect in node.redirects:
-            if redirect.op == "<<<":
-                yield from secret_value(_token(redirect.target, text), 0, "standard input")
-            elif redirect.body is not None and redirect.body.end > redirect.body.start:
-                body = redirect.body
-                yield Span(body.start, _without_newline(text, body.end), "standard input")
-
-
-def _without_newline(text: str, end: int) -> int:
-    return end - 1 if text[end - 1 : end] == "\n" else end
-
-
-def _token(word: Word, text: str) -> Token:
-    raw = text[word.start : word.end]
-    known = word.text if word.text is not None else _unquoted(raw)
-    literal = known if not word.dynamic else "".join(p.text for p in word.parts if isinstance(p, Lit))
-    return Token(raw, known, word.start, literal, word.dynamic)
-
-
-def _unquoted(raw: str) -> str:
-    return _QUOTES.sub(lambda found: found[1] or found[2] or found[3] or "", raw)
+    yield from _in_tokens([token_of(word, text) for word in node.words])
 
 
 # ---- assignments -----------------------------------------------------------------------------------
 
 
 def _assigned(assign: Assign, text: str) -> Iterator[Span]:
-    if not is_secret_name(assign.name, variable=assign.name.isupper()):
+    if not is_secret_variable(assign.name):
         return
     what = f"variable {assign.name[:60]}"
     arrays = [part for part in assign.value.parts if isinstance(part, ArrayLit)]
     for word in [word for part in arrays for word in part.words] or [assign.value]:
-        yield from secret_value(_token(word, text), 0, what, keys=True)
+        yield from secret_value(token_of(word, text), 0, what, keys=True)
         yield from _default(word, text, what)
         for script in word.scripts():
-            for node in _nodes(script):
-                yield from _printed(node, text, what)
+            for node in nodes(script):
+                yield from printed(node, text, what)
 
 
 def _default(word: Word, text: str, what: str) -> Iterator[Span]:
@@ -211,25 +182,20 @@ def _default(word: Word, text: str, what: str) -> Iterator[Span]:
             yield Span(word.start, word.end, what)
 
 
-def _printed(node: Node, text: str, what: str = "standard input") -> Iterator[Span]:
-    """What `echo` or `printf` writes."""
-    if not isinstance(node, Simple) or not node.words or node.words[0].text not in listed("printers"):
-        return
-    for word in node.words[1:]:
-        token = _token(word, text)
-        if not re.fullmatch(r"-[neE]+|(?:%[sb]|\\n)*", token.text):
-            yield from secret_value(token, 0, what)
-
-
 # ---- words ---------------------------------------------------------------------------------------------
 
 
 def _in_tokens(tokens: Sequence[Token]) -> Iterator[Span]:
     """Secrets among the words of one simple command."""
+    known = [*programs(tokens, loosely=True)]
+    plain = {option for _, rules in known for option in rules.get("plain", ())}
     for place, token in enumerate(tokens):
-        yield from _named(tokens, place, token)
-    yield from _compared(tokens)
-    for place, rules in programs(tokens, loosely=True):
+        if token.text not in plain:
+            yield from _named(tokens, place, token)
+    if any(token.text in ("[", "[[", "test") for token in tokens):
+        yield from _compared(tokens)
+    yield from _formatted(tokens)
+    for place, rules in known:
         yield from by_rules(tokens[place + 1 :], rules)
 
 
@@ -241,6 +207,20 @@ def _compared(tokens: Sequence[Token]) -> Iterator[Span]:
                 found = _VARIABLE.fullmatch(variable.raw)
                 if found and is_secret_name(found["name"], variable=True):
                     yield from secret_value(value, 0, f"compared with {found['name'][:60]}")
+
+
+def _formatted(tokens: Sequence[Token]) -> Iterator[Span]:
+    """`printf 'API_KEY=%s' value`"""
+    if len(tokens) < 3 or tokens[0].text != "printf":
+        return
+    slots = [*_SLOT.finditer(tokens[1].text)]
+    for place, token in enumerate(tokens[2:] if slots else ()):
+        name = slots[place % len(slots)]["name"]
+        if name and is_secret_variable(name):
+            yield from secret_value(token, 0, f"value of {name[:60]}")
+
+
+_SLOT = re.compile(r"(?:(?P<name>[A-Za-z_]\w{0,80})[\"']?[=:][ \t]?[\"']?)?%[-0-9.]*[A-Za-z]")
 
 
 def _named(tokens: Sequence[Token], place: int, token: Token) -> Iterator[Span]:
@@ -272,29 +252,27 @@ def _is_run(tokens: Sequence[Token], place: int) -> bool:
     return token.raw[:1] in ("'", '"') and before not in ("-e", "--env", "export", "declare", "env", "readonly")
 
 
-def _reads_secret(tokens: Sequence[Token]) -> bool:
-    """Whether the standard input of this command is a secret."""
-    words = [token.text for token in tokens]
-    if any(word.rpartition("/")[2] in listed("shells") for word in words) and "-c" not in words:
-        return False  # `sudo -S bash` runs what comes behind the password
-    if any(word in ("--password-stdin", "--passphrase-fd", "--with-token") for word in words):
-        return True
-    for place, rules in programs(tokens):
-        stdin = rules.get("stdin", ())
-        if stdin == "*" or any(token.text in stdin for token in tokens[place + 1 :]):
-            return True
-    return False
+_PREFIX = re.compile(r"[A-Za-z_][\w.-]*=(?=['\"])")
+_OPTION = re.compile(r"[A-Za-z_][\w.-]*=(?=[\w./-]+ )")
 
 
 def _quoted_command(token: Token, depth: int) -> Iterator[Span]:
     """A quoted word that is itself a command (`bash -c '...'`, `ssh host "..."`) holds secrets like one."""
     raw = token.raw
+    if (prefix := _PREFIX.match(raw)) and depth < _DEPTH:  # alias m='mysql -psecret'
+        lead = prefix.end()
+        yield from _quoted_command(
+            Token(raw[lead:], token.text[lead:], token.start + lead, token.literal, token.dynamic), depth
+        )
+        return
     if depth >= _DEPTH or len(raw) < 4 or raw[0] not in "'\"" or not (" " in raw or "=" in raw):
         return
     inner = raw[1:-1]
     if raw[-1] == raw[0] and raw[0] not in inner and "\\" not in inner:
-        for span in in_command(inner, depth + 1):
-            yield Span(span.start + token.start + 1, span.end + token.start + 1, span.what)
+        named = _OPTION.match(inner)  # ssh -o 'ProxyCommand=sshpass -psecret ssh host'
+        for lead in (0, named.end()) if named else (0,):
+            for span in in_command(inner[lead:], depth + 1):
+                yield Span(span.start + token.start + 1 + lead, span.end + token.start + 1 + lead, span.what)
         return
     for span in in_command(token.text, depth + 1):
         value = token.text[span.start : span.end]
@@ -318,7 +296,7 @@ def _crudely(text: str, depth: int, pieces: list[tuple[int, int]]) -> Iterator[S
             commands.append([])
         position = found.end()
         raw = found[0]
-        known = _unquoted(raw)
+        known = unquoted(raw)
         commands[-1].append(Token(raw, known, found.start(), known))
     for tokens in commands:
         yield from _in_tokens(tokens)

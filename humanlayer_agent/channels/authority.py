@@ -1,14 +1,17 @@
 """From channels files to who may decide: people, groups and routes as the core knows them."""
 
+import os
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.channels.profiles import Profiles
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.places import audit_key_path
 
 if TYPE_CHECKING:
     from humanlayer_agent.channels import profile_schema
@@ -65,13 +68,14 @@ def authority_of(
         timeout_ms, valid_for_ms: for the shipped route, where no file has a "default" of its own.
 
     Raises:
-        ConfigError: a route could never be met, or two people have one identity.
+        ConfigError: a route could never be met, two people have one identity, or a signer is the audit key.
 
     Example:
         >>> from humanlayer_agent.channels import profiles
         >>> authority_of(profiles.load(), "os:1000:alice").routes["default"].solo
         True
     """
+    _refuse_audit_key(profiles)
     people = {name: Person(name, _identities(person)) for name, person in profiles.people.items()}
     try:
         if not people:
@@ -99,6 +103,21 @@ def authority_of(
     except ConfigError as error:
         files = ", ".join(profiles.files)
         raise ConfigError(f"{files}: {error}" if files else str(error)) from error
+
+
+def _refuse_audit_key(profiles: Profiles) -> None:
+    """It has no passphrase: whatever runs as this user could sign answers with it."""
+    if not profiles.signers or not os.path.lexists(audit_key_path()):
+        return
+    try:
+        if AuditKey(audit_key_path()).fingerprint not in profiles.signers:
+            return
+    except ConfigError:  # it signs nothing then
+        return
+    raise ConfigError(
+        f"{', '.join(profiles.files)}: one of the signers is the audit key ({audit_key_path()}). It has no passphrase, "
+        "so any command could sign with it: take it out"
+    )
 
 
 def _identities(person: "profile_schema.Person") -> tuple[str, ...]:

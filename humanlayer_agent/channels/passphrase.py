@@ -7,8 +7,6 @@ import os
 import secrets
 import stat
 import termios
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from humanlayer_agent.approvals.protection import protect_secrets
@@ -58,7 +56,7 @@ def typed(fd: int, prompt: str) -> str:
         KeyboardInterrupt: Ctrl-C; the terminal is as it was before.
     """
     protect_secrets()
-    with restored(fd), _alone(fd):
+    with restored(fd):
         modes = termios.tcgetattr(fd)
         modes[_LFLAG] &= ~termios.ECHO
         modes[_LFLAG] |= termios.ICANON | termios.ISIG
@@ -79,8 +77,8 @@ def chosen(fd: int) -> str:
     """
     write(
         fd,
-        "A passphrase locks your signing key: without it nobody signs an answer in your name, and agents' commands run\n"
-        "as you. You type it when you answer with hla requests, and when a hub starts.\n",
+        "A passphrase locks your signing key, because agents' commands run as you: without it none of them signs an\n"
+        "answer in your name. You type it when you answer with hla requests, and when a hub starts.\n",
     )
     while True:
         first = typed(fd, f"Passphrase ({SHORTEST} characters or more; Enter alone: one is made for you): ")
@@ -117,9 +115,8 @@ def in_file(project: Path | None = None) -> str | None:
         with os.fdopen(descriptor, "rb") as file:
             about = os.fstat(descriptor)
             if not stat.S_ISREG(about.st_mode) or about.st_uid not in (0, os.geteuid()) or _is_open(about):
-                raise ConfigError(
-                    f"{PASSPHRASE_VARIABLE}: {path} must be a file of yours or of root that nobody else may read: chmod 600"
-                )
+                why = "must be a file of yours, or root's, that nobody else may read: chmod 600"
+                raise ConfigError(f"{PASSPHRASE_VARIABLE}: {path} {why}")
             line = file.readline(4 * LONGEST + 2)
     except OSError as error:
         raise ConfigError(f"{PASSPHRASE_VARIABLE}: {path} can't be read: {error.strerror}") from error
@@ -140,21 +137,8 @@ def _is_open(about: os.stat_result) -> bool:
 
 def _shown(fd: int, passphrase: str) -> str:
     """Show a passphrase until Enter; then it is gone from the screen."""
-    write(fd, f"\n    {passphrase}\n\nPut it in a password manager now: it is not shown again, and nobody else has it.\n")
-    typed(fd, "Enter when you have: ")
+    write(fd, f"\n    {passphrase}\n\n")
+    write(fd, "Put it in a password manager now: it is not shown again, and there is no other copy.\n")
+    typed(fd, "Enter when it is there: ")
     write(fd, "\x1b[5A\x1b[J")
     return passphrase
-
-
-@contextmanager
-def _alone(fd: int) -> Iterator[None]:
-    """Nobody else of this user may open the terminal meanwhile: they could read what is typed. (Root may.)"""
-    import fcntl
-
-    with suppress(OSError):
-        fcntl.ioctl(fd, termios.TIOCEXCL)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.ioctl(fd, termios.TIOCNXCL)

@@ -118,7 +118,7 @@ def load(
 
 def places(project: Path | str | None, *, machine: Path | None = None) -> list[tuple[str, Path]]:
     """Where each authority's channels file is, the highest first."""
-    found = [("machine", (machine or MACHINE_FOLDER) / FILE), ("user", config_folder() / FILE)]
+    found = [("machine", Path(machine or MACHINE_FOLDER) / FILE), ("user", config_folder() / FILE)]
     return [*found, ("project", Path(project) / PROJECT_FOLDER / FILE)] if project is not None else found
 
 

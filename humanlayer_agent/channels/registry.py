@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from humanlayer_agent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.channels.contract import Channel, Factory
     from humanlayer_agent.channels.profiles import Profiles
 
@@ -43,11 +44,28 @@ def _variables(settings: object) -> tuple[str, ...]:
     return tuple(variable for _, variable in secret_variables(settings))
 
 
-def build(name: str, profiles: "Profiles", environ: Mapping[str, str] | None = None) -> "Channel":
+def build(
+    name: str, profiles: "Profiles", environ: Mapping[str, str] | None = None, *, signer: "Signer | None" = None
+) -> "Channel":
     """The channel `name` of the channels files, with its secrets read from the environment.
+
+    Args:
+        signer: the user's key, unlocked, for channels that make tokens with it.
 
     Raises:
         ConfigError: there is no such channel, its type can't be served here, or a secret is not set.
+    """
+    factory, given = check(name, profiles, environ), os.environ if environ is None else environ
+    settings = profiles.channels[name]
+    secrets = {variable: given[variable] for variable in _variables(settings)}
+    return factory(name, settings, secrets=secrets, profiles=profiles, signer=signer)
+
+
+def check(name: str, profiles: "Profiles", environ: Mapping[str, str] | None = None) -> "Factory":
+    """What builds the channel `name`.
+
+    Raises:
+        ConfigError: as `build`.
     """
     settings = profiles.channels.get(name)
     if settings is None:
@@ -55,14 +73,12 @@ def build(name: str, profiles: "Profiles", environ: Mapping[str, str] | None = N
     place = FACTORIES.get(settings.type)
     if place is None:
         raise ConfigError(f"channel {name}: the hub serves {', '.join(FACTORIES)}, and it is of type {settings.type}")
-    given = os.environ if environ is None else environ
-    if lacking := missing(name, profiles, given):
+    if lacking := missing(name, profiles, environ):
         raise ConfigError(f"channel {name}: set {' and '.join(lacking)} in the environment of the hub")
     module, _, function = place.partition(":")
     try:
-        factory = cast("Factory", getattr(import_module(module), function))
+        return cast("Factory", getattr(import_module(module), function))
     except ImportError as error:
         raise ConfigError(
             f"channel {name}: {error}; install what it needs: pip install 'humanlayer-agent[all]'"
         ) from None
-    return factory(name, settings, secrets={v: given[v] for v in _variables(settings)}, profiles=profiles)

@@ -9,7 +9,10 @@ import base64
 import hmac
 import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.signing import Signer
 
 Use = Literal["reply", "link", "bounce", "code", "message"]
 """What a token is for: one use can't be turned into another."""
@@ -81,19 +84,20 @@ class Tokens:
         return hmac.digest(self._key, said.encode("utf-8", "surrogatepass"), "sha256")
 
 
-def own_tokens() -> Tokens:
-    """Tokens made with this user's signing key, so that links and addresses outlive the process that sent them.
+def own_tokens(signer: "Signer | None") -> Tokens:
+    """Tokens made with the user's signing key, so that links and addresses outlive the process that sent them.
+
+    Args:
+        signer: that key, unlocked.
 
     Raises:
-        ConfigError: there is no such key, or it can't be read.
+        ConfigError: there is none, or it is locked.
     """
-    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.errors import ConfigError
-    from humanlayer_agent.places import key_path
 
-    if not key_path().exists():
-        raise ConfigError(f"tokens in mails are made with the key {key_path()}, and there is none: run hla init")
-    return Tokens(Signer(key_path()).secret("humanlayer-agent tokens 1"))
+    if signer is None:
+        raise ConfigError("tokens in mails are made with the signing key, and there is none: run hla init")
+    return Tokens(signer.secret("humanlayer-agent tokens 1"))
 
 
 def folded(address: str) -> str:

@@ -137,12 +137,12 @@ def _whose(signer: str) -> str:
     kind, _, beginning = signer.partition(" ")
     if kind != "user":
         return "a key that is gone with its process"
-    from humanlayer_agent.approvals.signing import Signer
+    from humanlayer_agent.approvals.auditkey import AuditKey
     from humanlayer_agent.errors import ConfigError
-    from humanlayer_agent.places import key_path
+    from humanlayer_agent.places import audit_key_path
 
     try:
-        yours = key_path().exists() and Signer(key_path()).fingerprint.startswith(beginning)
+        yours = audit_key_path().exists() and AuditKey(audit_key_path()).fingerprint.startswith(beginning)
     except (ConfigError, OSError):
         yours = False
     return f"{'your key' if yours else 'the key'} {beginning}..."

@@ -72,17 +72,19 @@ def try_one(
     Example: hla channel test slack
     """
     from humanlayer_agent.agents.ancestry import refuse_agents
+    from humanlayer_agent.approvals.protection import protect_secrets
     from humanlayer_agent.channels import profiles, registry
     from humanlayer_agent.cli.hub import read_authority, writable_store
-    from humanlayer_agent.config import build_signer
+    from humanlayer_agent.config import unlocked_signer
     from humanlayer_agent.hub.trial import try_channel
 
     refuse_agents("tests channels")
+    protect_secrets()
     authority = read_authority(channels)
-    signer = build_signer(authority)
-    if signer is None:
-        raise ConfigError("no channels.yaml of yours names your key under `signers:`: run hla init")
-    channel = registry.build(name, profiles.load(file=channels))
+    found = profiles.load(file=channels)
+    registry.check(name, found)
+    signer = unlocked_signer(authority)
+    channel = registry.build(name, found, signer=signer)
     with closing(writable_store(store)) as opened:
         try:
             trial = try_channel(opened, channel, authority, signer, timeout=timeout, say=_say)

@@ -32,12 +32,15 @@ def hub(
     """Deliver requests to Slack, mail and web, collect the answers, remind, escalate. Runs until Ctrl-C.
 
     Needs a channels.yaml whose routes name such a channel, its secrets in the environment, and a signing key: hla init.
+    It asks for the key's passphrase at the terminal; without one, HUMANLAYER_PASSPHRASE_FILE names a file with it.
 
     Example: SLACK_BOT_TOKEN=xoxb-... SLACK_APP_TOKEN=xapp-... hla hub
     """
     from humanlayer_agent.agents.ancestry import refuse_agents
+    from humanlayer_agent.approvals.protection import protect_secrets
 
     refuse_agents("serves channels")
+    protect_secrets()
     authority = read_authority(channels, project)
     with closing(writable_store(store)) as opened:
         _serve(opened, authority, channels, project)
@@ -73,7 +76,7 @@ def writable_store(location: str | None) -> "SQLiteStore":
 
 def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None, project: Path | None) -> None:
     from humanlayer_agent.channels.registry import FACTORIES
-    from humanlayer_agent.config import build_hub
+    from humanlayer_agent.config import build_hub, unlocked_signer
     from humanlayer_agent.hub.witness import witness
 
     def post(text: str) -> None:
@@ -82,7 +85,15 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
             made.post(text)
 
     heads = witness(opened, post)
-    made = build_hub(opened, authority, channels=channels, project=project, tasks=[heads], say=_say)
+    made = build_hub(
+        opened,
+        authority,
+        lambda: unlocked_signer(authority, project=project),
+        channels=channels,
+        project=project,
+        tasks=[heads],
+        say=_say,
+    )
     if made is None:
         kinds = ", ".join(FACTORIES)
         raise ConfigError(f"no route has a step that the hub serves ({kinds}): add `- {{to: slack, after: 2m}}` to one")

@@ -11,23 +11,26 @@ from typing import Annotated, Literal
 
 import typer
 
+from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.channels.text import one_line
+from humanlayer_agent.cli import init_key
 from humanlayer_agent.cli.human_only import human_only
 from humanlayer_agent.cli.writing import new_files
 from humanlayer_agent.errors import ConfigError, NoTerminal
-from humanlayer_agent.places import PROJECT_FOLDER, config_folder, is_inside, key_path
+from humanlayer_agent.places import PROJECT_FOLDER, audit_key_path, config_folder, is_inside, key_path
 
 NO_HUMAN = 3
+_KEYS = ("key", "audit")
 _TEMPLATES = Path(__file__).with_name("templates")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A file to be there in the end; `kind` is also the name of its template."""
+    """A file to be there in the end; `kind` is also the name of its template, where it is no key."""
 
-    kind: Literal["key", "channels", "policy", "project"]
+    kind: Literal["key", "audit", "channels", "policy", "project"]
     path: Path
     what: str
     folder_mode: int = 0o700
@@ -49,7 +52,10 @@ def init(
         Literal["tool", "wait", "deny"] | None, typer.Option(help="With --claude-code: who is asked; see hla hook -h.")
     ] = None,
 ) -> None:
-    """Write what you need: a signing key, your channels file, your policy, and the project's. Nothing is overwritten.
+    """Write what you need: keys, your channels file, your policy, and the project's. Nothing is overwritten.
+
+    A passphrase locks the signing key. You are asked for one, with --yes too; without a terminal no such key is made,
+    unless HUMANLAYER_PASSPHRASE_FILE names a file whose first line is to be the passphrase.
 
     Examples: hla init;  hla init --yes --project ~/src/app;  hla init --claude-code
     """
@@ -79,28 +85,41 @@ def run_init(project: Path | None = None, *, yes: bool = False, force: bool = Fa
     parts = list(_parts(base))
     for part in parts:
         _check_folder(part, base)
-    problem = _problem(key_path())
-    if problem and not force:
-        raise ConfigError(f"{problem}; hla init --force puts it aside and makes another")
+    problems = {kind: problem for kind in ("key", "audit") if (problem := _problem(kind))}
+    if problems and not force:
+        raise ConfigError(f"{next(iter(problems.values()))}; hla init --force puts it aside and makes another")
     old = [part for part in parts if os.path.lexists(part.path)]
-    replaced = [part for part in old if force and (part.kind != "key" or problem)]
+    replaced = [part for part in old if force and (part.kind not in _KEYS or part.kind in problems)]
     new = [part for part in parts if part in replaced or part not in old]
-    if new and (code := _agreed(new, replaced, yes=yes)) is not None:
+    keyless = yes and not replaced and any(part.kind == "key" for part in new) and not init_key.can_lock(base)
+    if keyless:
+        parts, new = ([part for part in some if part.kind != "key"] for some in (parts, new))
+    added = None if keyless else _added(parts, new)
+    if (new or added) and (code := _agreed(new, replaced, added, yes=yes)) is not None:
         return code
     try:
-        fingerprint = _write(new, replaced)
+        fingerprint = _write(new, replaced, added, base)
     except OSError as error:
         raise ConfigError(f"{error.filename or 'a file'} can't be written: {error.strerror}. Nothing was.") from error
     return _report(parts, new, fingerprint, base)
 
 
 def _parts(project: Path | None) -> Iterator[_Part]:
-    yield _Part("key", key_path(), "your signing key")
+    yield _Part("key", key_path(), f"your signing key, locked by {init_key.source()}")
+    yield _Part("audit", audit_key_path(), "the key that signs how far the log goes, and nothing else")
     yield _Part("channels", config_folder() / "channels.yaml", "who may approve, and whose signature counts")
     yield _Part("policy", config_folder() / "policy.yaml", "your policy: extends builtin:default")
     if project is not None:
         path = project / PROJECT_FOLDER / "policy.yaml"
         yield _Part("project", path, "the project's policy: only adds", folder_mode=0o755, mode=0o644)
+
+
+def _added(parts: list[_Part], new: list[_Part]) -> _Part | None:
+    """The channels file, where it is there with the empty list of signers that we have written, and the key is none."""
+    (channels,) = (part for part in parts if part.kind == "channels")
+    if channels in new or not init_key.has_no_signers(channels.path):
+        return None
+    return _Part("channels", channels.path, "your key, under signers: (the old file is kept as NAME.old)")
 
 
 def _project(named: Path | None) -> Path | None:
@@ -134,7 +153,7 @@ def _refuse_other_home() -> None:
 def _check_folder(part: _Part, project: Path | None) -> None:
     folder = part.path.parent
     if part.kind != "project" and is_inside(folder, project):
-        name = "XDG_DATA_HOME" if part.kind == "key" else "XDG_CONFIG_HOME"
+        name = "XDG_DATA_HOME" if part.kind in _KEYS else "XDG_CONFIG_HOME"
         raise ConfigError(f"{folder} ({part.what}) lies in the project {project}: set {name} to a folder elsewhere")
     if part.kind == "project" and folder.is_symlink():
         raise ConfigError(f"{folder} is a link: a project's settings must be its own")
@@ -150,28 +169,33 @@ def _check_folder(part: _Part, project: Path | None) -> None:
         return
     if about.st_uid != os.geteuid():
         raise ConfigError(f"{folder} belongs to another user: give it to yourself (chown), or remove it")
-    if about.st_mode & (0o022 if part.kind == "key" else 0o002):
+    if about.st_mode & (0o022 if part.kind in _KEYS else 0o002):
         raise ConfigError(f"{folder} can be written by others: chmod 700 {folder}")
 
 
-def _problem(key: Path) -> str:
+def _problem(kind: str) -> str:
     """What is wrong with a key file; "" if nothing, or if there is none."""
+    path = key_path() if kind == "key" else audit_key_path()
     try:
-        return "" if not os.path.lexists(key) or Signer(key).fingerprint else f"the key {key} has no fingerprint"
+        if os.path.lexists(path):
+            _ = Signer(path).fingerprint if kind == "key" else AuditKey(path).load()
     except ConfigError as error:
         return str(error)
+    return ""
 
 
 # ---- asking, writing, telling ---------------------------------------------------------------------------
 
 
-def _agreed(new: list[_Part], replaced: list[_Part], *, yes: bool) -> int | None:
+def _agreed(new: list[_Part], replaced: list[_Part], added: _Part | None, *, yes: bool) -> int | None:
     """None where it may be written; else the exit code."""
     if yes and not replaced:
         return None
     for part in new:
         how = "replace" if part in replaced else "write"
         typer.echo(f"{how:8} {one_line(str(part.path))}\n         {part.what}")
+    if added is not None:
+        typer.echo(f"add to   {one_line(str(added.path))}\n         {added.what}")
     return _confirmed("" if replaced else " (--yes writes without asking)")
 
 
@@ -194,27 +218,38 @@ def _confirmed(hint: str) -> int | None:
     return 1
 
 
-def _write(new: list[_Part], replaced: list[_Part]) -> str:
-    """Write all of `new`, or nothing. Returns the key's fingerprint."""
+def _write(new: list[_Part], replaced: list[_Part], added: _Part | None, project: Path | None) -> str:
+    """Write all of `new`, or nothing. Returns the signing key's fingerprint; "" where there is none."""
+    kinds = {part.kind for part in new}
+    passphrase = init_key.new_passphrase(project) if "key" in kinds else ""
+    signer = Signer(key_path())
+    names_it = "channels" in kinds or added is not None
+    vouched = "key" in kinds or (names_it and init_key.is_ours(signer, project))
+    has_key = "key" in kinds or os.path.lexists(key_path())
     with new_files() as files:
-        signer = Signer(key_path())
-        for part in new:  # the key comes first: the others name it
+        for part in new:  # the key comes first: the channels file names it
             files.folder(part.path.parent, part.folder_mode)
-            if part.kind == "key":
-                signer = Signer.create(files.stage(part.path, replaces=part in replaced))
-                _ = signer.fingerprint
+            if part.kind in _KEYS:
+                staged = files.stage(part.path, replaces=part in replaced)
+                if part.kind == "key":
+                    signer = Signer.create(staged, passphrase)
+                else:
+                    AuditKey.create(staged)
             else:
-                text = _content(part, signer.fingerprint)
+                text = _content(part, signer.fingerprint if vouched else "")
                 files.add(part.path, text.encode(), mode=part.mode, replaces=part in replaced)
-        return signer.fingerprint
+        if added is not None and vouched:
+            text = init_key.with_signer(added.path, signer.fingerprint)
+            files.add(added.path, text.encode(), mode=added.mode, replaces=True)
+        return signer.fingerprint if has_key else ""
 
 
 def _content(part: _Part, fingerprint: str) -> str:
     text = (_TEMPLATES / f"{part.kind}.yaml").read_text(encoding="utf-8")
     if part.kind != "channels":
         return text
-    key = one_line(str(key_path()))
-    return text.replace("@KEY@", key).replace("@FINGERPRINT@", fingerprint).replace("@USER@", _user())
+    text = text.replace("@KEY@", one_line(str(key_path()))).replace("@USER@", _user())
+    return text.replace("@SIGNERS@", init_key.signers(fingerprint))
 
 
 def _user() -> str:
@@ -230,9 +265,16 @@ def _report(parts: list[_Part], new: list[_Part], fingerprint: str, project: Pat
     for part in parts:
         how = "written" if part in new else "is there"
         typer.echo(f"{how:8} {one_line(str(part.path))}\n         {part.what}")
-    typer.echo(f"\nYour key's fingerprint:\n  {fingerprint}")
+    if fingerprint:
+        typer.echo(f"\nYour key's fingerprint:\n  {fingerprint}")
     if project is None:
         typer.echo("\nThis is no project's directory. To set one up: hla init --project DIR")
+    if not fingerprint:
+        typer.echo(
+            "\nNo signing key was made: you type its passphrase at a terminal, and there is none here. Until you have "
+            "run hla init at one, only answers at the agent's own terminal count."
+        )
+        return 0
     problem = _not_a_signer(fingerprint)
     if problem:
         typer.echo(f"\n{problem}")
@@ -252,5 +294,6 @@ def _not_a_signer(fingerprint: str) -> str:
     except ConfigError as error:
         return f"Who may approve can't be told yet:\n{error}"
     return (
-        f'The key does not count yet. Put it under signers: in {one_line(str(path))}\n\nsigners:\n  - "{fingerprint}"'
+        f"The key does not count yet. If it is yours, put it under signers: in {one_line(str(path))}\n\n"
+        f'signers:\n  - "{fingerprint}"'
     )

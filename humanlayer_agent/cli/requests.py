@@ -17,7 +17,7 @@ IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A request's id, o
 CommentOption = Annotated[str, typer.Option("--comment", help="Words that are recorded with it.")]
 YesOption = Annotated[
     bool,
-    typer.Option("--yes", "-y", help="Ask nothing; too little for what is of high severity."),
+    typer.Option("--yes", "-y", help="Show nothing, ask only the passphrase; too little for what is of high severity."),
 ]
 ChannelsOption = Annotated[Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")]
 
@@ -115,7 +115,7 @@ def approve(
     channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Let the command run, once: you are shown all of it, and type a word.
+    """Let the command run, once: you are shown all of it, and type a word and your key's passphrase.
 
     Examples: hla requests approve 4f1c;  hla requests approve 4f1c --comment "as agreed"
     """

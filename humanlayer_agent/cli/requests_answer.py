@@ -2,8 +2,8 @@
 
 An agent's commands run as the same user, so neither that nor a terminal (`script` makes one) says that this is a human.
 What does: nothing that supervises commands is above this process, there is a controlling terminal, and the answer is
-signed with the user's key, that every shipped policy keeps agents away from. Against a policy that lets an agent read
-that key, or kill what watches over its commands, this holds nothing.
+signed with the user's key, which a passphrase locks that only the human knows. It is typed here and nowhere else: no
+file may stand in for a human who answers.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from humanlayer_agent.agents.ancestry import below_supervision
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.process import os_user
+from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.text import one_line, visible
 from humanlayer_agent.channels.tty import controlling_terminal, discard_input, read_line, write
@@ -39,6 +40,7 @@ WALLS: Mapping[str, str] = MappingProxyType(
     {
         "supervised-command": "this is a supervised command: only a human at a terminal of their own answers requests",
         "no-terminal": "only a human at a terminal answers requests",
+        "wrong-passphrase": "the passphrase does not unlock the signing key",
     }
 )
 """Why nobody here may answer, whatever the request. Programs rely on the codes, beside those of `votes.REFUSALS`."""
@@ -56,8 +58,8 @@ _DONE: Mapping[Kind, str] = MappingProxyType({"approve": "approved", "reject": "
 class Wish:
     """What was asked for on the command line.
 
-    `edited` is the command of an edit; None opens the editor. With `yes` nothing is shown and no word is typed: the
-    answer then vouches for no more than the OS user.
+    `edited` is the command of an edit; None opens the editor. With `yes` nothing is shown and no word is typed (but the
+    passphrase is): the answer then vouches for no more than the OS user.
     """
 
     kind: Kind
@@ -133,7 +135,7 @@ def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None)
     if wish.kind != "reject" and (unseen := _unseen(request)):
         raise ConfigError(unseen)
     typed = _typed(fd, wish, request)
-    if typed is None:
+    if typed is None or not _unlocked(fd, signer, wish, request, opened):
         print("nothing was answered")
         return NOT_RECORDED
     return _told(_decide(opened, request, wish, typed, authority, signer), wish, request)
@@ -150,7 +152,16 @@ def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Auth
     if authority is None or signer is None:
         raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
     _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
+    protect_secrets()
     return authority, signer
+
+
+def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLiteStore") -> bool:
+    """Have the human unlock the key. Each wrong passphrase is in the log: it may be somebody who guesses."""
+    from humanlayer_agent.channels.unlocking import ask
+
+    sys.stdout.flush()
+    return ask(fd, signer, wrong=lambda: _log_refusal(opened, "wrong-passphrase", wish, request))
 
 
 def _unseen(request: ApprovalRequest) -> str:
@@ -237,22 +248,25 @@ def _walled(code: str, why: str, wish: Wish, store: str | None) -> int:
     try:
         with closing(_open(store)) as opened:
             known = [one for one in opened.requests() if wish.request_id and one.id.startswith(wish.request_id)]
-            request = known[0] if len(known) == 1 else None
-            opened.record(
-                events.VOTE_REFUSED,
-                request=request.id if request else one_line(wish.request_id)[:_ID_SHOWN],
-                run=request.action.run_id if request else None,
-                digest=request.digest if request else None,
-                answer=wish.kind,
-                approver={"principal": os_user(), "channel": _CHANNEL, "assurance": "os"},
-                comment=one_line(wish.comment)[:_COMMENT_LIMIT],
-                edited=visible(wish.edited)[:_COMMENT_LIMIT] if wish.edited else None,
-                refusal=code,
-                why=WALLS[code],
-            )
+            _log_refusal(opened, code, wish, known[0] if len(known) == 1 else None)
     except HumanlayerError as error:
         print(f"humanlayer-agent: and it could not be logged: {error}", file=sys.stderr)
     return NO_HUMAN
+
+
+def _log_refusal(opened: "SQLiteStore", code: str, wish: Wish, request: ApprovalRequest | None) -> None:
+    opened.record(
+        events.VOTE_REFUSED,
+        request=request.id if request else one_line(wish.request_id)[:_ID_SHOWN],
+        run=request.action.run_id if request else None,
+        digest=request.digest if request else None,
+        answer=wish.kind,
+        approver={"principal": os_user(), "channel": _CHANNEL, "assurance": "os"},
+        comment=one_line(wish.comment)[:_COMMENT_LIMIT],
+        edited=visible(wish.edited)[:_COMMENT_LIMIT] if wish.edited else None,
+        refusal=code,
+        why=WALLS[code],
+    )
 
 
 def _indented(text: str) -> str:

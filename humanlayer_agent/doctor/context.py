@@ -65,7 +65,7 @@ class Context:
     project: Path | None
     environ: Mapping[str, str]
     why_no_project: str = ""
-    machine: Path = MACHINE_FOLDER
+    machine: Path = Path(MACHINE_FOLDER)
     python: tuple[int, ...] = sys.version_info[:3]
     sqlite: tuple[int, ...] = sqlite3.sqlite_version_info
     bash: str = ""

@@ -7,31 +7,56 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.channels.registry import FACTORIES
 from humanlayer_agent.channels.text import one_line
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
-from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import config_folder, key_path
+from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import ApprovalRule
 
 
 def key(context: Context) -> Iterator[Finding]:
-    """There is a key, and only its owner can read it."""
+    """There is a key, and a passphrase locks it."""
     path = key_path()
     if not os.path.lexists(path):
         yield warning(f"there is no signing key ({path}): only answers at the agent's own terminal count", "hla init")
+    else:
+        try:
+            yield ok(f"your key is {_fingerprint()[:16]}… ({path}), and your passphrase locks it")
+        except ConfigError as error:
+            yield failed(str(error), "Mend that, or: hla init --force puts it aside and makes another.")
+    yield from _passphrase_file(context)
+
+
+def _passphrase_file(context: Context) -> Iterator[Finding]:
+    """A passphrase that lies in a file is as safe as that file."""
+    named = context.environ.get(PASSPHRASE_VARIABLE)
+    if not named:
         return
+    from humanlayer_agent.channels.passphrase import in_file
+
     try:
-        yield ok(f"your key is {_fingerprint()[:16]}… ({path})")
+        in_file(context.project)
     except ConfigError as error:
-        yield failed(str(error), "Mend that, or: hla init --force puts it aside and makes another.")
+        yield failed(str(error), f"Mend that, or take {PASSPHRASE_VARIABLE} out of the environment.")
+        return
+    yield warning(
+        f"the passphrase of your key is in {one_line(named)} ({PASSPHRASE_VARIABLE}): a program that the policy lets "
+        "run can read it there, and then it can sign",
+        "Have it so only where no agent runs as you: for a hub of another user, or on another machine.",
+    )
 
 
 def signers(context: Context) -> Iterator[Finding]:
     """What the key has signed counts."""
     try:
-        mine, listed = _fingerprint(), context.profiles.signers
+        listed = context.profiles.signers
     except ConfigError:
         return  # said elsewhere
+    yield from _changed(sorted(listed))
+    try:
+        mine = _fingerprint()
+    except ConfigError:
+        return
     if mine in listed:
         others = len(listed) - 1
         yield ok("your key is one of the signers" + (f"; others: {others}" if others else ""))
@@ -39,6 +64,26 @@ def signers(context: Context) -> Iterator[Finding]:
         place = config_folder() / "channels.yaml"
         yield failed(
             "your key is none of the signers: what it signs does not count", f'Add to {place}: signers: ["{mine}"]'
+        )
+
+
+def _changed(listed: list[str]) -> Iterator[Finding]:
+    """Whoever can write your channels file can name a key of their own."""
+    from contextlib import closing
+
+    from humanlayer_agent.approvals.keeping import known_signers
+    from humanlayer_agent.approvals.sqlite import SQLiteStore
+
+    try:
+        with closing(SQLiteStore(default_store_path(), create=False)) as store:
+            before = known_signers(store)
+    except StoreError:  # none yet, or `store.opens` says it
+        return
+    if before and before != listed:
+        new = ", ".join(f"{each[:16]}…" for each in listed if each not in before) or "none"
+        yield warning(
+            f"the signers are others than at the last run; new: {new}",
+            f"If you have not changed them, somebody else has: look into {config_folder() / 'channels.yaml'}.",
         )
 
 

@@ -40,8 +40,8 @@ _ATTEMPTS = {
     "stdin": "read what is typed, on stdin",
 }
 
-_AS_YOU = {"key": "the key", "store": "the store", "terminals": "what is typed at your terminals"}
-"""What every process of the same user can do."""
+_AS_YOU = {"store": "the store", "terminals": "what is typed at your terminals"}
+"""What every process of the same user can do. (It can read the key's file too, which is locked.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,24 @@ def processes(context: Context) -> Iterator[Finding]:
         )
     else:
         yield ok(f"a command can't read {', '.join(_AS_YOU.values())}")
+    yield from _key(attempts.get("key"))
+
+
+def _key(attempt: _Attempt | None) -> Iterator[Finding]:
+    """What keeps commands from signing, and what only the policy keeps them from."""
+    from humanlayer_agent.approvals.signing import Signer
+
+    try:
+        _ = Signer(key_path()).fingerprint
+    except ConfigError:
+        return  # `key` says so
+    can = "can" if attempt is not None and attempt.came else "can't"
+    yield ok(f"a command {can} read the file of your key, and can't sign with it: your passphrase locks it")
+    yield warning(
+        "a program that the policy lets run could get at your passphrase when you type it: by what your shell and hla "
+        "start from (PATH, aliases, PYTHONPATH, the program itself), or by reading your terminal",
+        _CONTAINER,
+    )
 
 
 def spellings(context: Context) -> Iterator[Finding]:

@@ -8,7 +8,10 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
 if TYPE_CHECKING:
+    import pathlib as pathlib
     from typing import Any
+
+__all__ = ["Later", "pathlib"]
 
 
 class Later:
@@ -23,3 +26,7 @@ class Later:
         module = import_module(self._module_name)
         self.__dict__ = module.__dict__
         return getattr(module, name)
+
+
+if not TYPE_CHECKING:
+    pathlib = Later("pathlib")

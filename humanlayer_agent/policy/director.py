@@ -8,14 +8,13 @@ an allow.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from humanlayer_agent.actions import BASH, Action, canonical, encodable
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Any
-from humanlayer_agent.places import own_places, temporary_folder
+from humanlayer_agent.light.typed import TYPE_CHECKING, Any
+from humanlayer_agent.places import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import wording
 from humanlayer_agent.policy.clauses import Compiler, Situation
@@ -32,6 +31,9 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import Reader
 from humanlayer_agent.shell.remembered import Remembered
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FUNCTION = "function"
 """The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
@@ -74,7 +76,7 @@ class Director:
         self,
         policy: Policy | Sequence[Layer],
         *,
-        project: Path | str,
+        project: "Path | str",
         environ: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
@@ -100,9 +102,9 @@ class Director:
     @classmethod
     def load(
         cls,
-        policy: str | Path = "default",
+        policy: "str | Path" = "default",
         *,
-        project: Path | str,
+        project: "Path | str",
         environ: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
@@ -116,7 +118,7 @@ class Director:
         Raises:
             PolicyError: with file:line:column.
         """
-        found = loading.load(loading.find(policy), tested=tested, variables=tuple(variables or ()))
+        found = loading.load(loading.named(policy), tested=tested, variables=tuple(variables or ()))
         observe = observe or found.observe
         return cls(found, project=project, environ=environ, variables=variables, observe=observe, reader=reader)
 
@@ -268,7 +270,7 @@ def _bodies(policy: Policy, day: str) -> list[dict[str, Any]]:
 def _variables(
     project: str, environ: Mapping[str, str], layers: Sequence[Layer], more: Mapping[str, str]
 ) -> dict[str, str]:
-    home = environ.get("HOME") or str(Path.home())
+    home = environ.get("HOME") or home_folder()
     files = dict.fromkeys(path for layer in layers for path in own_files(layer.policy))
     found = {
         "PROJECT": project,

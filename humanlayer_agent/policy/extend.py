@@ -37,7 +37,7 @@ class Unit:
         yield self
 
 
-def tree(path: Path, *, name: str | None = None, within: Path | None = None) -> Unit:
+def tree(path: Path, *, name: str | None = None, within: Path | str | None = None) -> Unit:
     """The file at `path` with what it extends.
 
     Args:
@@ -53,7 +53,7 @@ def tree(path: Path, *, name: str | None = None, within: Path | None = None) -> 
 
 
 class _Reader:
-    def __init__(self, within: Path | None) -> None:
+    def __init__(self, within: Path | str | None) -> None:
         self.within = Path(os.path.realpath(within)) if within is not None else None
         self.files = 0
 
@@ -81,7 +81,7 @@ class _Reader:
             found = shipped(name)
             if found is None:
                 raise unit.document.error(where, f"no policy is called {name!r}; shipped: {', '.join(shipped_names())}")
-            return found, extended
+            return Path(found), extended
         if unit.name.startswith(BUILTIN) or extended.startswith(("/", "~")) or "\0" in extended or not extended:
             raise unit.document.error(where, f"{extended!r}: expected builtin:NAME, or a path relative to this file")
         path = Path(os.path.normpath(unit.path.parent / extended))

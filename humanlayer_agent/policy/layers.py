@@ -7,15 +7,17 @@ exactly these files (see `trust`). Where neither the machine nor the user has a 
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Literal
-from humanlayer_agent.places import MACHINE_FOLDER, PROJECT_FOLDER, config_folder
+from humanlayer_agent.light.typed import TYPE_CHECKING, Literal
+from humanlayer_agent.places import MACHINE_FOLDER, PROJECT_FOLDER, config_path
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import trust
 from humanlayer_agent.policy.model import Policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE = "policy.yaml"
 Authority = Literal["machine", "user", "builtin", "given", "project"]
@@ -35,7 +37,7 @@ class Layer:
         return self.authority != "project"
 
 
-def find_layers(project: Path, *, machine: Path | None = None, tested: bool = True) -> list[Layer]:
+def find_layers(project: "Path | str", *, machine: "Path | None" = None, tested: bool = True) -> list[Layer]:
     """The layers in force for `project`, the highest first.
 
     Args:
@@ -59,19 +61,19 @@ def find_layers(project: Path, *, machine: Path | None = None, tested: bool = Tr
         else:
             policy = loading.load(path, tested=tested)
             for file in trust.own_files(policy):
-                check_owner(Path(file), machine=authority == "machine")
+                check_owner(file, machine=authority == "machine")
             layers.append(Layer(policy, authority))
     if not any(layer.base for layer in layers):
-        layers.insert(0, Layer(loading.load(loading.find("default")), "builtin"))
+        layers.insert(0, Layer(loading.load(loading.named("default")), "builtin"))
     return layers
 
 
-def places(project: Path, *, machine: Path | None = None) -> list[tuple[Authority, Path]]:
+def places(project: "Path | str", *, machine: "Path | None" = None) -> list[tuple[Authority, str]]:
     """Where each layer's policy is, the highest authority first."""
     return [
-        ("machine", (machine or MACHINE_FOLDER) / FILE),
-        ("user", config_folder() / FILE),
-        ("project", project / PROJECT_FOLDER / FILE),
+        ("machine", os.path.join(machine or MACHINE_FOLDER, FILE)),
+        ("user", config_path(FILE)),
+        ("project", os.path.join(project, PROJECT_FOLDER, FILE)),
     ]
 
 
@@ -90,7 +92,7 @@ def observed(layers: Sequence[Layer], wanted: bool = False) -> bool:
     return wanted or highest.policy.observe
 
 
-def _exists(path: Path) -> bool:
+def _exists(path: str) -> bool:
     """Is there something at `path`? What can't be looked at is not taken for missing."""
     try:
         os.lstat(path)
@@ -101,7 +103,7 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def check_owner(path: Path, *, machine: bool) -> None:
+def check_owner(path: "Path | str", *, machine: bool) -> None:
     """A policy that others can write is not the machine's or the user's word."""
     try:
         about = os.stat(path)

@@ -7,20 +7,26 @@ policy's own tests have passed: where it can't be kept, they run every time.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.typed import Any
-from humanlayer_agent.places import read_own_json, state_folder, write_own_json
+from humanlayer_agent.light.later import pathlib
+from humanlayer_agent.light.typed import TYPE_CHECKING, Any
+from humanlayer_agent.places import read_own_json, state_path, write_own_json
 from humanlayer_agent.policy import selftest, sources
 from humanlayer_agent.policy.model import Policy, policy_from
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _FORMAT = 3
+_FOLDER = "policies"
 
 
-def load(path: Path, *, within: Path | None = None, tested: bool = True, variables: Sequence[str] = ()) -> Policy:
+def load(
+    path: "Path | str", *, within: "Path | str | None" = None, tested: bool = True, variables: Sequence[str] = ()
+) -> Policy:
     """The policy in the file `path`, with what it extends.
 
     Args:
@@ -35,14 +41,14 @@ def load(path: Path, *, within: Path | None = None, tested: bool = True, variabl
     """
     source = sources.read(path)
     name = sources.name_of(path)
-    identity = f"{_FORMAT} {__version__} {path.absolute()} {within}\0"
+    identity = f"{_FORMAT} {__version__} {_absolute(path)} {within}\0"
     key = sha256(identity.encode("utf-8", "surrogateescape") + source).hexdigest()
-    compiled = cache_folder() / f"{key}.json"
+    compiled = state_path(_FOLDER, f"{key}.json")
     content = read_own_json(compiled)
     if content is None or content.get("key") != key or not _current(content):
         from humanlayer_agent.policy import extend, merge
 
-        content = {"key": key, "policy": merge.merged(extend.tree(path, name=name, within=within))}
+        content = {"key": key, "policy": merge.merged(extend.tree(pathlib.Path(path), name=name, within=within))}
         write_own_json(compiled, content)
     policy = policy_from(content["policy"])
     if tested:
@@ -53,11 +59,16 @@ def load(path: Path, *, within: Path | None = None, tested: bool = True, variabl
     return policy
 
 
-def find(policy: str | Path) -> Path:
+def find(policy: "str | Path") -> "Path":
     """The file of a policy: a path as it stands, or a shipped policy by its name."""
+    return pathlib.Path(named(policy))
+
+
+def named(policy: "str | Path") -> str:
+    """The same as text."""
     text = str(policy)
     if "/" in text or text.endswith((".yaml", ".yml")):
-        return Path(text).expanduser()
+        return str(pathlib.Path(text).expanduser())
     name = text.removeprefix(sources.BUILTIN)
     if (found := sources.shipped(name)) is not None:
         return found
@@ -65,16 +76,20 @@ def find(policy: str | Path) -> Path:
     raise PolicyError(f"no policy is called {name!r}; shipped: {known}; or give a path such as ./{name}.yaml")
 
 
-def cache_folder() -> Path:
+def cache_folder() -> "Path":
     """Where compiled policies are kept."""
-    return state_folder() / "policies"
+    return pathlib.Path(state_path(_FOLDER))
+
+
+def _absolute(path: "Path | str") -> str:
+    return path if isinstance(path, str) and path.startswith("/") else str(pathlib.Path(path).absolute())
 
 
 def _current(content: dict[str, Any]) -> bool:
     """Are the files that took part still what they were?"""
     try:
         return all(
-            sha256(sources.read(Path(each["path"]))).hexdigest() == each["sha256"]
+            sha256(sources.read(each["path"])).hexdigest() == each["sha256"]
             for each in content["policy"]["sources"]
         )
     except (PolicyError, LookupError, TypeError, AttributeError):

@@ -28,6 +28,18 @@ def overlap(wild: str, pattern: str, recursive: bool) -> bool:
 
 def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:
     """Is there a sequence that both match, where `star` stands for any run of items?"""
+    # What stands before the first star of both, and after the last, is met item by item; mostly that is the answer.
+    first, ends = 0, (len(left), len(right))
+    while first < min(ends) and left[first] != star and right[first] != star:
+        if not same(left[first], right[first]):
+            return False
+        first += 1
+    last = 0
+    while last < min(ends) - first and left[-1 - last] != star and right[-1 - last] != star:
+        if not same(left[-1 - last], right[-1 - last]):
+            return False
+        last += 1
+    left, right = left[first : ends[0] - last], right[first : ends[1] - last]
     # Row by row: reach[j] says whether left[:i] and right[:j] have one in common.
     reach = [True] + [False] * len(right)
     for j, item in enumerate(right):
@@ -57,6 +69,7 @@ def _same(left: str, right: str) -> bool:
     return left == right or "\0?" in (left, right)
 
 
+@lru_cache(maxsize=256)
 def _tokens(text: str) -> tuple[str, ...]:
     """Characters, with "\0*" for any run and "\0?" for any one character."""
     out: list[str] = []

@@ -6,7 +6,6 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.digests import sha256
@@ -92,7 +91,7 @@ def _error(policy: Policy, failed: "Sequence[Result]") -> PolicyError:
         message += f" (and {more} more: hla policy test shows all)"
     source = next((each for each in policy.sources if each.name == _file(rule)), None)
     if source is not None:
-        raw = sources.read(Path(source.path))
+        raw = sources.read(source.path)
         if sha256(raw).hexdigest() == source.sha256:
             return _located(raw, result, message)
     return PolicyError(f"{rule.origin}: {message}")

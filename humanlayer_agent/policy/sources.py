@@ -2,15 +2,19 @@
 
 import os
 import stat
-from pathlib import Path
 
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.places import spelled
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BUILTIN = "builtin:"
 MAX_BYTES = 512 * 1024
 
 
-def read(path: Path) -> bytes:
+def read(path: "Path | str") -> bytes:
     """The bytes of a policy file (one more than are accepted, where it is too large).
 
     Raises:
@@ -26,23 +30,25 @@ def read(path: Path) -> bytes:
         raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
 
 
-def shipped(name: str) -> Path | None:
+def shipped(name: str) -> str | None:
     """The file of the shipped policy `name`, or None where there is none."""
     if not name.replace("-", "").isalnum():
         return None
-    return next((f for folder in _folders() if (f := folder / f"{name}.yaml").is_file()), None)
+    return next((f for folder in _folders() if os.path.isfile(f := f"{folder}/{name}.yaml")), None)
 
 
 def shipped_names() -> list[str]:
     """The names of the policies that ship."""
-    return sorted({f.stem for folder in _folders() for f in folder.glob("*.yaml")})
+    found = [name for folder in _folders() if os.path.isdir(folder) for name in os.listdir(folder)]
+    return sorted({name.removesuffix(".yaml") for name in found if name.endswith(".yaml")})
 
 
-def name_of(path: Path) -> str:
+def name_of(path: "Path | str") -> str:
     """What a file is called in messages and origins: `builtin:NAME`, or its path."""
-    return f"{BUILTIN}{path.stem}" if path.parent in _folders() else str(path)
+    folder, name = os.path.split(path)
+    return f"{BUILTIN}{os.path.splitext(name)[0]}" if folder in _folders() else str(path)
 
 
-def _folders() -> tuple[Path, Path]:
-    package = Path(__file__).parent.parent
-    return package / "_data" / "policies", package.parent / "policies"
+def _folders() -> tuple[str, str]:
+    package = spelled(os.path.dirname(os.path.dirname(__file__)))
+    return os.path.join(package, "_data", "policies"), os.path.join(os.path.dirname(package), "policies")

@@ -342,6 +342,9 @@ def read(text: str) -> Script | None:
     script = _line(text)
     if script is not None:
         return script
+    first = text.split(None, 1)
+    if first and first[0] in _RESERVED:  # what comes is known, and to compile the expression takes 2 ms
+        return None
     reader = _Reader(text)
     position: int | None = 0
     try:

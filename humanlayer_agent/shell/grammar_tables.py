@@ -2,8 +2,8 @@
 
 bashlex 0.18 has PLY make its parser anew each time it is imported, which takes a tenth of a second, most of what a
 short command on the slow path takes. The tables, and the rules of the grammar, follow from its source alone, so they
-are kept in the user's state directory, readable by the user alone, under the digest of that source. Where anything is
-not as it is in 0.18, it is imported as it is.
+are kept in the user's state directory, readable by the user alone. They are for that source as long as Python takes its
+compiled modules for the same: by time and size. Where anything is not as it is in 0.18, it is imported as it is.
 """
 
 import builtins
@@ -57,13 +57,12 @@ def kept() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent
-    digest = sha256(b"%d" % _FORM)
     try:
-        for name in _SOURCES:
-            digest.update((folder / name).read_bytes())
+        about = [(folder / name).stat() for name in _SOURCES]
     except OSError:
         return None
-    return state_folder() / "bashlex" / f"{digest.hexdigest()}.json"
+    seen = [_FORM, sys.hexversion, str(folder), *((each.st_mtime_ns, each.st_size) for each in about)]
+    return state_folder() / "bashlex" / f"{sha256(repr(seen).encode()).hexdigest()}.json"
 
 
 class _Finder:

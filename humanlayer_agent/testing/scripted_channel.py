@@ -277,7 +277,9 @@ class ScriptedChannel:
         return ()
 
 
-def build(name: str, settings: Any, *, secrets: Mapping[str, str], profiles: Any) -> ScriptedChannel:
+def build(
+    name: str, settings: Any, *, secrets: Mapping[str, str], profiles: Any, signer: Any = None
+) -> ScriptedChannel:
     """A `contract.Factory`: the board is the folder that $HUMANLAYER_TEST_BOARD names."""
     folder = os.environ.get("HUMANLAYER_TEST_BOARD", "")
     if not folder:

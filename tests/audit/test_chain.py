@@ -52,6 +52,7 @@ def test_names_and_codes_are_stable() -> None:
         "audit.recovered": 102,
         "audit.degraded": 103,
         "key.rotated": 150,
+        "signers.changed": 151,
         "policy.loaded": 200,
         "policy.error": 201,
         "run.started": 300,

@@ -37,7 +37,7 @@ from humanlayer_agent.channels.terminal import TerminalAsker
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 
-options = json.loads(sys.argv[2])
+options = json.loads(sys.argv[1])
 director = ScriptedDirector({"FORBIDDEN": Verdict.DENY, "QUESTION": Verdict.ASK})
 gate = Gate(director, SQLiteStore(options["store"]), TerminalAsker())
 action = Action(options["command"], cwd=options["cwd"], project=options["cwd"], agent="bot", model_intent="I clean up")

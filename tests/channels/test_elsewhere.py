@@ -39,7 +39,7 @@ from humanlayer_agent.channels.terminal import TerminalAsker
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 
-options = json.loads(sys.argv[2])
+options = json.loads(sys.argv[1])
 store, authority, _ = world(Path(options["folder"]))
 gate = Gate(ScriptedDirector(otherwise=Verdict.ASK), store, TerminalAsker(), authority=authority)
 said = gate.check(Action("make deploy", cwd="/srv/app", project="/srv/app"))

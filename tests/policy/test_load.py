@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy.load import cache_folder, find, load
 
 TEXT = "version: 1\npolicy: p\nrules:\n  - {id: r, decision: deny, when: {program: rm}}\n"
@@ -88,7 +87,7 @@ def test_a_compiled_file_of_somebody_else_is_ignored(policy: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "cache_folder", lambda: Path("/proc/nowhere"))
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
     assert load(policy).name == "p"
 
 

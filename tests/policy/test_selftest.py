@@ -14,7 +14,6 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.config import build_director
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy import examples, selftest, trust
-from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.layers import find_layers
 from humanlayer_agent.policy.load import cache_folder, find, load
@@ -241,7 +240,7 @@ def test_looking_at_a_policy_does_not_pass_it(policy: Path) -> None:
 def test_where_nothing_can_be_kept_they_run_every_time(
     policy: Path, monkeypatch: pytest.MonkeyPatch, runs: list[str]
 ) -> None:
-    monkeypatch.setattr(loading, "cache_folder", lambda: Path("/proc/nowhere"))
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
     load(policy)
     load(policy)
     assert len(runs) == 4

@@ -72,8 +72,8 @@ def test_every_program_reads_the_same_from_what_was_kept(folder: Path) -> None:
 
 
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere() -> Path:
+    def nowhere(*names: str) -> str:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(catalog, "state_folder", nowhere)
+    monkeypatch.setattr(catalog, "state_path", nowhere)
     assert catalog._kept(TEXT, "x.yaml") == PARSED

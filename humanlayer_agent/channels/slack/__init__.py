@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.channels.profile_schema import Slack
     from humanlayer_agent.channels.profiles import Profiles
     from humanlayer_agent.channels.slack.channel import SlackChannel
 
 
-def build(name: str, settings: "Slack", *, secrets: Mapping[str, str], profiles: "Profiles") -> "SlackChannel":
+def build(
+    name: str, settings: "Slack", *, secrets: Mapping[str, str], profiles: "Profiles", signer: "Signer | None" = None
+) -> "SlackChannel":
     """The channel `name` of a channels file.
 
     Args:

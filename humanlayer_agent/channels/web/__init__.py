@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.channels.profile_schema import Web
     from humanlayer_agent.channels.profiles import Profiles
     from humanlayer_agent.channels.web.channel import WebChannel
 
 
-def build(name: str, settings: "Web", *, secrets: Mapping[str, str], profiles: "Profiles") -> "WebChannel":
+def build(
+    name: str, settings: "Web", *, secrets: Mapping[str, str], profiles: "Profiles", signer: "Signer | None" = None
+) -> "WebChannel":
     """The web channel `name` of the channels files, with the links of all mail channels there are.
 
     Raises:
@@ -26,4 +29,4 @@ def build(name: str, settings: "Web", *, secrets: Mapping[str, str], profiles: "
         for channel, each in profiles.channels.items()
         if each.type == "email" and each.public_url
     )
-    return WebChannel(name, settings, own_tokens() if links else None, links)
+    return WebChannel(name, settings, own_tokens(signer) if links else None, links)

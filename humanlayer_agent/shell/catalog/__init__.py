@@ -4,20 +4,21 @@ One YAML file a tool or family stands beside this module; `lookup` finds a progr
 the files is described in `spec`.
 
 Reading all of it takes a tenth of a second, and a command needs a few programs only. So the files are scanned for
-the line at which each program begins (names stand at an indent of two), and a program is parsed when it is first asked
-for, from the text that was scanned: there is no index on disk that could be out of date. What the YAML of a
+the line at which each program begins (names stand at an indent of two), one file after the other until the program is
+found, and it is parsed when it is first asked for, from the text that was scanned: there is no index on disk that could
+be out of date. What the YAML of a
 program says is kept in the user's state directory under the digest of that text, readable by the user alone: PyYAML
 takes longer to import than a command takes to judge.
 """
 
-from functools import cache
-from pathlib import Path
+import os
+from _thread import allocate_lock
 
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
+from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.light.typed import Any
-from humanlayer_agent.places import read_own_json, state_folder, write_own_json
+from humanlayer_agent.places import read_own_json, state_path, write_own_json
 from humanlayer_agent.shell.catalog.spec import (
     CatalogError,
     Example,
@@ -32,6 +33,9 @@ __all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lo
 
 STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 
+_FIRST = ("list", "search", "text", "plain", "files", "python", "git")
+"""The files that are scanned first: they describe 19 of 20 programs that coding agents run."""
+
 _PROGRAM = re.compile(r"\n  ([^\s#][^\n]*?):(?=[ \n])")
 
 
@@ -44,47 +48,75 @@ class _Place:
     body: str
 
 
-@dataclass(slots=True)
 class _Catalog:
-    """The programs of a folder of catalog files; each is parsed when it is first asked for."""
+    """The programs of a folder of catalog files; each is parsed when it is first asked for. Thread-safe.
 
-    folder: Path
-    places: dict[str, _Place] = field(default_factory=dict)
-    specs: dict[str, Spec] = field(default_factory=dict)
+    `places` are those of the files that were scanned so far.
+    """
 
-    def scan(self) -> None:
-        """Find where each program begins. Raises CatalogError where one is described twice."""
-        for path in sorted(self.folder.glob("*.yaml")):
-            text = path.read_text(encoding="utf-8")
-            head, begins, rest = text.partition("\nprograms:")
-            body = rest.partition("\nexamples:\n")[0] + "\n"
-            if not begins:
-                raise CatalogError(f"{path.name}: no line `programs:` below a first line that says what it is")
-            starts = list(_PROGRAM.finditer(body))
-            ends = [m.start() for m in starts[1:]] + [len(body)]
-            for match, end in zip(starts, ends, strict=True):
-                place = _Place(path.name, head, body[match.start() : end])
-                for name in split_names(match[1].strip("\"'")):
-                    if name in self.places:
-                        raise CatalogError(f"{path.name}: {name} is already described in {self.places[name].file}")
-                    self.places[name] = place
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.places: dict[str, _Place] = {}
+        self._specs: dict[str, Spec] = {}
+        self._unread: list[str] | None = None
+        self._lock = allocate_lock()
+
+    def files(self) -> list[str]:
+        """The names of the files, in the order in which they are scanned."""
+        names = sorted(name for name in os.listdir(self.folder) if name.endswith(".yaml"))
+        first = [f"{name}.yaml" for name in _FIRST if f"{name}.yaml" in names]
+        return [*first, *(name for name in names if name not in first)]
+
+    def scan(self, program: str | None = None) -> None:
+        """Find where each program begins, until `program` is found.
+
+        Raises:
+            CatalogError: one is described twice, or a file is not in the form of one.
+        """
+        with self._lock:
+            if self._unread is None:
+                self._unread = self.files()
+            while self._unread and (program is None or program not in self.places):
+                self.places |= self._programs(self._unread[0])
+                del self._unread[0]
 
     def get(self, program: str) -> Spec | None:
         """The Spec of `program`, or None where no file describes it."""
-        place = self.places.get(program)
-        if place is None:
-            return None
-        if program not in self.specs:
-            content = _kept(f"{place.head}\nprograms:{place.body}", place.file)
-            self.specs |= read_programs(content, place.file)
-        return self.specs.get(program)
+        found = self._specs.get(program)
+        if found is None:
+            if program not in self.places:
+                self.scan(program)
+            place = self.places.get(program)
+            if place is not None:
+                content = _kept(f"{place.head}\nprograms:{place.body}", place.file)
+                self._specs |= read_programs(content, place.file)
+                found = self._specs.get(program)
+        return found
+
+    def _programs(self, file: str) -> dict[str, _Place]:
+        with open(os.path.join(self.folder, file), encoding="utf-8") as opened:
+            text = opened.read()
+        head, begins, rest = text.partition("\nprograms:")
+        body = rest.partition("\nexamples:\n")[0] + "\n"
+        if not begins:
+            raise CatalogError(f"{file}: no line `programs:` below a first line that says what it is")
+        found: dict[str, _Place] = {}
+        starts = list(_PROGRAM.finditer(body))
+        ends = [m.start() for m in starts[1:]] + [len(body)]
+        for match, end in zip(starts, ends, strict=True):
+            place = _Place(file, head, body[match.start() : end])
+            for name in split_names(match[1].strip("\"'")):
+                if (other := found.get(name) or self.places.get(name)) is not None:
+                    raise CatalogError(f"{file}: {name} is already described in {other.file}")
+                found[name] = place
+        return found
 
 
 def _kept(text: str, file: str) -> Any:
     """What `_yaml` says of `text`: from the state directory, else it is written there."""
     digest = sha256(text.encode()).hexdigest()
     try:
-        path = state_folder() / "catalog" / f"{digest}.json"
+        path = state_path("catalog", f"{digest}.json")
     except RuntimeError:  # nobody knows where this user's home is
         return _yaml(text, file)
     kept = read_own_json(path)
@@ -115,16 +147,18 @@ def _yaml(text: str, file: str) -> Any:
         raise CatalogError(f"{file}: {error}") from error
 
 
-@cache
+_SCANNED = _Catalog(os.path.dirname(__file__))
+
+
 def _catalog() -> _Catalog:
-    found = _Catalog(Path(__file__).parent)
-    found.scan()
-    return found
+    """The catalog, every file of it scanned."""
+    _SCANNED.scan()
+    return _SCANNED
 
 
 def lookup(program: str) -> Spec | None:
     """The Spec of `program` (a bare name), or None where the catalog does not know it."""
-    return _catalog().get(program)
+    return _SCANNED.get(program)
 
 
 def names() -> list[str]:
@@ -147,8 +181,8 @@ def family(program: str) -> str | None:
 
 def examples() -> list[Example]:
     """The examples of every file; the tests run them."""
-    folder = _catalog().folder
     found: list[Example] = []
-    for path in sorted(folder.glob("*.yaml")):
-        found += read_examples(_yaml(path.read_text(encoding="utf-8"), path.name), path.name)
+    for name in sorted(_SCANNED.files()):
+        with open(os.path.join(_SCANNED.folder, name), encoding="utf-8") as file:
+            found += read_examples(_yaml(file.read(), name), name)
     return found
