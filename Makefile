@@ -3,7 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 # More than there are cores: many tests wait for terminals, servers and other processes.
 WORKERS ?= 4
+# Each worker gets neighbours, which share servers and imports, and takes of another's when it is done.
+PARALLEL := -n $(WORKERS) --dist worksteal
 .DEFAULT_GOAL := help
+# The tests start many hundred interpreters, which would compile the package each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test lint soak clean
 
@@ -70,7 +74,7 @@ demo: .venv/.run
 test:
 	@$(MAKE) --no-print-directory -j3 test-environments
 	@echo "==> running the tests"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 lint: .venv/.lint
 	@echo "==> ruff"
@@ -81,7 +85,7 @@ lint: .venv/.lint
 soak:
 	@$(MAKE) --no-print-directory -j3 test-environments
 	@echo "==> running the long forms of the tests"
-	@HLA_SOAK=1 $(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+	@HLA_SOAK=1 $(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 clean:
 	rm -rf .venv .venv-mini-v1 .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,13 +26,13 @@ from pathlib import Path
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.config import build_authority
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import PASSPHRASE_VARIABLE
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
+from humanlayer_agent.testing.keys import make_key, passphrase_file
 
 RUNS = 100
 ALLOWED_MS = 1_000
@@ -51,7 +51,8 @@ signers: [{signer}]
 def hub(folder: Path) -> Iterator[None]:
     """`hla hub` while this lasts."""
     argv = [sys.executable, "-m", "humanlayer_agent.cli", "hub", "--channels", str(folder / "channels.yaml")]
-    environ = {**os.environ, "SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+    tokens = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+    environ = {**os.environ, **tokens, PASSPHRASE_VARIABLE: str(passphrase_file(folder))}
     silent = subprocess.DEVNULL
     process = subprocess.Popen(
         [*argv, "--store", str(folder / "store.sqlite3")], env=environ, stdin=silent, stdout=silent, stderr=silent
@@ -135,8 +136,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home, FakeSlack() as slack:
         os.environ |= {"HOME": home, "XDG_CONFIG_HOME": f"{home}/config", "XDG_STATE_HOME": f"{home}/state"}
         folder = Path(home)
-        key_path().parent.mkdir(parents=True)
-        signer = Signer.create(key_path()).fingerprint
+        signer = make_key().fingerprint
         text = PROFILE.format(team=TEAM, user=getpass.getuser(), channel=CHANNEL, url=slack.api_url, signer=signer)
         (folder / "channels.yaml").write_text(text)
         store = SQLiteStore(folder / "store.sqlite3")

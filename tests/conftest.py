@@ -1,7 +1,9 @@
 """What every test shares: a user of its own, and no skipped test in CI."""
 
+import gc
 import itertools
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,11 +34,41 @@ def own_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(scope="session")
+def compiled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state directory in which the shipped policies lie compiled, and tested."""
+    from humanlayer_agent.places import state_folder
+    from humanlayer_agent.policy import load, sources
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("compiled")))
+        patch.delenv("XDG_STATE_HOME", raising=False)
+        for name in sources.shipped_names():
+            load.load(load.find(name))
+        return state_folder()
+
+
+@pytest.fixture
+def compiled(own_user: Path, compiled_folder: Path) -> None:
+    """The user has loaded every shipped policy before: checking and testing them is not what is tested here."""
+    shutil.copytree(compiled_folder, own_user / compiled_folder.relative_to(compiled_folder.parents[2]))
+
+
 def pytest_configure() -> None:
     """A job in the background of a script ignores Ctrl-C, and so would every program that the tests interrupt."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_collectstart() -> None:
+    """Nothing that collecting makes is garbage: looking for it there takes half of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -140,18 +140,27 @@ class Ledger:
             self.append(events.RUN_STOPPED, run=run_id, why=why)
             self._clear_run(run_id, why)
 
-    def end_run(self, run_id: str, state: str, status: str) -> None:
+    def end_run(self, run_id: str, state: str, status: str) -> bool:
+        """End a run that goes on; False where it has ended before."""
         changed = self._db.execute(
             "UPDATE run SET state = ?, ended = ? WHERE id = ? AND state IN ('open', 'terminated')",
             (state, self.now, run_id),
         )
         if not changed.rowcount:
-            return
+            return False
         if state == "lost":  # its pending requests stay: the restarted run adopts them
             self.void_permits("run_id = ?", run_id)
         else:
             self._clear_run(run_id, "the run ended")
         self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
+        return True
+
+    def in_use(self) -> bool:
+        """Whether a run goes on, or a process serves a channel."""
+        going_on = (
+            "SELECT 1 FROM run WHERE state IN ('open', 'terminated') UNION ALL SELECT 1 FROM lease WHERE until > ?"
+        )
+        return bool(self.rows(f"{going_on} LIMIT 1", self.now))
 
     def _clear_run(self, run_id: str, why: str) -> None:
         for row in self.rows("SELECT * FROM request WHERE run_id = ? AND state = 'pending'", run_id):

@@ -134,7 +134,8 @@ class SQLiteStore:
 
     def close_run(self, run_id: str, status: str) -> None:
         with self._transaction() as ledger:
-            ledger.end_run(run_id, "finished", status)
+            if ledger.end_run(run_id, "finished", status) and not ledger.in_use():
+                ledger.append(events.AUDIT_CLOSED, run=run_id)
         if ledger.last is not None:
             self._write_head()
 

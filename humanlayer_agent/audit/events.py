@@ -20,6 +20,11 @@ AUDIT_OPENED = EventType("audit.opened", 100, "a store was created: its log begi
 AUDIT_HEAD = EventType("audit.head", 101, "so far goes the log: signed, to be kept elsewhere as a witness")
 AUDIT_RECOVERED = EventType("audit.recovered", 102, "an export ended within a line: that was cut off, and written anew")
 AUDIT_DEGRADED = EventType("audit.degraded", 103, "the log could not be written for a while: everything was denied")
+AUDIT_CLOSED = EventType(
+    "audit.closed",
+    104,
+    "the last run that was open has ended in order, and no channel is served: a signed head follows",
+)
 
 KEY_ROTATED = EventType("key.rotated", 150, "heads are signed with another key of the user from here on")
 SIGNERS_CHANGED = EventType(

@@ -98,13 +98,13 @@ class Presentation:
     edited: bool
 
 
-def present(request: ApprovalRequest, *, redacted: bool = False) -> Presentation:
+def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[str, ...] = ()) -> Presentation:
     """Everything about `request` that a human needs to decide, with nothing in it that could deceive a screen.
 
     Args:
         redacted: without the secrets in it, for a channel that keeps what it is sent; a warning says so.
+        erased: where secrets stood in it, where somebody has taken them out already (`conceal`).
     """
-    erased: tuple[str, ...] = ()
     if redacted:
         from humanlayer_agent.channels.conceal import conceal
 

@@ -110,7 +110,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
 def _director(args: "argparse.Namespace | SimpleNamespace") -> Director:
     from humanlayer_agent.config import build_director
 
-    return build_director(args.policy, project=args.project, observe=args.observe)
+    return build_director(args.policy, project=args.project, observe=args.observe, once=args.format != "jsonl")
 
 
 def start_of(director: Director) -> str:

@@ -1,5 +1,7 @@
 """A rule with its conditions as closures, and what it can apply to."""
 
+from collections.abc import Collection
+
 from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.policy.clauses import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
@@ -15,6 +17,9 @@ VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
 _BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}
 
 Set = frozenset[str]
+Limits = tuple[bool, Collection[str] | None, Collection[str] | None]
+"""Is a rule asked about each effect, and not once a command? The programs and kinds of effect without which it can't
+apply (None: any)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,8 @@ class CompiledRule:
     unless: Clause | None
     by_effect: bool
     about_all: bool
-    programs: Set | None
-    kinds: Set | None
+    programs: Collection[str] | None
+    kinds: Collection[str] | None
     index: PathIndex
     """Where its path sets are."""
     allows: EffectVerdict
@@ -59,15 +64,26 @@ class CompiledRule:
 
     def concerns(self, program: str | None, kind: str | None) -> bool:
         """Can it apply to this program (None: not known), and to an effect of this kind (None: no effect)?"""
-        if self.by_effect is (kind is None) or (kind is not None and self.kinds is not None and kind not in self.kinds):
-            return False
-        return self.programs is None or program is None or not self.programs.isdisjoint(names_of(program))
+        return within((self.by_effect, self.programs, self.kinds), program, kind)
+
+
+def limits(rule: Rule) -> Limits:
+    """The limits of `rule`, which is not compiled yet."""
+    return about_effects(rule.when), _needed(rule.when, "program"), _needed(rule.when, "effect")
+
+
+def within(limits: Limits, program: str | None, kind: str | None) -> bool:
+    """See `CompiledRule.concerns`."""
+    by_effect, programs, kinds = limits
+    if by_effect is (kind is None) or (kind is not None and kinds is not None and kind not in kinds):
+        return False
+    return programs is None or program is None or any(name in programs for name in names_of(program))
 
 
 def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> CompiledRule:
     """`rule` of the layer `layer`, ready to judge."""
     clauses = tuple(compiler.clauses(rule.when))
-    by_effect = about_effects(rule.when)
+    by_effect, programs, kinds = limits(rule)
     return CompiledRule(
         rule,
         layer,
@@ -78,8 +94,8 @@ def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> 
         compiler.match(rule.unless) if rule.unless is not None else None,
         by_effect,
         _about_all(rule.when),
-        _needed(rule.when, "program"),
-        _needed(rule.when, "effect"),
+        programs,
+        kinds,
         compiler.index,
         EffectVerdict(Verdict.ALLOW, (rule.id,)),
         _BY_SEVERITY[rule.severity],

@@ -9,22 +9,20 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from humanlayer_agent.actions import BASH, Action, canonical, encodable
+from humanlayer_agent.actions import BASH, Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any
+from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.places import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import wording
-from humanlayer_agent.policy.clauses import Compiler, Situation
+from humanlayer_agent.policy.clauses import Situation
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.policy.evaluation import VERDICTS, CompiledRule, Rules, compiled
+from humanlayer_agent.policy.evaluation import VERDICTS
+from humanlayer_agent.policy.inforce import InForce
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.memo import Memo
 from humanlayer_agent.policy.model import Policy
-from humanlayer_agent.policy.pathindex import PathIndex
 from humanlayer_agent.policy.trust import own_files
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.effects import Effect
@@ -41,15 +39,6 @@ FUNCTION = "function"
 _PLAIN_BASH_OPTIONS = frozenset({"-l", "-c", "-lc", "--norc", "--noprofile"})
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
-    """The rules that hold on one day (UTC), and the digest of all that decides."""
-
-    day: str
-    rules: Rules
-    digest: str
-
-
 class Director:
     """Judges actions. Thread-safe; runs nothing, and reads nothing but where symbolic links lead.
 
@@ -61,6 +50,7 @@ class Director:
         observe: decisions say that they are not enforced.
         reader: gives the files that actions run; without one they are code that nobody has read.
         today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
+        once: it is made for one action, at once: only rules that can concern that are compiled, when it is known.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -82,6 +72,7 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         today: Callable[[], str] | None = None,
+        once: bool = False,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -92,6 +83,7 @@ class Director:
         self.observe = observe
         self.reader = reader
         self._today = today
+        self._once = once
         self._memo = Memo()
         self._missing: set[str] = set()
         self._read = Remembered()
@@ -110,6 +102,7 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         tested: bool = True,
+        once: bool = False,
     ) -> "Director":
         """Read one policy (a file, or a shipped policy's name): it is the whole, no layer is read.
 
@@ -120,7 +113,9 @@ class Director:
         """
         found = loading.load(loading.named(policy), tested=tested, variables=tuple(variables or ()))
         observe = observe or found.observe
-        return cls(found, project=project, environ=environ, variables=variables, observe=observe, reader=reader)
+        return cls(
+            found, project=project, environ=environ, variables=variables, observe=observe, reader=reader, once=once
+        )
 
     @property
     def digest(self) -> str:
@@ -183,8 +178,9 @@ class Director:
         self, in_force: InForce, program: Program, situation: Situation, text: str, begin: int | None
     ) -> PolicyDecision:
         situation.parse = program.status
-        judged = in_force.rules.judge(program, situation)
-        more = [] if program.commands or program.status == "ok" else in_force.rules.unseen(text, situation)
+        rules = in_force.judging(program)
+        judged = rules.judge(program, situation)
+        more = [] if program.commands or program.status == "ok" else rules.unseen(text, situation)
         return wording.decided(
             program,
             judged,
@@ -208,23 +204,7 @@ class Director:
         return self._in_force
 
     def _on(self, day: str) -> InForce:
-        base = next(layer for layer in self.layers if layer.base)
-        unmatched = VERDICTS[base.policy.defaults.unmatched]
-        return InForce(day, Rules(compiled_rules(self.layers, self.variables, day), unmatched), self._digest(day))
-
-    def _digest(self, day: str) -> str:
-        layers = [
-            {
-                "authority": layer.authority,
-                "trusted": layer.trusted,
-                "defaults": layer.policy.body["defaults"],
-                "scopes": layer.policy.body["scopes"],
-                "rules": _bodies(layer.policy, day),
-            }
-            for layer in self.layers
-        ]
-        variables = {name: encodable(value) for name, value in sorted(self.variables.items())}
-        return sha256(canonical({"layers": layers, "variables": variables})).hexdigest()
+        return InForce(self.layers, self.variables, day, once=self._once)
 
 
 def _day_number() -> int:
@@ -243,28 +223,6 @@ def _called(call: str) -> Program:
     command = SimpleCommand(name, [call], span, call, known=False)
     command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
     return Program([command])
-
-
-def compiled_rules(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> list[CompiledRule]:
-    """The rules of `layers` that hold on `day`, but for the allow rules of those that may not allow."""
-    out: list[CompiledRule] = []
-    may_allow = True
-    given = {"policies": tuple("${" + name + "}" for name in variables if name.startswith("POLICY_FILE_"))}
-    index = PathIndex()
-    for layer in layers:
-        policy = layer.policy
-        compilers = [Compiler({**scope, **given}, variables, index) for scope in policy.scopes]
-        for rule in policy.on(day):
-            if rule.decision != "allow" or (may_allow and layer.trusted):
-                out.append(compiled(rule, layer.authority, policy.defaults, compilers[rule.scope]))
-        may_allow = may_allow and not policy.defaults.locked
-    return out
-
-
-def _bodies(policy: Policy, day: str) -> list[dict[str, Any]]:
-    """The rules that hold on `day` as data, without where they stand."""
-    pairs = zip(policy.rules, policy.body["rules"], strict=True)
-    return [{k: v for k, v in body.items() if k != "origin"} for rule, body in pairs if rule.holds(day)]
 
 
 def _variables(

@@ -20,7 +20,7 @@ from humanlayer_agent.policy.model import Policy, policy_from
 if TYPE_CHECKING:
     from pathlib import Path
 
-_FORMAT = 3
+_FORMAT = 4
 _FOLDER = "policies"
 
 
@@ -42,15 +42,17 @@ def load(
     source = sources.read(path)
     name = sources.name_of(path)
     identity = f"{_FORMAT} {__version__} {_absolute(path)} {within}\0"
-    key = sha256(identity.encode("utf-8", "surrogateescape") + source).hexdigest()
+    digest = sha256(source).hexdigest()
+    key = sha256(f"{identity}{digest}".encode("utf-8", "surrogateescape")).hexdigest()
     compiled = state_path(_FOLDER, f"{key}.json")
     content = read_own_json(compiled)
-    if content is None or content.get("key") != key or not _current(content):
-        from humanlayer_agent.policy import extend, merge
+    if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
+        from humanlayer_agent.policy import ahead, extend, merge
 
-        content = {"key": key, "policy": merge.merged(extend.tree(pathlib.Path(path), name=name, within=within))}
+        body = merge.merged(extend.tree(pathlib.Path(path), name=name, within=within))
+        content = {"key": key, "policy": body, "ahead": ahead.known(policy_from(body))}
         write_own_json(compiled, content)
-    policy = policy_from(content["policy"])
+    policy = policy_from(content["policy"], content["ahead"])
     if tested:
         passes_for = selftest.identity(policy, variables)
         if passes_for is not None and content.get("tested") != passes_for:
@@ -85,11 +87,11 @@ def _absolute(path: "Path | str") -> str:
     return path if isinstance(path, str) and path.startswith("/") else str(pathlib.Path(path).absolute())
 
 
-def _current(content: dict[str, Any]) -> bool:
-    """Are the files that took part still what they were?"""
+def _current(content: dict[str, Any], read: dict[str, str]) -> bool:
+    """Are the files that took part still what they were? `read`: the digests of those that were read just now."""
     try:
-        return all(
-            sha256(sources.read(each["path"])).hexdigest() == each["sha256"]
+        return "ahead" in content and all(
+            (read.get(each["path"]) or sha256(sources.read(each["path"])).hexdigest()) == each["sha256"]
             for each in content["policy"]["sources"]
         )
     except (PolicyError, LookupError, TypeError, AttributeError):

@@ -1,7 +1,8 @@
 """A policy after it was checked and merged: plain data, quick to load from its compiled form."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from humanlayer_agent.actions import canonical
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.light.typed import Any
 
@@ -171,7 +172,8 @@ class Source:
 class Policy:
     """One file and what it extends. `body` is the whole as plain data: what its digest is over.
 
-    `scopes` are the lists of each file; a rule sees those of its own.
+    `scopes` are the lists of each file; a rule sees those of its own. `ahead` is what is known before the rules are
+    looked at (see `ahead`).
     """
 
     name: str
@@ -179,26 +181,44 @@ class Policy:
     observe: bool
     defaults: Defaults
     scopes: tuple[Mapping[str, tuple[str, ...]], ...]
-    rules: tuple[Rule, ...]
     sources: tuple[Source, ...]
     body: Mapping[str, Any]
+    ahead: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    _made: dict[int, Rule] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All rules, in the order of the files. They are made when they are first asked for."""
+        return tuple([self.rule(number) for number in range(len(self.body["rules"]))])
+
+    def rule(self, number: int) -> Rule:
+        """One of them; always the same object."""
+        found = self._made.get(number)
+        return found if found is not None else self._made.setdefault(number, _rule(self.body["rules"][number]))
+
+    def deciding(self, rules: Iterable[Rule]) -> str:
+        """What decides where `rules` hold, as canonical JSON: the digest of a Director is over this. Rules are without
+        the place where they stand."""
+        bodies = [{key: value for key, value in rule.written.items() if key != "origin"} for rule in rules]
+        body = {"defaults": self.body["defaults"], "rules": bodies, "scopes": self.body["scopes"]}
+        return canonical(body).decode()
 
     def on(self, today: str) -> tuple[Rule, ...]:
         """The rules that hold on a day (UTC, ISO 8601)."""
         return tuple(rule for rule in self.rules if rule.holds(today))
 
 
-def policy_from(body: Mapping[str, Any]) -> Policy:
-    """The policy in `body`, which `merge` has made."""
+def policy_from(body: Mapping[str, Any], ahead: Mapping[str, Any] | None = None) -> Policy:
+    """The policy in `body`, which `merge` has made. `ahead`: what `ahead.known` says of it."""
     return Policy(
         body["policy"],
         body["description"],
         body["observe"],
         Defaults(**body["defaults"]),
         tuple({name: tuple(entries) for name, entries in scope.items()} for scope in body["scopes"]),
-        tuple(_rule(rule) for rule in body["rules"]),
         tuple(Source(**source) for source in body["sources"]),
         body,
+        ahead,
     )
 
 

@@ -239,7 +239,7 @@ class Facts:
             self._about_log(kind, at, event)
 
     def _about_log(self, kind: str, at: int, event: dict[str, Any]) -> None:
-        if kind != "audit.head":
+        if kind not in ("audit.head", "audit.closed"):
             details = {k: v for k, v in event.items() if k not in ("v", "seq", "prev", "type", "code", "at", "pid")}
             self.about_log.append((event["seq"], at, kind, "; ".join(f"{k}: {said(v)}" for k, v in details.items())))
 

@@ -299,6 +299,8 @@ class Walk:
         self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False
     ) -> None:
         """`name` is set by something that is no command: a loop, an expansion, arithmetic."""
+        if name in state.odd and not number and (why := arithmetic.values_risk(name, value, state)) is not None:
+            self.program.doubt(why)
         state.assign(name, value, number=number)
         if name in state.odd or name in READONLY:
             self.may_abort(state)

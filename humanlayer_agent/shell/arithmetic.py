@@ -82,6 +82,13 @@ def gives_number(part: Part, state: State) -> bool:
     return isinstance(part, Arith) or (isinstance(part, Sub) and _prints_number(part.script, state))
 
 
+def values_risk(name: str, values: Value, state: State) -> str | None:
+    """The same for each text that `name` is set to, where that is evaluated."""
+    if values is None or any(isinstance(v, Glob) for v in values):
+        return f"{name}, which has an attribute, is set to what is not known"
+    return next((why for v in values if (why := value_risk(v, state)) is not None), None)
+
+
 def word_risk(word: Word, state: State) -> str | None:
     """The same for a word that is evaluated after expansion (an operand of -eq, a value for an integer variable)."""
     if not word.dynamic:

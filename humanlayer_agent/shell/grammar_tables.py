@@ -7,26 +7,23 @@ compiled modules for the same: by time and size. Where anything is not as it is 
 """
 
 import builtins
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.later import Later
 from humanlayer_agent.light.typed import TYPE_CHECKING, Any
-from humanlayer_agent.places import read_own_json, state_folder, write_own_json
+from humanlayer_agent.places import read_own_json, state_path, write_own_json
 
 if TYPE_CHECKING:
     from importlib.abc import Loader  # whose import takes a while, and these need nothing of it
 
-Tables = dict[int, dict[str, int]]
-"""What to do by state and symbol, as PLY has it."""
-
-_FORM = 2
+_FORM = 3
 """Of the file."""
 _SOURCES = ("parser.py", "tokenizer.py", "yacc.py")
 """The modules of bashlex that its tables follow from: the grammar, its tokens, and PLY."""
@@ -51,18 +48,18 @@ def _import_with(finder: "_Finder") -> None:
         sys.meta_path.remove(finder)
 
 
-def kept() -> Path | None:
+def kept() -> str | None:
     """Where the tables of the bashlex that is installed are kept; None where it has no source."""
     spec = find_spec("bashlex")
     if spec is None or spec.origin is None:
         return None
-    folder = Path(spec.origin).parent
+    folder = os.path.dirname(spec.origin)
     try:
-        about = [(folder / name).stat() for name in _SOURCES]
+        about = [os.stat(os.path.join(folder, name)) for name in _SOURCES]
     except OSError:
         return None
-    seen = [_FORM, sys.hexversion, str(folder), *((each.st_mtime_ns, each.st_size) for each in about)]
-    return state_folder() / "bashlex" / f"{sha256(repr(seen).encode()).hexdigest()}.json"
+    seen = [_FORM, sys.hexversion, folder, *((each.st_mtime_ns, each.st_size) for each in about)]
+    return state_path("bashlex", f"{sha256(repr(seen).encode()).hexdigest()}.json")
 
 
 class _Finder:
@@ -83,7 +80,7 @@ class _Finder:
 
 
 class _Loader:
-    def __init__(self, loader: "Loader", file: Path) -> None:
+    def __init__(self, loader: "Loader", file: str) -> None:
         self.loader, self.file = loader, file
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -101,46 +98,66 @@ def _import(name: str, *how: Any) -> Any:
     return Later(name) if name == "inspect" else __import__(name, *how)
 
 
-def _remembering(ply: Any, file: Path) -> Any:
+def _remembering(ply: Any, file: str) -> Any:
     """`ply.yacc`, which makes the parser of the module that calls it: from `file`, or else it writes that."""
-    make = ply.yacc
+    make, name = ply.yacc, os.path.basename(file)
 
     def yacc(**options: Any) -> Any:
         names = ply.get_caller_module_dict(2)
         content = read_own_json(file)
-        if content is not None and content.get("for") == file.stem:
-            table = ply.LRTable.__new__(ply.LRTable)
-            table.lr_productions = [_production(ply, n, *each) for n, each in enumerate(content["productions"])]
-            table.lr_action, table.lr_goto = _unpacked(content["action"]), _unpacked(content["goto"])
-            table.bind_callables(names)
-            return ply.LRParser(table, names["p_error"])
+        if content is not None and content.get("for") == name:
+            return _parser(ply, names, content)
         made = make(module=sys.modules[names["__name__"]], **options)
-        productions = [(each.name, each.prod, each.func) for each in made.productions]
-        tables = {"action": _packed(made.action), "goto": _packed(made.goto)}
-        write_own_json(file, {"for": file.stem, "productions": productions, **tables})
+        write_own_json(file, {"for": name, **_content(made)})
         return made
 
     return yacc
 
 
-def _production(ply: Any, number: int, name: str, symbols: list[str], function: str | None) -> Any:
-    return ply.Production(number, name, symbols, func=function)
-
-
-def _packed(table: Tables) -> dict[str, Any]:
-    """`table` for the file: each set of symbols once, and one value where all are the same. It is read in a third."""
-    symbols: dict[tuple[str, ...], int] = {}
-    rows = []
-    for state, row in table.items():
-        values = list(row.values())
-        one = len(set(values)) == 1
-        rows.append((state, symbols.setdefault(tuple(row), len(symbols)), values[0] if one else values))
-    return {"symbols": list(symbols), "rows": rows}
-
-
-def _unpacked(content: dict[str, Any]) -> Tables:
-    symbols = content["symbols"]
+def _content(parser: Any) -> dict[str, Any]:
+    """What `_parser` makes the same parser of."""
     return {
-        state: dict(zip(symbols[n], values, strict=True)) if isinstance(values, list) else dict.fromkeys(symbols[n], values)
-        for state, n, values in content["rows"]
+        "productions": [(each.name, each.prod, each.func) for each in parser.productions],
+        "defaulted": list(parser.defaulted_states.items()),
+        "action": _packed(parser.action),
+        "goto": _packed(parser.goto),
     }
+
+
+def _parser(ply: Any, names: dict[str, Any], content: dict[str, Any]) -> Any:
+    table = ply.LRTable.__new__(ply.LRTable)
+    rules = enumerate(content["productions"])
+    table.lr_productions = [ply.Production(n, rule, to, func=f) for n, (rule, to, f) in rules]
+    table.lr_action, table.lr_goto = {}, {}
+    table.bind_callables(names)
+    made = ply.LRParser(table, names["p_error"])
+    made.action, made.goto = _Table(content["action"]), _Table(content["goto"])
+    made.defaulted_states = dict(content["defaulted"])
+    return made
+
+
+def _packed(table: Any) -> dict[str, list[str]]:
+    """`table` for the file: each set of symbols once; a row is the number of its set, and a value for each symbol.
+
+    One value stands for all where they are the same.
+    """
+    sets: dict[tuple[str, ...], int] = {}
+    rows = []
+    for state in range(len(table)):
+        row = table[state]
+        values = set(row.values()) if len(set(row.values())) == 1 else row.values()
+        rows.append(" ".join(map(str, [sets.setdefault(tuple(row), len(sets)), *values])))
+    return {"symbols": [" ".join(each) for each in sets], "rows": rows}
+
+
+class _Table(dict[int, dict[str, int]]):
+    """What to do by state and symbol. A row is read when it is first asked for: a command needs one in ten."""
+
+    def __init__(self, content: dict[str, list[str]]) -> None:
+        self.symbols, self.rows = content["symbols"], content["rows"]
+
+    def __missing__(self, state: int) -> dict[str, int]:
+        n, *values = map(int, self.rows[state].split())
+        symbols = self.symbols[n].split()
+        row = dict(zip(symbols, values * len(symbols) if len(values) == 1 else values, strict=True))
+        return self.setdefault(state, row)

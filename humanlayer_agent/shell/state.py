@@ -61,6 +61,10 @@ class Work:
         return self.left > 0
 
 
+INTEGERS = frozenset({"HISTCMD", "OPTIND", "RANDOM", "SRANDOM"})
+"""Variables that bash itself has given the attribute -i: what is assigned to one is evaluated (measured with 5.2)."""
+
+
 @dataclass(slots=True, eq=False)
 class State:
     """`cwd` holds the directories the shell may be in (after `cd a; ...` the change may have failed), None if unknown.
@@ -82,7 +86,7 @@ class State:
     exported: frozenset[str] = frozenset()
     maybe_exported: frozenset[str] = frozenset()
     """Names of which it is not certain that a child process gets them (`unset x; x=1`, an export on one way only)."""
-    odd: frozenset[str] = frozenset()
+    odd: frozenset[str] = INTEGERS
     """Names with an attribute that may change or refuse what is assigned to them (-i, -l, -u, -n, readonly)."""
     maps: frozenset[str] = frozenset()
     """Names that are certainly associative arrays: their subscripts are not arithmetic."""

@@ -368,8 +368,9 @@ def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         if each.text.startswith(("-C", "-c")) and command.program in ("mapfile", "readarray"):
             walk.program.doubt("mapfile -C runs a callback")
     known = lines.found(command.program or "", fields, state, context.stdin) if context.stdin.given is not None else {}
+    counts = command.program == "getopts" and all(each.text != "OPTIND" for each in fields)
     for name in sorted(names):
-        if name in out.odd:
+        if name in out.odd and not (counts and name == "OPTIND"):
             walk.program.doubt(f"{command.program} sets {name}, which has an attribute")
         set_to = known.get(name)
         value = None if set_to is None else (set_to,) if isinstance(set_to, str) else set_to[:1]
@@ -435,6 +436,8 @@ def printf(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Sta
         words = positional(fields[1 if attached else 2 :])
         text = output.prints(["printf", *words], None) if words else None
         value = (text,) if text is not None and "\0" not in text else None
+        if target in out.odd and (why := arithmetic.values_risk(target, value, out)) is not None:
+            walk.program.doubt(why)
         out.assign(target, value)
         note_effect(walk, command, target, value, *command.span)
     return out, out

@@ -1,10 +1,14 @@
 """Signing keys for tests: locked like a user's own, with a passphrase that is known and takes no time."""
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from humanlayer_agent.approvals.keyfile import Work
 from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, key_path
 
 PASSPHRASE = "correct horse battery staple"
 QUICK = Work(2, 1)
@@ -29,3 +33,18 @@ def passphrase_file(folder: Path) -> Path:
     path.write_text(PASSPHRASE + "\n")
     path.chmod(0o600)
     return path
+
+
+@contextmanager
+def known_passphrase() -> Iterator[None]:
+    """Meanwhile `HUMANLAYER_PASSPHRASE_FILE` names a file with it; afterwards that file is gone."""
+    before = os.environ.get(PASSPHRASE_VARIABLE)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[PASSPHRASE_VARIABLE] = str(passphrase_file(Path(folder)))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[PASSPHRASE_VARIABLE]
+            else:
+                os.environ[PASSPHRASE_VARIABLE] = before

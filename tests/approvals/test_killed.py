@@ -18,10 +18,10 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.ledger import Ledger
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
+from humanlayer_agent.testing.keys import make_key, open_key
 
 ANN, BOB = Approver("os:1:ann", "terminal", "terminal"), Approver("slack:T/U", "slack", "chat")
 TEAM = Authority(
@@ -112,7 +112,7 @@ def agent(path: Path, key: Path, marker: Path, command: str, kind: Any, stop: st
     store = Stepping(SQLiteStore(path), say)
     for name in ("append", "issue"):
         setattr(Ledger, name, halting(getattr(Ledger, name), store))
-    signer = Signer(key)
+    signer = open_key(key)
     hub = ScriptedApprovers(TEAM, signer)
 
     def second(seconds: float) -> None:
@@ -167,7 +167,7 @@ def live(*arguments: Any, stop: str) -> list[tuple[str, str]]:
 @pytest.mark.timeout(600)
 def test_killed_at_every_step(tmp_path: Path) -> None:
     path, key, marker = tmp_path / "store", tmp_path / "key", tmp_path / "marker"
-    Signer.create(key)
+    make_key(key)
     marker.touch()
     acknowledged: dict[str, list[str]] = {call: [] for call in (*CALLS, "execute")}
     for number in range(ROUNDS):

@@ -13,10 +13,10 @@ import pytest
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Run
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
+from humanlayer_agent.testing.keys import make_key
 
 Child = subprocess.Popen[str]
 
@@ -63,7 +63,7 @@ def results(children: list[Child]) -> list[Any]:
 TEAM = """
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import Approver
-from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.testing.keys import open_key
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 
 people = tuple(Person(f"p{n}", (f"os:{n}",)) for n in range(6))
@@ -74,7 +74,7 @@ routes = {
 }
 
 def team(key):
-    return ScriptedApprovers(Authority(people, routes), Signer(key))
+    return ScriptedApprovers(Authority(people, routes), open_key(key))
 
 def approver(number):
     return Approver(f"os:{number}:x", "test", "terminal")
@@ -120,7 +120,7 @@ def test_six_processes_race(
     store = SQLiteStore(path)
     store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
     key = tmp_path / "key"
-    Signer.create(key)
+    make_key(key)
     drafts = [draft(f"command {n}", ttl=10**12, route="two" if n % 2 else "default") for n in range(200)]
     wanted = {store.create_request(request).id for request in drafts}
     results_ = results([spawn(RACE, path, key, number) for number in range(6)])

@@ -1,6 +1,5 @@
 """Signatures of votes, and the files that keys are in."""
 
-import os
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from humanlayer_agent.approvals.model import Approver, Denial, Vote
 from humanlayer_agent.approvals.signing import Signer, is_signed, process_signer, statement
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.testing.approvers import ScriptedAsker
+from humanlayer_agent.testing.keys import PASSPHRASE, make_key
 
 SIGNER = Signer()
 VOTE = Vote(
@@ -67,45 +67,22 @@ def test_what_is_no_signature(signature: str, signer: str) -> None:
 
 def test_a_key_file(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "signer"
-    made = Signer.create(path)
+    made = make_key(path)
+    assert not made.is_locked
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     again = Signer(path)
     assert again.fingerprint == made.fingerprint
+    assert again.is_locked
+    for use in (lambda: again.sign(VOTE), lambda: again.sign_text(b""), lambda: again.secret("x")):
+        with pytest.raises(ConfigError, match="is locked: its passphrase unlocks it"):
+            use()
+    again.unlock(PASSPHRASE)
     assert is_signed(signed(replace(VOTE, signer=made.fingerprint), again))
+    assert again.secret("x") == made.secret("x") != made.secret("y")
     with pytest.raises(ConfigError, match="can't be made: File exists"):
-        Signer.create(path)
+        make_key(path)
     assert Signer(path).fingerprint == made.fingerprint
-
-
-@pytest.mark.parametrize(
-    "fault", ["missing", "readable by others", "a link", "a folder", "a pipe", "text", "another kind"]
-)
-def test_a_key_file_that_can_not_be_used(tmp_path: Path, fault: str) -> None:
-    path = tmp_path / "key"
-    Signer.create(path)
-    match fault:
-        case "readable by others":
-            path.chmod(0o640)
-        case "a link":
-            path.rename(tmp_path / "other")
-            path.symlink_to(tmp_path / "other")
-        case "text":
-            path.write_text("no key")
-        case "another kind":
-            from cryptography.hazmat.primitives import serialization
-            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-            encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-            path.write_bytes(X25519PrivateKey.generate().private_bytes(encoding, form, serialization.NoEncryption()))
-        case _:
-            path.unlink()
-            if fault == "a folder":
-                path.mkdir()
-            elif fault == "a pipe":
-                os.mkfifo(path, 0o600)
-    with pytest.raises(ConfigError, match=str(path)):
-        _ = Signer(path).fingerprint
 
 
 def test_nothing_is_asked_with_a_key_that_can_not_be_read(

@@ -26,7 +26,7 @@ def types(store: SQLiteStore, **query: Any) -> list[str]:
 
 
 def last(store: SQLiteStore) -> dict[str, Any]:
-    return [entry.event for entry in store.events(last=2) if entry.event["type"] != "audit.head"][-1]
+    return [entry.event for entry in store.events(last=3) if entry.event["type"] not in ("audit.head", "audit.closed")][-1]
 
 
 def allowed(store: SQLiteStore, action: Action, decision: PolicyDecision) -> Permit:

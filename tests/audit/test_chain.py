@@ -51,6 +51,7 @@ def test_names_and_codes_are_stable() -> None:
         "audit.head": 101,
         "audit.recovered": 102,
         "audit.degraded": 103,
+        "audit.closed": 104,
         "key.rotated": 150,
         "signers.changed": 151,
         "policy.loaded": 200,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.keeping import Keeper
 from humanlayer_agent.approvals.model import Run
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events, heads
 from humanlayer_agent.audit.heads import Head, head_in, head_text, heads_in, is_signed
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import audit_key_path
 
 START = 1_700_000_000_000
 
@@ -72,7 +72,32 @@ def test_at_the_end_of_a_run(store: SQLiteStore) -> None:
     store.open_run(Run("r", "a", "i", "u"))
     store.close_run("r", "finished")
     store.close_run("r", "finished")
-    assert written(store) == [3]
+    assert written(store) == [4]
+
+
+def test_the_log_is_closed_when_the_last_run_has_ended_in_order(store: SQLiteStore) -> None:
+    def closed() -> list[str]:
+        return [entry.event["run"] for entry in store.events(type="audit.closed")]
+
+    for run in ("one", "two", "lost"):
+        store.open_run(Run(run, "a", "i", "u"))
+    store.close_run("one", "finished")
+    store.close_run("two", "finished")
+    assert closed() == []
+    with sqlite3.connect(store.path) as db:  # its process was killed
+        db.execute("UPDATE run SET process = 'nowhere 999999999 1' WHERE id = 'lost'")
+    store.surfaces.take_lease("slack", "holder", 60_000)
+    store.open_run(Run("three", "a", "i", "u"))
+    store.close_run("three", "finished")
+    assert closed() == []  # a channel is served: the log goes on
+    store.surfaces.release_lease("slack", "holder")
+    store.open_run(Run("four", "a", "i", "u"))
+    store.close_run("four", "finished")
+    store.close_run("four", "finished")
+    assert closed() == [] if store.supervisors() else ["four"]
+    kinds = [entry.event["type"] for entry in store.events(last=3)]
+    assert kinds[-1] == "audit.head"
+    assert store.verify().intact
 
 
 def test_two_processes_do_not_both_write_one(path: Path, store: SQLiteStore, clock: Clock) -> None:
@@ -107,7 +132,7 @@ def test_what_a_head_says(store: SQLiteStore, clock: Clock) -> None:
 def test_the_users_own_key_where_there_is_one(store: SQLiteStore) -> None:
     record(store)
     assert store.write_head().key == "process"
-    signer = Signer.create(key_path())
+    signer = AuditKey.create(audit_key_path())
     record(store)
     head = store.write_head()
     assert (head.key, head.signer) == ("user", signer.fingerprint)
@@ -115,11 +140,11 @@ def test_the_users_own_key_where_there_is_one(store: SQLiteStore) -> None:
 
 
 def test_another_key_of_the_user_is_named(store: SQLiteStore) -> None:
-    first = Signer.create(key_path()).fingerprint
+    first = AuditKey.create(audit_key_path()).fingerprint
     record(store)
     store.write_head()
-    key_path().unlink()
-    second = Signer.create(key_path()).fingerprint
+    audit_key_path().unlink()
+    second = AuditKey.create(audit_key_path()).fingerprint
     record(store)
     store.write_head()
     (rotated,) = (entry.event for entry in store.events(type="key.rotated"))
@@ -128,8 +153,8 @@ def test_another_key_of_the_user_is_named(store: SQLiteStore) -> None:
 
 
 def test_a_key_that_can_not_be_used_stops_nothing(store: SQLiteStore) -> None:
-    Signer.create(key_path())
-    key_path().chmod(0o644)
+    AuditKey.create(audit_key_path())
+    audit_key_path().chmod(0o644)
     record(store)
     assert store.write_head().key == "process"
 

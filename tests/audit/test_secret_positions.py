@@ -96,7 +96,7 @@ def test_a_command_is_not_hidden(command: str) -> None:
             "while read -r h p; do sshpass -p $p ssh $h; done <<EOF\nweb1 hunter22\nweb2 hunter33\nEOF",
             "while read -r h p; do sshpass -p $p ssh $h; done <<EOF\nweb1 ⟦erased⟧\nweb2 ⟦erased⟧\nEOF",
         ),
-        ('set -- me hunter22; curl -u "$1:$2" x', 'set -- ⟦erased⟧ ⟦erased⟧; curl -u "$1:$2" x'),
+        ('set -- me hunter22; curl -u "$1:$2" x', 'set -- me ⟦erased⟧; curl -u "$1:$2" x'),
         ("h=db1; p=hunter22; mysql -h$h -p$p", "h=db1; p=⟦erased⟧; mysql -h$h -p$p"),
         (
             'expect -c \'spawn su; expect "Password:"; send "hunter22\\r"; send "make\\r"\'',
@@ -129,11 +129,38 @@ def test_every_rule_of_the_table_is_one_that_is_read() -> None:
     assert {kind for rules in known_programs().values() for _, rule in rules for kind in rule} <= kinds
 
 
-_PARTS = st.sampled_from(
-    ["x=", "hUnter22xQ", " ", "'", '"', "$x", "${x}", "$1", "$@", "set -- ", ";", "read x <<< ", "mysql -p", "<<EOF\n"]
-    + ["\nEOF\n", "expect -c ", 'send "', "\\r", "printf -v x ", "while read x; do ", "done", "for x in ", "do ", "|"]
-    + ["passwd ", "f() { ", "}", "sqlplus a/", "@b", "kind: Secret\ndata:\n  a: ", "\n", "IFS=: ", "<(echo ", ")"]
+_FIRST = (
+    "x=",
+    "y=",
+    "set -- ",
+    "read x <<< ",
+    "mysql -p",
+    "expect -c ",
+    'send "',
+    "printf -v x ",
+    "passwd ",
+    "sqlplus a/",
 )
+_LATER = (
+    "hUnter22xQ",
+    " ",
+    "'",
+    '"',
+    "$x",
+    "${x}",
+    "$1",
+    "$@",
+    "\\r",
+    "@b",
+    "<<EOF\n",
+    "\nEOF\n",
+    "\n",
+    "|",
+    ";",
+    "<(echo ",
+)
+_AROUND = ("while read x; do ", "done", "for x in ", "do ", "f() { ", "}", "kind: Secret\ndata:\n  a: ", "IFS=: ", ")")
+_PARTS = st.sampled_from([*_FIRST, *_LATER, *_AROUND])
 
 
 @settings(deadline=None, max_examples=400)
@@ -169,7 +196,7 @@ def test_searching_takes_no_more_than_linear_work() -> None:
             "-u ",
             "data:\n ",
         ):
-            redact(program.format(piece * (30_000 // len(piece))))
+            redact(program.format(piece * (15_000 // len(piece))))
     for piece in ("read a;", "x=1;", "set -- a;", "for p in a; do $p; done;", "f() { f a; };", "a | read x |"):
         redact("y=ab1cd2;" + piece * (3_000 // len(piece)) + "mysql -p$y")
     names, lines = " ".join(f"v{i}" for i in range(2_000)), "a b\n" * 5_000

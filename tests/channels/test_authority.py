@@ -1,22 +1,25 @@
 """From channels files to who may decide."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.model import Approver, Denial, Permit
-from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.approvals.model import Approver, Permit
+from humanlayer_agent.approvals.signing import process_signer
 from humanlayer_agent.approvals.votes import Refusal, Seat, seat_of
 from humanlayer_agent.channels import profiles
 from humanlayer_agent.channels.authority import ListedSigner, authority_of
 from humanlayer_agent.config import build_authority, build_gate, build_signer, requester
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import audit_key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.testing.keys import make_key
 
 ME = "os:1000:alice"
 TEAM = """\
@@ -233,7 +236,7 @@ def test_the_users_key_signs_only_while_it_is_listed(tmp_path: Path, monkeypatch
     listed = Authority((), {}, frozenset({"a" * 64}))
     assert build_signer(None) is None
     assert build_signer(listed) is None  # there is no key: that of this process
-    key = Signer.create(key_path())
+    key = make_key()
     assert build_signer(Authority((), {})) is None  # nobody says that it counts
     signer = build_signer(listed)
     assert isinstance(signer, ListedSigner)
@@ -251,30 +254,42 @@ class Yes:
         return options[-1]
 
 
-@pytest.mark.parametrize(
-    ("signers", "mode", "why"),
-    [
-        ("", 0o600, ""),  # nobody's key counts but that of the process that has asked
-        ("own", 0o600, ""),
-        ("another", 0o600, "is not named under `signers:`"),
-        ("own", 0o644, "that nobody else may read"),
-    ],
-)
-def test_what_becomes_of_an_answer(
-    signers: str, mode: int, why: str, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("signers", ["nobody", "own", "another"])
+def test_an_answer_here_needs_no_key_of_the_user(
+    signers: str, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is signed with a key that only this process has, so nobody types a passphrase to start an agent."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    key = Signer.create(key_path()).fingerprint
-    named = {"": [], "own": [key], "another": ["a" * 64]}[signers]
+    key = make_key().fingerprint
+    named = {"nobody": [], "own": [key], "another": ["a" * 64]}[signers]
     (config / "channels.yaml").write_text(f"version: 1\nsigners: {named}\n")
-    key_path().chmod(mode)
     with build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3") as gate:
         answer = gate.check(Action("ls", cwd=str(tmp_path), project=str(tmp_path)))
-        if why:
-            assert isinstance(answer, Denial)
-            assert why in answer.reason
-        else:
-            assert isinstance(answer, Permit)
-            (vote,) = gate.store.votes(answer.request_id)
-            assert (vote.signer == key) is (signers == "own")
-            assert gate.start(answer, answer.action) is None
+        assert isinstance(answer, Permit)
+        (vote,) = gate.store.votes(answer.request_id)
+        assert vote.signer == process_signer().fingerprint
+        assert gate.start(answer, answer.action) is None
+
+
+def test_whose_signatures_count_is_logged_when_it_changes(tmp_path: Path, config: Path) -> None:
+    def start(*signers: str) -> list[Any]:
+        (config / "channels.yaml").write_text(f"version: 1\nsigners: [{', '.join(signers)}]\n")
+        with build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3") as gate:
+            return [(e.event["former"], e.event["signers"]) for e in gate.store.events(type="signers.changed")]
+
+    one, other = "a" * 64, "b" * 64
+    assert start() == []
+    assert start(one) == start(one) == [([], [one])]
+    assert start(other, one)[1:] == [([one], [one, other])]
+    assert start()[2:] == [([one, other], [])]
+
+
+def test_the_audit_key_is_no_signer(tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no passphrase, so whatever runs as this user could sign with it: no agent starts."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    audit = AuditKey.create(audit_key_path()).fingerprint
+    (config / "channels.yaml").write_text(f"version: 1\nsigners: [{'a' * 64}, {audit}]\n")
+    with pytest.raises(ConfigError, match="one of the signers is the audit key"):
+        build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3")
+    (config / "channels.yaml").write_text(f"version: 1\nsigners: [{'a' * 64}]\n")
+    build_gate(director=Judge(), user=Yes(), store=tmp_path / "store.sqlite3").close()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.testing.keys import make_key
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import BOB, until
 
@@ -19,11 +19,11 @@ import json, os, sys
 from pathlib import Path
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.testing.keys import open_key
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 
 def world(folder):
-    signer = Signer(folder / "key")
+    signer = open_key(folder / "key")
     people = (Person("bob", ("email:bob@example.com",)), Person("operator", (os_user(),)))
     rule = ApprovalRule("default", ("bob", "operator"), solo=True, steps=(Step("terminal"), Step("board")))
     authority = Authority(people, {"default": rule}, {signer.fingerprint})
@@ -70,7 +70,7 @@ with Hub(store, ["board"], lambda name: ScriptedChannel(Board(folder / "board"),
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Board]:
     """A board that a hub in another process serves."""
-    Signer.create(tmp_path / "key")
+    make_key(tmp_path / "key")
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     hub = subprocess.Popen([sys.executable, "-c", HUB, str(tmp_path)], env=environ, stdin=subprocess.PIPE)
     yield Board(tmp_path / "board")
@@ -127,7 +127,7 @@ def test_where_there_is_no_terminal_the_next_step_is_due_at_once(board: Board, t
     # The hub that serves this store has its own routes: it must know the later step, too.
     other = tmp_path / "other"
     other.mkdir()
-    Signer.create(other / "key")
+    make_key(other / "key")
     hub = subprocess.Popen([sys.executable, "-c", hub_late, str(other)], env=environ, stdin=subprocess.PIPE)
     options = f'{{"folder": "{other}", "result": "{other}/result"}}'
     agent = subprocess.Popen(

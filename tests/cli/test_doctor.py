@@ -16,17 +16,20 @@ import pexpect
 import pytest
 from rich.console import Console
 
-from humanlayer_agent.agents.process import SUPERVISED, Protection
+from humanlayer_agent.agents.process import SUPERVISED
 from humanlayer_agent.approvals import database
 from humanlayer_agent.approvals.model import Run
+from humanlayer_agent.approvals.protection import Protection
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
+from humanlayer_agent.config import build_gate
 from humanlayer_agent.doctor import walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.places import (
+    PASSPHRASE_VARIABLE,
     config_folder,
     data_folder,
     default_store_path,
@@ -36,6 +39,7 @@ from humanlayer_agent.places import (
 )
 from humanlayer_agent.policy import trust
 from humanlayer_agent.policy.load import cache_folder, load
+from humanlayer_agent.testing.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
 ROOT = Path(__file__).parents[2]
 RUN = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from humanlayer_agent.cli import main; sys.exit(main())"
@@ -68,7 +72,9 @@ def look(project: Path, tmp_path: Path) -> Look:
 @pytest.fixture
 def settled(project: Path) -> None:
     """A user after `hla init`, and a first run."""
-    assert main(["init", "--yes"]) == 0
+    make_key()
+    with known_passphrase():
+        assert main(["init", "--yes"]) == 0
     store = SQLiteStore(default_store_path())
     store.open_run(Run("run-1", "agent", "instance", "os:1000:alice", str(project)))
     store.close_run("run-1", "done")
@@ -388,13 +394,40 @@ routes:
 
 def test_the_key(look: Look) -> None:
     assert "hla init" in said(look("key"), "warning")
-    key = Signer.create(key_path())
-    assert key.fingerprint[:16] in said(look("key"), "ok")
+    key = make_key()
+    assert f"{key.fingerprint[:16]}… ({key_path()}), and your passphrase locks it" in said(look("key"), "ok")
     key_path().chmod(0o640)
     assert "chmod 600" in said(look("key"), "failed")
     key_path().write_text("x")
     key_path().chmod(0o600)
     assert "hla init --force" in said(look("key"), "failed")
+    key_path().write_text("-----BEGIN PRIVATE KEY-----\n")
+    assert "has no passphrase, so whatever runs as you can sign with it" in said(look("key"), "failed")
+
+
+def test_a_passphrase_in_a_file(look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_key()
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, str(passphrase_file(tmp_path)))
+    found = said(look("key"), "warning")
+    assert f"{tmp_path}/passphrase ({PASSPHRASE_VARIABLE}): a program that the policy lets run can read it" in found
+    assert PASSPHRASE not in said(look("key"))
+    (tmp_path / "passphrase").chmod(0o644)
+    assert "chmod 600" in said(look("key"), "failed")
+
+
+def test_signers_that_have_changed(settled: None, project: Path, look: Look) -> None:
+    build_gate(director=object(), user=Away(), project=project).close()
+    assert worst(look("signers")) == "ok"
+    mine = Signer(key_path()).fingerprint
+    user_file("channels.yaml", f"version: 1\nsigners: [{mine}, {'a' * 64}]\n")
+    assert f"the signers are others than at the last run; new: {'a' * 16}…" in said(look("signers"), "warning")
+
+
+class Away:
+    """A user who is not there."""
+
+    def query(self, prompt: str, *, options: list[str]) -> str:
+        raise AssertionError
 
 
 def test_the_signers(settled: None, look: Look) -> None:
@@ -593,16 +626,23 @@ def only(found: dict[str, Finding], words: str) -> Finding:
 def test_the_walls_around_an_ordinary_user(as_user: Callable[..., dict[str, Finding]], tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    (home / ".local/share/humanlayer-agent").mkdir(parents=True, mode=0o700)
-    (home / ".local/share/humanlayer-agent/signing.key").write_text("x")
+    make_key(home / ".local/share/humanlayer-agent/signing.key")
     found = as_user(NOBODY, home=home)
     assert "not root" in only(found, "you are ").said.replace("You are", "you are")
     for does in (*PROCESSES, *ALWAYS):
         assert only(found, f"a command can't {does}").status == "ok"
     reads = only(found, "a program that the policy lets run can read ")
     assert reads.status == "warning"
-    assert "the key, what is typed at your terminals, because it runs as you" in reads.said
+    assert "can read what is typed at your terminals, because it runs as you" in reads.said
     assert "container" in reads.todo
+    key = only(found, "the file of your key")
+    assert (key.status, key.said) == (
+        "ok",
+        "a command can read the file of your key, and can't sign with it: your passphrase locks it",
+    )
+    way = only(found, "get at your passphrase")
+    assert way.status == "warning"
+    assert "PYTHONPATH" in way.said
 
 
 def test_what_root_can_do_is_said_in_words(as_user: Callable[..., dict[str, Finding]]) -> None:

@@ -15,7 +15,8 @@ from humanlayer_agent.agents.process import SUPERVISED
 from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, key_path
+from humanlayer_agent.testing.keys import make_key, passphrase_file
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import until
 
@@ -69,14 +70,15 @@ class Place:
         self.store = folder / "store.sqlite3"
         self.file = folder / "channels.yaml"
         self._all: list[subprocess.Popen[str]] = []
-        self.write(Signer.create(key_path()).fingerprint)
+        self.passphrase = str(passphrase_file(folder))
+        self.write(make_key().fingerprint)
 
     def write(self, signers: str, timeout: str = "10m") -> None:
         user = os_user().split(":")[2]
         self.file.write_text(FILE.format(user=user, signers=signers, timeout=timeout))
 
     def start(self, *arguments: str, program: str = PROGRAM, **environ: str) -> subprocess.Popen[str]:
-        known = {k: v for k, v in os.environ.items() if k not in SECRETS}
+        known = {k: v for k, v in os.environ.items() if k not in SECRETS} | {PASSPHRASE_VARIABLE: self.passphrase}
         env = {**known, "PYTHONPATH": str(Path(__file__).parents[2]), "HUMANLAYER_TEST_BOARD": str(self.board.folder)}
         process = subprocess.Popen(
             [sys.executable, "-c", program, *arguments],
@@ -85,6 +87,7 @@ class Place:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self._all.append(process)
         return process

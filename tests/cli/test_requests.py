@@ -15,12 +15,15 @@ import pytest
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals import process
 from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.keyfile import LockedKey
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Permit
+from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.cli import main
-from humanlayer_agent.config import build_authority, build_signer
-from humanlayer_agent.places import default_store_path, key_path
+from humanlayer_agent.config import build_authority
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, default_store_path, key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.testing.keys import PASSPHRASE, QUICK, known_passphrase, make_key, passphrase_file
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "requests"]
 COMMAND = "make deploy"
@@ -69,7 +72,7 @@ class Waiting:
         self.judge, self.away = Judge(), Away()
         self.store = SQLiteStore(default_store_path())
         authority = build_authority()
-        self.gate = Gate(self.judge, self.store, self.away, authority=authority, signer=build_signer(authority))
+        self.gate = Gate(self.judge, self.store, self.away, authority=authority)
         self.answers: list[Permit | Denial] = []
         self._action = action
         self._thread = threading.Thread(target=lambda: self.answers.append(self.gate.check(action)))
@@ -116,7 +119,9 @@ def ready(
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    assert main(["init", "--yes"]) == 0
+    make_key()
+    with known_passphrase():
+        assert main(["init", "--yes"]) == 0
     capsys.readouterr()
 
 
@@ -135,8 +140,10 @@ def agent(ready: None) -> Iterator[Callable[..., Waiting]]:
         one.close()
 
 
-def at_terminal(*arguments: str, typed: str | None = None, word: str = "", **environ: str) -> tuple[int, str]:
-    """The exit code and all that was shown."""
+def at_terminal(
+    *arguments: str, typed: str | None = None, word: str = "", passphrase: str = PASSPHRASE, **environ: str
+) -> tuple[int, str]:
+    """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
     env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
     child: Any = pexpect.spawn(
         RUN[0], [*RUN[1:], *arguments], env=env, timeout=60, encoding="utf-8", dimensions=(50, 200)
@@ -146,9 +153,12 @@ def at_terminal(*arguments: str, typed: str | None = None, word: str = "", **env
         child.expect_exact(f'Type "{word or typed}"')
         shown = child.before
         child.sendline(typed)
-    child.expect(pexpect.EOF)
+    while child.expect_exact(["Passphrase of your key: ", pexpect.EOF]) == 0:
+        shown += child.before + "Passphrase of your key: "
+        child.sendline(passphrase)
     shown += child.before
     child.close()
+    assert len(passphrase) < 12 or passphrase not in shown
     return child.exitstatus, shown
 
 
@@ -207,6 +217,52 @@ def test_what_is_severe_needs_the_word(severity: str, agent: Callable[..., Waiti
     assert one.refusals() == ["low-assurance"]
     assert at_terminal("approve", one.id, typed="approve")[0] == 0
     assert isinstance(one.answer(), Permit)
+
+
+def test_a_wrong_passphrase_is_no_vote(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", one.id, typed="approve", passphrase="correct horse battery stapler")
+    assert (code, one.store.votes(one.id)) == (1, [])
+    assert shown.count("That does not unlock it.") == 3
+    assert "nothing was answered" in shown
+    assert one.refusals() == ["wrong-passphrase"] * 3
+    assert {e.event["request"] for e in one.store.events(type="vote.refused")} == {one.id}
+    assert at_terminal("approve", one.id, typed="approve")[0] == 0
+    assert isinstance(one.answer(), Permit)
+
+
+def test_no_passphrase_is_no_vote(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", one.id, "--yes", passphrase="")
+    assert (code, one.store.votes(one.id), one.refusals()) == (1, [], [])
+    assert shown.count("Passphrase of your key: ") == 1
+
+
+def test_a_file_does_not_stand_in_for_a_human(agent: Callable[..., Waiting], tmp_path: Path) -> None:
+    """A hub may have its passphrase from a file. Who answers types it, whatever the environment says."""
+    one = agent()
+    environ = {PASSPHRASE_VARIABLE: str(passphrase_file(tmp_path))}
+    code, shown = at_terminal("approve", one.id, "--yes", passphrase="", **environ)
+    assert (code, one.store.votes(one.id)) == (1, [])
+    assert "Passphrase of your key: " in shown
+
+
+def test_a_key_file_of_somebody_else(agent: Callable[..., Waiting]) -> None:
+    """It states the public key that is listed, and has another in it: nothing counts, and nobody learns a passphrase."""
+    one = agent()
+    listed = Signer(key_path()).fingerprint
+    key_path().unlink()
+    theirs = make_key()
+    assert theirs.fingerprint != listed
+    code, shown = at_terminal("approve", one.id, "--yes")
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert "is not named under `signers:`" in shown
+    assert "Passphrase" not in shown
+    locked = LockedKey.lock(theirs._private().private_bytes_raw(), listed, PASSPHRASE, QUICK)
+    key_path().write_text(locked.text())
+    code, shown = at_terminal("approve", one.id, typed="approve")
+    assert (code, one.store.votes(one.id)) == (1, [])
+    assert one.refusals() == ["wrong-passphrase"] * 3
 
 
 def test_reject(agent: Callable[..., Waiting]) -> None:
@@ -291,6 +347,7 @@ def test_without_a_key(agent: Callable[..., Waiting]) -> None:
 def test_a_key_that_nobody_names(agent: Callable[..., Waiting], capsys: pytest.CaptureFixture[str]) -> None:
     one = agent()
     key_path().unlink()
+    make_key()
     assert main(["init", "--yes"]) == 1
     capsys.readouterr()
     code, shown = at_terminal("approve", one.id, "--yes")

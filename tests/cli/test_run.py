@@ -48,6 +48,7 @@ def environment(home: Path) -> dict[str, str]:
         "MSWEA_CONFIGURED": "true",
         "MSWEA_SILENT_STARTUP": "1",
         "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks the network when it is imported
     }
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.cli import main
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.settings import hook_entry, settings_path, with_hook
+from humanlayer_agent.testing.keys import known_passphrase, make_key
 
 MINE: dict[str, Any] = {
     "$schema": "x",
@@ -37,10 +39,14 @@ KEYS = st.dictionaries(st.text(max_size=9).filter(lambda name: name not in ("env
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In a directory of our own, with a key whose passphrase nobody has to type."""
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+    make_key()
+    with known_passphrase():
+        yield
 
 
 def without_ours(settings: dict[str, Any]) -> dict[str, Any]:

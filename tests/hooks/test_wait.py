@@ -15,6 +15,8 @@ from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.config import build_authority, build_signer
+from humanlayer_agent.places import PASSPHRASE_VARIABLE
+from humanlayer_agent.testing.keys import PASSPHRASE, make_key, passphrase_file
 from tests.hooks.conftest import CLAUDE, Answered, Machine
 
 
@@ -46,6 +48,7 @@ class Waiting:
         assert authority is not None
         signer = build_signer(authority)
         assert signer is not None
+        signer.unlock(PASSPHRASE)
         answer = Answer(kind, Approver(os_user(), "test", "terminal"), request.digest, os.urandom(8).hex(), **more)
         result = self.store.decide(request.id, answer, authority, signer)
         assert result.outcome == "recorded", result
@@ -58,8 +61,10 @@ class Waiting:
 @pytest.fixture(scope="module")
 def person(machine: Machine) -> Machine:
     """The machine of a person who has run `hla init`."""
+    make_key(machine.home / ".local/share/humanlayer-agent/signing.key")
     init = [sys.executable, "-m", "humanlayer_agent.cli", "init", "--yes"]
-    subprocess.run(init, env=machine.env, cwd=machine.project, check=True, capture_output=True)
+    env = {**machine.env, PASSPHRASE_VARIABLE: str(passphrase_file(machine.home))}
+    subprocess.run(init, env=env, cwd=machine.project, check=True, capture_output=True)
     return machine
 
 
@@ -93,6 +98,8 @@ def test_a_human_approves_at_another_terminal(ask: Callable[..., Waiting], perso
     child.expect_exact('Type "')
     child.expect('([^"]+)"')
     child.sendline(child.match[1])
+    child.expect_exact("Passphrase of your key: ")
+    child.sendline(PASSPHRASE)
     child.expect(pexpect.EOF)
     answered = one.answer()
     assert (answered.code, answered.verdict) == (0, "allow"), answered

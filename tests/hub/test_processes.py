@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.testing.keys import make_key
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import ALICE, BOB, until
 
@@ -22,12 +22,12 @@ COMMON = """
 import json, os, sys, threading, time
 from pathlib import Path
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
-from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.testing.keys import open_key
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
 
 folder = Path(sys.argv[1])
-signer = Signer(folder / "key")
+signer = open_key(folder / "key")
 store = SQLiteStore(folder / "store.sqlite3", busy_ms=20_000)
 people = (Person("alice", ("email:alice@example.com",)), Person("bob", ("email:bob@example.com",)),
           Person("starter", ("os:1000:starter",)))
@@ -93,7 +93,7 @@ class Machines:
         self.folder = folder
         self._timeout = str(timeout_ms)
         self._all: list[subprocess.Popen[str]] = []
-        Signer.create(folder / "key")
+        make_key(folder / "key")
         self.board = Board(folder / "board")
         self.store = SQLiteStore(folder / "store.sqlite3", busy_ms=20_000)
 

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,11 @@ def test_a_directory_that_leads_elsewhere_is_elsewhere(tmp_path: Path) -> None:
         assert str(decision.verdict) == verdict, entry
 
 
+@cache
+def shipped(policy: str) -> Director:
+    return Director.load(policy, project=PROJECT, environ={"HOME": HOME})
+
+
 def load_rule(folder: Path, when: str) -> Director:
     path = folder / "p.yaml"
     rule = f"  - {{id: r, decision: deny, when: {{effect: environment, {when}}}}}\n"
@@ -170,10 +176,8 @@ def load_rule(folder: Path, when: str) -> Director:
     ],
 )
 def test_the_default_policy_lets_python_find_the_projects_modules(command: str) -> None:
-    director = Director.load("default", project=PROJECT, environ={"HOME": HOME})
-    assert str(director.evaluate(Action(command, cwd=PROJECT)).verdict) == "allow"
-    strict = Director.load("strict", project=PROJECT, environ={"HOME": HOME})
-    assert str(strict.evaluate(Action(command, cwd=PROJECT)).verdict) == "ask"
+    assert str(shipped("default").evaluate(Action(command, cwd=PROJECT)).verdict) == "allow"
+    assert str(shipped("strict").evaluate(Action(command, cwd=PROJECT)).verdict) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -196,10 +200,14 @@ def test_the_default_policy_lets_python_find_the_projects_modules(command: str) 
     ],
 )
 def test_other_variables_and_other_places_still_ask(command: str) -> None:
-    director = Director.load("default", project=PROJECT, environ={"HOME": HOME})
-    decision = director.evaluate(Action(command, cwd=PROJECT))
+    decision = shipped("default").evaluate(Action(command, cwd=PROJECT))
     assert str(decision.verdict) == "ask"
     assert "environment" in decision.rules
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Director:
+    return load_rule(tmp_path, 'env: {any: [PYTHONPATH], value_in: ["${PROJECT}/**"]}')
 
 
 ENTRY = st.sampled_from(["src", ".", "", "..", "/srv", PROJECT, f"{PROJECT}/a", "a/../b", "../project/x", "/nowhere"])
@@ -207,12 +215,11 @@ ENTRY = st.sampled_from(["src", ".", "", "..", "/srv", PROJECT, f"{PROJECT}/a", 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entries=st.lists(ENTRY, min_size=1, max_size=4), cwd=st.sampled_from([PROJECT, "/srv", f"{PROJECT}/sub"]))
-def test_it_is_inside_where_all_of_it_is(tmp_path: Path, entries: list[str], cwd: str) -> None:
-    director = load_rule(tmp_path, 'env: {any: [PYTHONPATH], value_in: ["${PROJECT}/**"]}')
-    decision = director.evaluate(Action(f"PYTHONPATH={':'.join(entries)} ls", cwd=cwd))
+def test_it_is_inside_where_all_of_it_is(inside: Director, entries: list[str], cwd: str) -> None:
+    decision = inside.evaluate(Action(f"PYTHONPATH={':'.join(entries)} ls", cwd=cwd))
     found = [posixpath.normpath(posixpath.join(cwd, entry)) for entry in entries]
-    inside = all(path == PROJECT or path.startswith(PROJECT + "/") for path in found)
-    assert str(decision.verdict) == ("deny" if inside else "allow")
+    within = all(path == PROJECT or path.startswith(PROJECT + "/") for path in found)
+    assert str(decision.verdict) == ("deny" if within else "allow")
 
 
 def test_so_many_places_are_not_looked_at(director_of: Callable[..., Director]) -> None:

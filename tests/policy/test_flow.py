@@ -183,6 +183,7 @@ def test_explain_shows_why_not(director_of: Callable[..., Director]) -> None:
         ("curl -o i https://example.org/i; chmod +x i; ./i", "fetched-and-run"),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("compiled")
 def test_shipped(name: str, command: str, rule: str, own_user: Path) -> None:
     director = Director.load(name, project=PROJECT, environ={"HOME": str(own_user)})
     decision = director.evaluate(Action(command, cwd=PROJECT))

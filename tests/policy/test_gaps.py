@@ -1,5 +1,6 @@
 """Ways around the shipped rules that were open once: each is asked about or denied, and what looks like it is not."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,13 @@ from humanlayer_agent.shell.paths import takes_all
 PROJECT, HOME = "/nowhere/project", "/home/somebody"
 
 
+@cache
+def director(policy: str, project: str) -> Director:
+    return Director.load(policy, project=project, environ={"HOME": HOME})
+
+
 def judged(command: str, policy: str = "default", project: str = PROJECT) -> tuple[str, tuple[str, ...]]:
-    director = Director.load(policy, project=project, environ={"HOME": HOME})
-    decision = director.evaluate(Action(command, cwd=project))
+    decision = director(policy, project).evaluate(Action(command, cwd=project))
     return str(decision.verdict), decision.rules
 
 

@@ -1,6 +1,7 @@
 """`names`: what an effect is about where that is neither a path nor a host."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -108,13 +109,17 @@ def test_an_allow_of_code_by_any_name_is_too_broad(tmp_path: Path, names: str, r
 # ---- modules that code imports ------------------------------------------------------------------------
 
 
+@cache
+def shipped(policy: str) -> Director:
+    return Director.load(policy, project=PROJECT, environ={"HOME": HOME})
+
+
 def imported(policy: str, module: str | None) -> set[tuple[str, str]]:
     """What the rules of a shipped policy say of importing `module`: (verdict, rule)."""
-    director = Director.load(policy, project=PROJECT, environ={"HOME": HOME})
     command = SimpleCommand("python", ["python", "-c", "..."], (0, 1), "python -c ...")
     effect = Effect("execute", "import", module, module is not None, (0, 1), "python")
     command.effects.append(effect)
-    found = director.in_force().rules.command(command, Situation())
+    found = shipped(policy).in_force().rules.command(command, Situation())
     return {(str(hit.verdict), hit.rule.rule.id if hit.rule else "") for hit in found.effects[0]}
 
 

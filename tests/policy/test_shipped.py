@@ -14,6 +14,7 @@ from humanlayer_agent.policy.sources import shipped_names
 
 NAMES = ("guard", "default", "strict", "ci", "sandbox")
 PROJECT = examples.PROJECT
+pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def director(name: str, own_user: Path) -> Director:

@@ -17,6 +17,7 @@ from slack_sdk.web import SlackResponse
 
 from humanlayer_agent.channels.contract import Retry, Undeliverable
 from humanlayer_agent.channels.slack import mends
+from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.errors import ConfigError
 
 Json = dict[str, Any]
@@ -64,6 +65,9 @@ class SlackApi:
         url: base address of the Web API.
         channel: where it posts; for messages about errors only.
 
+    Attributes:
+        seal: seals requests for messages of this app.
+
     Raises:
         ConfigError: a token is of another kind.
     """
@@ -71,6 +75,7 @@ class SlackApi:
     def __init__(
         self, *, bot_token: str, app_token: str, bot_variable: str, app_variable: str, url: str, channel: str = ""
     ) -> None:
+        self.seal = Seal(bot_token)
         self.bot_variable = bot_variable
         for token, begins, variable, what in (
             (bot_token, "xoxb-", bot_variable, "the bot token, under OAuth & Permissions"),

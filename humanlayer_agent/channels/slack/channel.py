@@ -67,6 +67,7 @@ class SlackChannel:
         self.name = name
         self.pace = pace
         self._api = api
+        self._seal = api.seal
         self._post_to = post_to
         self._usergroups = tuple(usergroups)
         self._directory = Directory(api, self._usergroups)
@@ -86,6 +87,7 @@ class SlackChannel:
             self._api,
             self._directory,
             desk,
+            self._seal,
             posted=self._has_posted,
             mend=self._mend,
         )
@@ -109,7 +111,7 @@ class SlackChannel:
 
     def deliver(self, request: ApprovalRequest, audience: Audience) -> Ref:
         """Post `request`. A long command gets its Approve button when the whole of it is in the thread."""
-        what = message.shown(request)
+        what = self._shown(request)
         posted = self._post(request, what, _mentions(audience, self._api.identity().team))
         self._remember(request.id, posted)
         return self._ref(request, what, self._attached(request, what, posted))
@@ -119,7 +121,7 @@ class SlackChannel:
 
         Without the scope to read the channel's history only those are found that this process has posted.
         """
-        what = message.shown(request)
+        what = self._shown(request)
         with self._lock:
             mine = self._posted.get(request.id)
         found = {str(each.where["ts"]): each for each in ([mine] if mine else [])}
@@ -128,6 +130,9 @@ class SlackChannel:
             self._ref(request, what, self._attached(request, what, posted))
             for _, posted in sorted(found.items(), key=lambda item: item[0])
         ]
+
+    def _shown(self, request: ApprovalRequest) -> Shown:
+        return message.shown(request, self._seal.value(request))
 
     def _ref(self, request: ApprovalRequest, what: Shown, posted: _Posted) -> Ref:
         complete = what.seen and posted.attachment in (Attachment.NONE, Attachment.THERE)
@@ -143,7 +148,7 @@ class SlackChannel:
             "blocks": body.blocks,
             "unfurl_links": False,
             "unfurl_media": False,
-            "metadata": _metadata(request, attachment, mentions),
+            "metadata": self._metadata(request, attachment, mentions),
         }
         thread = self._thread_of(request.action.run_id)
         try:
@@ -170,7 +175,7 @@ class SlackChannel:
         identity = self._api.identity()
         found = []
         for each in answer.get("messages") or ():
-            if not _shows(each, request, identity.bot):
+            if not self._shows(each, request, identity.bot):
                 continue
             noted = each["metadata"]["event_payload"]
             attachment = Attachment.NONE
@@ -204,15 +209,31 @@ class SlackChannel:
             attachment = Attachment.FAILED
         self._tries.pop(request.id, None)
         body = message.asking(self._outcome(request), what, attachment, where["to"], now=self._clock())
-        self._change(where, body, _metadata(request, attachment, where["to"]))
+        self._change(where, body, self._metadata(request, attachment, where["to"]))
         done = _Posted(where, attachment)
         self._remember(request.id, done)
         return done
 
+    def _metadata(self, request: ApprovalRequest, attachment: Attachment, mentions: Iterable[str]) -> Json:
+        seal = self._seal.of(request)
+        payload = {"id": request.id, "seal": seal, "attachment": attachment.name, "to": " ".join(mentions)}
+        return {"event_type": EVENT, "event_payload": payload}
+
+    def _shows(self, found: Json, request: ApprovalRequest, bot: str) -> bool:
+        """Whether a message of the history is one of ours that shows this request."""
+        metadata = found.get("metadata") or {}
+        payload = metadata.get("event_payload") or {}
+        return (
+            metadata.get("event_type") == EVENT
+            and found.get("bot_id") == bot
+            and payload.get("id") == request.id
+            and self._seal.fits(request, str(payload.get("seal")))
+        )
+
     # ---- keeping it true ----------------------------------------------------------------------------
 
     def settle(self, outcome: Outcome, ref: Ref) -> None:
-        what = message.shown(outcome.request)
+        what = self._shown(outcome.request)
         if outcome.request.state == "pending":
             attachment = Attachment.NONE
             if what.is_long:
@@ -333,20 +354,3 @@ def _where(posted: Json, channel: str, identity: Identity, request: ApprovalRequ
         "run": request.action.run_id,
         "to": mentions,
     }
-
-
-def _metadata(request: ApprovalRequest, attachment: Attachment, mentions: Iterable[str]) -> Json:
-    payload = {"id": request.id, "digest": request.digest, "attachment": attachment.name, "to": " ".join(mentions)}
-    return {"event_type": EVENT, "event_payload": payload}
-
-
-def _shows(found: Json, request: ApprovalRequest, bot: str) -> bool:
-    """Whether a message of the history is one of ours that shows this request."""
-    metadata = found.get("metadata") or {}
-    payload = metadata.get("event_payload") or {}
-    return (
-        metadata.get("event_type") == EVENT
-        and found.get("bot_id") == bot
-        and payload.get("id") == request.id
-        and payload.get("digest") == request.digest
-    )

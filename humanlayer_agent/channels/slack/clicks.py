@@ -21,6 +21,7 @@ from humanlayer_agent.channels.slack import edits, forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.directory import Directory
 from humanlayer_agent.channels.slack.receiver import Reply
+from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.errors import ChannelError, StoreError
 
 Json = dict[str, Any]
@@ -85,6 +86,7 @@ class Clicks:
 
     Args:
         name: of the channel.
+        seal: of the requests that its buttons are about.
         posted: whether this process has posted that message for the request just now: then it is waited for until it
             is written down.
         mend: is called with a request and where it is shown, when somebody clicks on what may be out of date.
@@ -96,6 +98,7 @@ class Clicks:
         api: SlackApi,
         directory: Directory,
         desk: Desk,
+        seal: Seal,
         *,
         posted: Callable[[str, str], bool],
         mend: Callable[[str, Ref], None],
@@ -104,6 +107,7 @@ class Clicks:
         self._api = api
         self._directory = directory
         self._desk = desk
+        self._seal = seal
         self._posted = posted
         self._mend = mend
 
@@ -223,7 +227,7 @@ class Clicks:
             _Turned: it is no message that shows it.
         """
         request = self._desk.request(origin.request_id) if origin.request_id else None
-        if request is None or request.digest[: message.PREFIX] != origin.prefix:
+        if request is None or not self._seal.fits(request, origin.seal):
             raise _Turned("not-presented")
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
@@ -280,7 +284,7 @@ class Clicks:
             if turned.code == "not-presented" and noted.get("id") == origin.request_id:
                 # Posted by a process whose confirmation was lost: it shows this request, and nobody settles it.
                 where = {"channel": origin.channel, "ts": origin.ts, "thread": origin.ts}
-                self._mend(origin.request_id, Ref(where, str(noted.get("digest"))))
+                self._mend(origin.request_id, Ref(where, ""))
 
         return Reply(after=after)
 

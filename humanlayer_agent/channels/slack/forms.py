@@ -44,7 +44,7 @@ class Origin:
     """The message that a form was opened from, and the request it is about."""
 
     request_id: str
-    prefix: str
+    seal: str
     channel: str
     ts: str
 
@@ -52,7 +52,7 @@ class Origin:
 def view(action: str, what: Shown, origin: Origin) -> Json:
     """The form of one button."""
     form = FORMS[action]
-    metadata = json.dumps([origin.request_id, origin.prefix, origin.channel, origin.ts])
+    metadata = json.dumps([origin.request_id, origin.seal, origin.channel, origin.ts])
     initial = what.request.action.content if action == message.EDIT else ""
     field = blocks.text_input(FIELD, form.label, hint=form.hint, initial=initial, optional=form.optional)
     repeated = [] if initial else [blocks.literal(blocks.cut(what.command, _SHOWN))]

@@ -25,8 +25,6 @@ HEAD, TAIL = 1500, 700
 """Characters of a longer one that are shown of its beginning and its end."""
 ROOM = 12_800
 """Characters of all blocks of a message, as JSON."""
-PREFIX = 16
-"""Hex digits of the digest in the value of a button."""
 
 APPROVE, REJECT, EDIT, RESPOND, ESCALATE = ("hla_approve", "hla_reject", "hla_edit", "hla_respond", "hla_escalate")
 ACTIONS = (APPROVE, REJECT, EDIT, RESPOND, ESCALATE)
@@ -55,13 +53,14 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A request, and how much of it Slack can show. `seen` is False where an input is not known here: then nobody
-    can see there all that would run."""
+    can see there all that would run. `value` is that of its buttons."""
 
     request: ApprovalRequest
     view: Presentation
     command: str
     stdin: str
     seen: bool
+    value: str
 
     @property
     def is_long(self) -> bool:
@@ -87,17 +86,17 @@ class Shown:
         return 0 < len(command) <= blocks.INPUT and visible(command) == command == command.strip() and self.seen
 
 
-def shown(request: ApprovalRequest) -> Shown:
-    """A request, made safe to show, without the secrets in it: a chat keeps what it is sent."""
-    view = present(request, redacted=True)
+def shown(request: ApprovalRequest, value: str = "") -> Shown:
+    """A request, made safe to show, without the secrets in it: a chat keeps what it is sent.
+
+    Args:
+        value: of its buttons.
+    """
+    bare, erased = conceal(request)
+    view = present(bare, erased=erased)
     known = hashlib.sha256(request.action.stdin).hexdigest()
     seen = request.body.get("stdin", known) == known
-    return Shown(conceal(request)[0], view, _joined(view.command), _joined(view.stdin), seen)
-
-
-def value_of(request: ApprovalRequest) -> str:
-    """The value of a request's buttons: its id, and the beginning of its digest."""
-    return f"{request.id}|{request.digest[:PREFIX]}"
+    return Shown(bare, view, _joined(view.command), _joined(view.stdin), seen, value)
 
 
 def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iterable[str], *, now: int) -> Message:
@@ -260,7 +259,7 @@ def _mentioned(mentions: list[str]) -> list[Json]:
 
 
 def _buttons(what: Shown, attachment: Attachment, *, now: int) -> Iterator[Json]:
-    value = value_of(what.request)
+    value = what.value
     whole = what.seen and attachment in (Attachment.NONE, Attachment.THERE)
     if whole:
         yield blocks.button(APPROVE, "Approve", value, "primary")

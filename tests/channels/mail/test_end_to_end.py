@@ -17,13 +17,13 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.test_models import DeterministicModel, make_output
 
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.channels.mail.reply import MARKER
 from humanlayer_agent.config import build_gate
-from humanlayer_agent.places import config_folder, default_store_path, key_path
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, config_folder, default_store_path
 from humanlayer_agent.testing.certificates import Certificates
 from humanlayer_agent.testing.dovecot import dovecot, find_dovecot
+from humanlayer_agent.testing.keys import make_key, passphrase_file
 from humanlayer_agent.testing.mail_servers import PASSWORD, USER, ImapServer, SmtpServer, free_port
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -64,6 +64,7 @@ def run(
     for name in ("SMTP", "IMAP"):
         monkeypatch.setenv(f"{name}_USER", USER)
         monkeypatch.setenv(f"{name}_PASSWORD", PASSWORD)
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, str(passphrase_file(tmp_path)))
     server = "host: localhost, port: {}, ca: {}, user_env: {}_USER, password_env: {}_PASSWORD"
     config_folder().mkdir(parents=True, mode=0o700)
     (config_folder() / "channels.yaml").write_text(
@@ -83,7 +84,7 @@ channels:
     authserv_id: mx.hub.test
 routes:
   default: {{approvers: [alice], timeout: 2m, steps: [{{to: mail}}, {{to: web, after: 100s}}]}}
-signers: ["{Signer.create(key_path()).fingerprint}"]
+signers: ["{make_key().fingerprint}"]
 """
     )
 

@@ -10,11 +10,17 @@ import pytest
 
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.channel import EVENT, SlackChannel
+from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, World
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
 
 PEOPLE = {name: f"slack:{TEAM}/U0{name.upper()}" for name in ("alice", "bob")} | {"stranger": f"slack:{TEAM}/U0MALLORY"}
 ACTIONS = {kind: f"hla_{kind}" for kind in ("approve", "reject", "edit", "respond", "escalate")}
+
+
+def sealed(request: Any) -> str:
+    """What a message carries in place of the request's digest."""
+    return Seal(BOT_TOKEN).of(request)
 
 
 def user_of(who: str) -> str:

@@ -153,7 +153,7 @@ def test_a_click_after_expiry(world, show, slack, kind) -> None:
 def test_a_copied_button_value(world, show, slack) -> None:
     request, _ = show("make one")
     other, elsewhere = show("make two")
-    value = f"{request.id}|{request.digest[:16]}"
+    value = f"{request.id}|{sealed(request)}"
     assert elsewhere.click("approve", "alice", value=value).acked
     assert (world.state(request), world.state(other)) == ("pending", "pending")
     assert refusals(world, request) == ["not-presented"]
@@ -164,7 +164,7 @@ def test_a_copied_button_value(world, show, slack) -> None:
 @pytest.mark.parametrize("value", ["", "|", "x", "{id}|0000000000000000", "{id}", "0|{digest}", "{id}|{digest}|x"])
 def test_a_value_that_is_none_of_ours(world, show, value) -> None:
     request, surface = show()
-    made = value.format(id=request.id, digest=request.digest[:16])
+    made = value.format(id=request.id, digest=sealed(request))
     assert surface.click("approve", "alice", value=made).acked
     assert world.state(request) == "pending"
     assert not world.store.votes(request.id)
@@ -235,7 +235,7 @@ def test_a_form_about_another_request(world, show, slack) -> None:
     surface.click("respond", "alice")
     view = opened(slack, "alice")
     origin = json.loads(view["private_metadata"])
-    for forged in ([other.id, *origin[1:]], [other.id, other.digest[:16], *origin[2:]], ["x"], "x"):
+    for forged in ([other.id, *origin[1:]], [other.id, sealed(other), *origin[2:]], ["x"], "x"):
         with slack.world.lock:
             slack.world.views[view["id"]]["private_metadata"] = json.dumps(forged)
             slack.world.views[view["id"]]["_open"] = True
@@ -270,7 +270,7 @@ def test_an_unchanged_edit_is_not_taken(world, show, slack) -> None:
 def test_a_command_that_no_form_can_hold_is_not_edited(world, show, slack, command) -> None:
     request, surface = show(command)
     assert "edit" not in surface.offers()
-    value = f"{request.id}|{request.digest[:16]}"
+    value = f"{request.id}|{sealed(request)}"
     action = {"type": "button", "action_id": "hla_edit", "block_id": "b", "value": value, "action_ts": "1.1"}
     assert surface.click("reject", "alice", actions=[action]).acked
     assert refusals(world, request) == ["not-editable"]

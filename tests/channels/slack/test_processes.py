@@ -19,10 +19,10 @@ from typing import IO
 
 import pytest
 
-from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.places import key_path
+from humanlayer_agent.places import PASSPHRASE_VARIABLE
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
+from humanlayer_agent.testing.keys import make_key, passphrase_file
 from tests.channels.slack.conftest import user_of
 
 LONG = bool(os.environ.get("HLA_SOAK"))
@@ -84,8 +84,8 @@ class Machines:
     def __init__(self, folder: Path, slack: FakeSlack) -> None:
         self.folder = folder
         self._all: list[subprocess.Popen[str]] = []
-        key_path().parent.mkdir(parents=True, exist_ok=True)
-        signer = Signer.create(key_path()).fingerprint
+        signer = make_key().fingerprint
+        self._passphrase = str(passphrase_file(folder))
         user = getpass.getuser()
         text = PROFILE.format(team=TEAM, user=user, channel=CHANNEL, url=slack.api_url, signer=signer)
         (folder / "channels.yaml").write_text(text)
@@ -96,7 +96,7 @@ class Machines:
 
     def hub(self) -> subprocess.Popen[str]:
         options = ["--channels", str(self.folder / "channels.yaml"), "--store", str(self.folder / "store.sqlite3")]
-        tokens = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
+        tokens = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN, PASSPHRASE_VARIABLE: self._passphrase}
         return self._start(
             [sys.executable, "-m", "humanlayer_agent.cli", "hub", *options], subprocess.DEVNULL, **tokens
         )

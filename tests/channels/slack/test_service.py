@@ -165,7 +165,7 @@ def test_a_long_command_that_can_not_be_attached_is_not_approved(world, rig, sla
     with slack.world.lock:
         slack.world.messages[CHANNEL][surface.ts]["blocks"].append(
             {"type": "actions", "block_id": "x", "elements": [{"type": "button", "action_id": "hla_approve",
-             "text": {}, "value": f"{request.id}|{request.digest[:16]}"}]}
+             "text": {}, "value": f"{request.id}|{sealed(request)}"}]}
         )  # fmt: skip
     assert surface.click("approve", "alice").acked
     assert world.state(request) == "pending"
@@ -182,7 +182,7 @@ def test_what_is_not_shown_whole_is_not_edited_either(world, rig, slack) -> None
     world.deliver(request)
     surface = rig.surfaces(request.id)[0]
     assert surface.offers() == {"reject", "respond", "escalate"}
-    value = f"{request.id}|{request.digest[:16]}"
+    value = f"{request.id}|{sealed(request)}"
     for name in ("hla_edit", "hla_approve"):
         action = {"type": "button", "action_id": name, "block_id": "b", "value": value, "action_ts": "1.1"}
         assert surface.click("reject", "alice", actions=[action]).acked
