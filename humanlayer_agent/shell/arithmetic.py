@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.parameters import number_pattern
-from humanlayer_agent.shell.state import Glob, State
+from humanlayer_agent.shell.state import Glob, State, Value
 from humanlayer_agent.shell.syntax import (
     Arith,
     ArrayLit,

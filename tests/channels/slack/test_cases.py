@@ -10,7 +10,7 @@ import pytest
 
 from humanlayer_agent.testing.conformance_rig import World
 from humanlayer_agent.testing.fake_slack import CHANNEL, TEAM, FakeSlack
-from tests.channels.slack.conftest import SlackRig, SlackSurface, user_of, wait_for
+from tests.channels.slack.conftest import SlackRig, SlackSurface, sealed, user_of, wait_for
 
 
 def last(world: World, request: Any, type: str = "vote") -> dict[str, Any]:
@@ -159,6 +159,23 @@ def test_a_copied_button_value(world, show, slack) -> None:
     assert refusals(world, request) == ["not-presented"]
     assert wait_for(lambda: slack.told("U0ALICE"), "told")
     assert "approve" in elsewhere.offers(), "the message it was clicked in is left as it is"
+
+
+def test_nothing_that_is_posted_tells_the_digest(world, show, slack) -> None:
+    """Whoever reads the chat and knows all but a password could try passwords against a plain digest."""
+    request, surface = show("mysql -uroot -pHunter2Hunter2 db")
+    surface.click("reject", "alice")
+    sent = json.dumps([slack.message(surface.ts), opened(slack, "alice")])
+    assert sealed(request) in sent
+    assert request.id in sent
+    assert "Hunter2" not in sent
+    assert request.digest[:8] not in sent
+
+
+def test_a_plain_digest_opens_nothing(world, show) -> None:
+    request, surface = show()
+    assert surface.click("approve", "alice", value=f"{request.id}|{request.digest[:16]}").acked
+    assert (world.state(request), refusals(world, request)) == ("pending", ["not-presented"])
 
 
 @pytest.mark.parametrize("value", ["", "|", "x", "{id}|0000000000000000", "{id}", "0|{digest}", "{id}|{digest}|x"])

@@ -11,7 +11,7 @@ from humanlayer_agent.channels.slack.health import NEEDED
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.testing.fake_slack import BOT_TOKEN, CHANNEL
 from humanlayer_agent.testing.fake_slack.world import BOT_SCOPES
-from tests.channels.slack.conftest import wait_for
+from tests.channels.slack.conftest import sealed, wait_for
 
 NOBODY = Audience(())
 LONG = "echo begin\n" + "printf '%s' 'one of many lines'\n" * 200
