@@ -3,8 +3,6 @@
 The public names are imported when they are first used, so that `import humanlayer_agent` stays cheap.
 """
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # as typing has it, whose import takes a hook longer than everything else it does
 if TYPE_CHECKING:
     from typing import Any
@@ -38,5 +36,7 @@ __all__ = [*_WHERE, "__version__"]
 
 def __getattr__(name: str) -> "Any":
     if name in _WHERE:
+        from importlib import import_module
+
         return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

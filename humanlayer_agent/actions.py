@@ -4,12 +4,11 @@ An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8
 (`rfc8785`) of everything that decides what will happen when the action runs.
 """
 
-from collections.abc import Mapping, Sequence
 
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.plainjson import quoted
 from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any
+from humanlayer_agent.light.typed import Any, Mapping, Sequence
 
 BASH = ("bash", "--norc", "--noprofile", "-c")
 """How a judged command is run: as bash, because it was judged as bash, and with no start-up files."""

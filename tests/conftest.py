@@ -29,7 +29,7 @@ def own_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_CONFIGURED", "true")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    for name in [n for n in os.environ if n.startswith("XDG_")]:
+    for name in [n for n in os.environ if n.startswith("XDG_") or n == "HUMANLAYER_PASSPHRASE_FILE"]:
         monkeypatch.delenv(name)
     return home
 

@@ -93,7 +93,8 @@ class ApprovalRequest:
     `rule` is what it takes to approve it, as whoever asked saw it: for display, because whoever runs the action asks
     their own `Authority`. So many approvals as `needed` must be there before it can be approved at all. `escalated` is
     how many steps of the rule an escalation has made due. Votes from before `since` don't count: it is set where a
-    restarted run has adopted the request.
+    restarted run has adopted the request. `abandoned`: it is pending, and the process that asked is known to be gone;
+    the same agent, started again, may adopt it until it expires.
     """
 
     id: str
@@ -116,6 +117,7 @@ class ApprovalRequest:
     needed: int = 1
     escalated: int = 0
     since: int = 0
+    abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from humanlayer_agent.approvals.record import (
 )
 from humanlayer_agent.approvals.recording import adoptable, is_as_asked, record_answer
 from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.sqlite_surfaces import SQLiteSurfaces
+from humanlayer_agent.approvals.sqlite_surfaces import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
@@ -394,7 +394,8 @@ class SQLiteStore:
     def _read_requests(self, condition: str, *values: Any) -> list[ApprovalRequest]:
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT request.*, principal, comment, edited FROM request LEFT JOIN vote ON vote.rowid = ("
+                f"SELECT request.*, {ABANDONED} AS abandoned, principal, comment, edited "
+                "FROM request LEFT JOIN vote ON vote.rowid = ("
                 "SELECT max(rowid) FROM vote WHERE request_id = request.id AND answer = CASE state "
                 "WHEN 'pending' THEN '' WHEN 'rejected' THEN 'reject' WHEN 'answered' THEN 'respond' "
                 "WHEN 'superseded' THEN 'edit' WHEN 'terminated' THEN 'terminate' WHEN 'revoked' THEN 'revoke' "
@@ -425,6 +426,7 @@ def _request(row: sqlite3.Row) -> ApprovalRequest:
         rule=load_rule(row["rule"]),
         needed=row["needed"],
         escalated=row["escalated"],
+        abandoned=bool(row["abandoned"]),
     )
 
 

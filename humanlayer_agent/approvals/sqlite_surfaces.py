@@ -17,7 +17,15 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.errors import StoreError
 
-_MARK = "request.state || ' ' || (SELECT count(*) FROM vote WHERE vote.request_id = request.id) || ' ' || escalated"
+ABANDONED = (
+    "(request.state = 'pending' AND EXISTS (SELECT 1 FROM run WHERE run.id = request.run_id AND run.state = 'lost'))"
+)
+"""A request whose process is gone, as `reconcile` has found out: it is never said of one that may be alive."""
+
+_MARK = (
+    "request.state || ' ' || (SELECT count(*) FROM vote WHERE vote.request_id = request.id) || ' ' || escalated "
+    f"|| CASE WHEN {ABANDONED} THEN ' abandoned' ELSE '' END"
+)
 """The same as `channels.contract.Outcome.mark`."""
 
 _PRESENTATIONS = (

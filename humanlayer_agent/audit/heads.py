@@ -5,6 +5,7 @@ writes the log can't reach it (a chat, a mailbox, another machine) shows both.
 """
 
 import re
+import time
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
@@ -95,6 +96,18 @@ def head_text(head: Head) -> str:
         'hla-head-1 store=5f seq=41 hash=ab count=42 time=1700000000000 key=process signer= signature='
     """
     return " ".join([_BEGIN, *(f"{name}={value}" for name, value in asdict(head).items())])
+
+
+def head_line(head: Head) -> str:
+    """`head` in short, for people; nothing can be verified with it.
+
+    Example:
+        >>> head_line(Head("5f", 1041, "ab" * 32, 1042, 1700000000000, "user", "cd" * 32))
+        'event 1,041 of 2023-11-14 22:13:20 UTC is signed: hash abababababab, key cdcdcdcdcdcd (whole: hla audit head)'
+    """
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(head.time / 1000))
+    key = f"{head.signer[:12]}{'' if head.key == 'user' else ', of this process only'}"
+    return f"event {head.seq:,} of {when} is signed: hash {head.hash[:12]}, key {key} (whole: hla audit head)"
 
 
 _HEX = r"[0-9a-f]{%d}"

@@ -80,8 +80,10 @@ class Outcome:
 
     @property
     def mark(self) -> str:
-        """What a surface must be settled for: it differs where the state, the votes or the escalations do."""
-        return f"{self.request.state} {len(self.votes)} {self.request.escalated}"
+        """What a surface must be settled for: it differs where the state, the votes or the escalations do, or where
+        nobody is there any more who would run it."""
+        gone = " abandoned" if self.request.abandoned else ""
+        return f"{self.request.state} {len(self.votes)} {self.request.escalated}{gone}"
 
 
 @dataclass(frozen=True, slots=True)

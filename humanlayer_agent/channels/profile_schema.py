@@ -114,6 +114,8 @@ class Mail(_Strict):
     reply_to: OwnAddress | None = None
     authserv_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,253}$")] | None = None
     public_url: PublicUrl | None = None
+    heads_to: Email | None = None
+    heads_every: Annotated[Duration, Field(ge=_UNITS["h"])] = _UNITS["d"]
 
     @model_validator(mode="after")
     def _answerable(self) -> "Mail":

@@ -73,7 +73,8 @@ class EffectView:
 class Presentation:
     """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them.
 
-    `edited` says that the command is what a human made of another one.
+    `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
+    could be guessed by it.
     """
 
     agent: str
@@ -119,7 +120,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         rule=one_line(decision.rule),
         reason=one_line(decision.reason) or "the policy asks",
         other_rules=tuple(one_line(rule) for rule in decision.rules[1:]),
-        warnings=(*_concealed(erased), *_warnings(action.content, stdin)),
+        warnings=(*_abandoned(request), *_concealed(erased), *_warnings(action.content, stdin)),
         command=_lines(action.content, _marked(action.content, decision)),
         stdin=_lines(stdin, frozenset()) if stdin else (),
         stdin_bytes=len(action.stdin),
@@ -131,7 +132,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         unread=_unread(decision),
         suggestion=visible(decision.suggestion),
         intent=_intent(action.model_intent),
-        digest=one_line(request.digest),
+        digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
     )
 
@@ -146,6 +147,14 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
     if action.step:
         found.append(f"step {action.step}")
     return tuple(filter(None, found))
+
+
+def _abandoned(request: ApprovalRequest) -> tuple[str, ...]:
+    if not request.abandoned:
+        return ()
+    return (
+        "the agent that asked is gone: what you approve runs only if it is started again in time and asks the same",
+    )
 
 
 def _concealed(erased: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,37 +5,49 @@
 
 import gc
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _LIGHT = {name: f"humanlayer_agent.cli.{name}" for name in ("check", "parse", "hook")}
 """Commands with a `main(argv) -> int` of their own: they are called once a command by hooks and by benchmarks."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command line `argv` (default: the process's own). Returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in _LIGHT:
-        command = _imported(_LIGHT[arguments[0]])
-        return _guarded(lambda: command(arguments[1:]))
+        return _light(_LIGHT[arguments[0]], arguments[1:], last=argv is None)
     from humanlayer_agent.cli.app import run_app
 
     return _guarded(lambda: run_app(arguments))
 
 
-def _imported(module: str) -> Callable[[list[str]], int]:
-    """`main` of `module`. Nothing of what an import makes is garbage, so none is looked for meanwhile."""
+def _light(module: str, arguments: list[str], *, last: bool) -> int:
+    """Run `main` of `module`. One command leaves next to no garbage, so none is looked for meanwhile.
+
+    Args:
+        last: the process ends after this: what is left then is not looked through either.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
-        command: Callable[[list[str]], int] = import_module(module).main
+        return _guarded(lambda: _main_of(module)(arguments))
     finally:
-        if collects:
+        if last:
+            gc.freeze()
+        elif collects:
             gc.enable()
-    return command
 
 
-def _guarded(command: Callable[[], int]) -> int:
+def _main_of(module: str) -> "Callable[[list[str]], int]":
+    __import__(module)  # importlib is not loaded yet
+    main: Callable[[list[str]], int] = sys.modules[module].main
+    return main
+
+
+def _guarded(command: "Callable[[], int]") -> int:
     """Configuration errors are exit code 2 with their message; Ctrl-C and a closed pipe end quietly."""
     from humanlayer_agent.errors import ConfigError, HumanlayerError
 

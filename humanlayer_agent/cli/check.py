@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from types import SimpleNamespace
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.light.typed import Iterator
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 
@@ -62,12 +61,23 @@ def main(argv: list[str]) -> int:
     return EXIT[decision.verdict]
 
 
-def _usual(argv: list[str]) -> SimpleNamespace | None:
+class _Given:
+    """The options and the command, as argparse gives them."""
+
+    command: str | None = None
+    format = "text"
+    cwd: str | None = None
+    policy: str | None = None
+    project: str | None = None
+    observe = False
+
+
+def _usual(argv: list[str]) -> _Given | None:
     """The options and the command, where every word is plainly one of them: argparse alone takes as long as the rest.
 
     None: argparse is to say what they are, or what is wrong.
     """
-    found = SimpleNamespace(command=None, format="text", cwd=None, policy=None, observe=False, project=None)
+    found = _Given()
     words: Iterator[str] = iter(argv)
     for word in words:
         if word == "--observe":
@@ -107,7 +117,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
         return int(ended.code or 0)
 
 
-def _director(args: "argparse.Namespace | SimpleNamespace") -> Director:
+def _director(args: "argparse.Namespace | _Given") -> Director:
     from humanlayer_agent.config import build_director
 
     return build_director(args.policy, project=args.project, observe=args.observe, once=args.format != "jsonl")

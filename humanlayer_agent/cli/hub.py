@@ -80,11 +80,10 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
     from humanlayer_agent.hub.witness import witness
 
     def post(text: str) -> None:
-        _say("heads", text)
         if made is not None:
             made.post(text)
 
-    heads = witness(opened, post)
+    heads = witness(opened, post, say=lambda line: _say("heads", line))
     made = build_hub(
         opened,
         authority,

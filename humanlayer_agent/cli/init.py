@@ -105,7 +105,8 @@ def run_init(project: Path | None = None, *, yes: bool = False, force: bool = Fa
 
 
 def _parts(project: Path | None) -> Iterator[_Part]:
-    yield _Part("key", key_path(), f"your signing key, locked by {init_key.source()}")
+    locked = "" if os.path.lexists(key_path()) else f", locked by {init_key.source()}"
+    yield _Part("key", key_path(), f"your signing key{locked}")
     yield _Part("audit", audit_key_path(), "the key that signs how far the log goes, and nothing else")
     yield _Part("channels", config_folder() / "channels.yaml", "who may approve, and whose signature counts")
     yield _Part("policy", config_folder() / "policy.yaml", "your policy: extends builtin:default")

@@ -56,7 +56,7 @@ def ls(
     for request in found:
         cells = (
             request.id[:12],
-            request.state,
+            f"{request.state}, agent gone" if request.abandoned else request.state,
             time_text(request.created),
             request.decision.rule or "-",
             request.action.content,
@@ -215,4 +215,5 @@ def _public(request: Any) -> dict[str, Any]:
         "parent": request.parent,
         "route": request.rule.name if request.rule else "",
         "needed": request.needed,
+        "abandoned": request.abandoned,
     }

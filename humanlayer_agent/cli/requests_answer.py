@@ -85,6 +85,7 @@ def answer_request(wish: Wish, store: str | None, channels: Path | None = None) 
     """
     if below_supervision(supervisors(store)):
         return _walled("supervised-command", WALLS["supervised-command"], wish, store)
+    protect_secrets()
     try:
         with controlling_terminal() as fd, closing(_open(store)) as opened:
             try:
@@ -152,7 +153,6 @@ def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Auth
     if authority is None or signer is None:
         raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
     _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
-    protect_secrets()
     return authority, signer
 
 

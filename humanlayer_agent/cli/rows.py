@@ -1,5 +1,6 @@
 """The machine interface: JSON lines in, one JSON line out for each, in order (`check` and `parse --format jsonl`)."""
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ def answer_rows(answer: Callable[[Row], dict[str, Any]], refusal: dict[str, Any]
         answer: makes the answer to a row; an exception in it is answered like a bad row.
         refusal: what a bad row is answered, besides id, line and error.
     """
+    gc.enable()  # there may be many rows
     _use_utf8()
     bad = False
     for number, line in enumerate(_lines(sys.stdin), 1):

@@ -3,18 +3,21 @@
 from collections.abc import Callable
 
 from humanlayer_agent.approvals.store import Store
-from humanlayer_agent.audit.heads import head_text
+from humanlayer_agent.audit.heads import head_line, head_text
 from humanlayer_agent.hub.tasks import Task
 
 EVERY = 3_600.0
 """Seconds between two heads that are posted."""
 
 
-def witness(store: Store, post: Callable[[str], None], *, every: float = EVERY) -> Task:
+def witness(
+    store: Store, post: Callable[[str], None], *, say: Callable[[str], None] = lambda line: None, every: float = EVERY
+) -> Task:
     """A task that posts the head of the log where there is something new in it.
 
     Args:
         post: puts a text where people keep it; it must not wait.
+        say: takes a short line about it, for whoever watches.
 
     Example::
 
@@ -26,6 +29,7 @@ def witness(store: Store, post: Callable[[str], None], *, every: float = EVERY) 
         nonlocal posted
         head = store.write_head()
         if head.seq != posted:
+            say(head_line(head))
             post(head_text(head))
             posted = head.seq
 

@@ -4,14 +4,15 @@ A package that judges any command has a module for each kind of thing a command 
 them. What stands for such a module shares its names from then on, so that it costs nothing more.
 """
 
-from importlib import import_module
+import sys
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
 if TYPE_CHECKING:
+    import fnmatch as fnmatch
     import pathlib as pathlib
     from typing import Any
 
-__all__ = ["Later", "pathlib"]
+__all__ = ["Later", "fnmatch", "pathlib"]
 
 
 class Later:
@@ -23,10 +24,11 @@ class Later:
         self._module_name = name
 
     def __getattr__(self, name: str) -> "Any":
-        module = import_module(self._module_name)
+        __import__(self._module_name)  # importlib is not loaded yet
+        module = sys.modules[self._module_name]
         self.__dict__ = module.__dict__
         return getattr(module, name)
 
 
 if not TYPE_CHECKING:
-    pathlib = Later("pathlib")
+    fnmatch, pathlib = Later("fnmatch"), Later("pathlib")

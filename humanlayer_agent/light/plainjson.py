@@ -3,8 +3,6 @@
 It is for what this program has written itself: small files of its own, and what is hashed.
 """
 
-from types import SimpleNamespace
-
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
 if TYPE_CHECKING:
     from json.encoder import encode_basestring as quoted
@@ -36,14 +34,17 @@ def loads(text: str) -> "Any":
     return value
 
 
+class _Settings:
+    """What the standard library's decoder has, in its usual form."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
+    parse_int = int
+
+    def __init__(self) -> None:
+        self.memo: dict[str, str] = {}
+
+
 def _scanner() -> "Any":
-    settings = SimpleNamespace(
-        strict=True,
-        object_hook=None,
-        object_pairs_hook=None,
-        parse_float=float,
-        parse_int=int,
-        parse_constant=float,
-        memo={},
-    )
-    return make_scanner(settings)  # type: ignore[arg-type]
+    return make_scanner(_Settings())  # type: ignore[arg-type]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["dataclass", "field", "replace"]
 
 _NONE: "Any" = object()
-_BY_HAND = 6
-"""How many objects of a class are filled field by field: to compile `__init__` takes as long as these."""
+_BY_HAND = 40
+"""How many objects of a class are filled field by field: to compile `__init__` takes as long as 40 of eight fields."""
 _OPTIONS = frozenset({"frozen", "slots", "eq", "unsafe_hash"})
 _shown: set[tuple[int, int]] = set()
 
@@ -97,21 +97,22 @@ class _Record:
 
     def fill(self, made: "Any", args: tuple["Any", ...], named: dict[str, "Any"]) -> bool:
         """Set the fields one by one; False where the arguments are wrong, which `init` says better."""
-        given = dict(zip(self.fields, args, strict=False))
-        if len(given) < len(args) or not given.keys().isdisjoint(named) or not named.keys() <= self.fields.keys():
-            return False
-        given |= named
-        for name, each in self.fields.items():
-            if name in given:
-                value = given[name]
+        put, left = object.__setattr__, len(named)
+        names = iter(self.fields)
+        for value, name in zip(args, names, strict=False):  # in this order: no name is taken where no value is left
+            put(made, name, value)
+        for name in names:
+            if name in named:
+                value = named[name]
+                left -= 1
+            elif (each := self.fields[name]).default is not _NONE:
+                value = each.default
             elif each.factory is not _NONE:
                 value = each.factory()
-            elif each.default is not _NONE:
-                value = each.default
             else:
                 return False
-            object.__setattr__(made, name, value)
-        return True
+            put(made, name, value)
+        return not left and len(args) <= len(self.fields)
 
     def values(self, of: str) -> str:
         return "(" + "".join(f"{of}.{name}," for name, each in self.fields.items() if each.compare) + ")"
@@ -127,9 +128,9 @@ class _Record:
     def hashed(self) -> "Any":
         return self.compile("__hash__", "self", [f"return hash({self.values('self')})"], {})
 
-    def install(self) -> None:
-        """Put the methods into the class, each in a form that writes itself when it is called."""
-        cls, own, options = self.cls, self.cls.__dict__, self.options
+    def members(self) -> dict[str, "Any"]:
+        """What the class is given: methods, each in a form that writes itself when it is called."""
+        own, options = self.cls.__dict__, self.options
 
         left = _BY_HAND
 
@@ -157,49 +158,54 @@ class _Record:
             return f"{self_.__class__.__qualname__}({values})"
 
         explicit_hash = not ("__hash__" not in own or (own["__hash__"] is None and "__eq__" in own))
+        given: dict[str, Any] = {
+            "__match_args__": tuple(self.fields),
+            "__dataclass_fields__": _Lazy(self, "__dataclass_fields__"),
+            "__dataclass_params__": _Lazy(self, "__dataclass_params__"),
+            "_record": self,
+        }
         for name, method in (("__init__", first_init), ("__repr__", shown)):
             if name not in own:
-                setattr(cls, name, method)
+                given[name] = method
         if options["eq"] and "__eq__" not in own:
-            cls.__eq__ = first_equal
+            given["__eq__"] = first_equal
         if options["unsafe_hash"] or (options["eq"] and options["frozen"] and not explicit_hash):
-            cls.__hash__ = first_hash
+            given["__hash__"] = first_hash
         elif options["eq"] and not explicit_hash:
-            cls.__hash__ = None
+            given["__hash__"] = None
         if options["frozen"]:
-            _freeze(cls, self.fields)
-        setattr(cls, "__match_args__", tuple(self.fields))  # noqa: B010
-        cls.__dataclass_fields__ = _Lazy(self, "__dataclass_fields__")
-        cls.__dataclass_params__ = _Lazy(self, "__dataclass_params__")
-        cls._record = self
+            given |= self.freezing()
+        return given
 
+    def freezing(self) -> dict[str, "Any"]:
+        """The methods of a class whose fields can't be changed."""
 
-def _freeze(cls: "Any", fields: dict[str, "Any"]) -> None:
-    def refuse(verb: str, name: str) -> None:
-        from dataclasses import FrozenInstanceError
+        def refuse(verb: str, name: str) -> None:
+            from dataclasses import FrozenInstanceError
 
-        raise FrozenInstanceError(f"cannot {verb} field {name!r}")
+            raise FrozenInstanceError(f"cannot {verb} field {name!r}")
 
-    def set_field(self: "Any", name: str, value: "Any") -> None:
-        if type(self) is cls or name in fields:
-            refuse("assign to", name)
-        super(cls, self).__setattr__(name, value)
+        def set_field(self_: "Any", name: str, value: "Any") -> None:
+            if type(self_) is self.cls or name in self.fields:
+                refuse("assign to", name)
+            super(self.cls, self_).__setattr__(name, value)
 
-    def delete_field(self: "Any", name: str) -> None:
-        if type(self) is cls or name in fields:
-            refuse("delete", name)
-        super(cls, self).__delattr__(name)
+        def delete_field(self_: "Any", name: str) -> None:
+            if type(self_) is self.cls or name in self.fields:
+                refuse("delete", name)
+            super(self.cls, self_).__delattr__(name)
 
-    def state_of(self: "Any") -> list["Any"]:
-        return [getattr(self, name) for name in fields]
+        def state_of(self_: "Any") -> list["Any"]:
+            return [getattr(self_, name) for name in self.fields]
 
-    def set_state(self: "Any", state: list["Any"]) -> None:
-        for name, value in zip(fields, state, strict=True):
-            object.__setattr__(self, name, value)
+        def set_state(self_: "Any", state: list["Any"]) -> None:
+            for name, value in zip(self.fields, state, strict=True):
+                object.__setattr__(self_, name, value)
 
-    cls.__setattr__, cls.__delattr__ = set_field, delete_field
-    if "__slots__" in cls.__dict__:
-        cls.__getstate__, cls.__setstate__ = state_of, set_state
+        given: dict[str, Any] = {"__setattr__": set_field, "__delattr__": delete_field}
+        if self.options["slots"]:
+            given |= {"__getstate__": state_of, "__setstate__": set_state}
+        return given
 
 
 def _plain(cls: "Any", options: dict[str, "Any"]) -> bool:
@@ -257,15 +263,19 @@ def _dataclass(cls: "Any" = None, /, **options: "Any") -> "Any":
                 delattr(cls, name)
             else:
                 setattr(cls, name, given.default)
+    record = _Record(cls, fields, chosen)
+    members = record.members()
     if chosen["slots"]:
-        cls = _with_slots(cls, fields)
-    _Record(cls, fields, chosen).install()
-    return cls
+        record.cls = _with_slots(cls, fields, members)
+    else:
+        for name, member in members.items():
+            setattr(cls, name, member)
+    return record.cls
 
 
-def _with_slots(cls: "Any", fields: dict[str, "Any"]) -> "Any":
-    """The class anew: slots can't be added to one that is there."""
-    members = dict(cls.__dict__)
+def _with_slots(cls: "Any", fields: dict[str, "Any"], more: dict[str, "Any"]) -> "Any":
+    """The class anew, with `more`: slots can't be added to one that is there."""
+    members = dict(cls.__dict__) | more
     inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
     members["__slots__"] = tuple(name for name in fields if name not in inherited)
     for name in (*fields, "__dict__", "__weakref__"):

@@ -1,10 +1,19 @@
-"""What annotations name, for modules that every command needs: the import of `typing` takes a while.
+"""What annotations name, for modules that every command needs: the imports of `typing` and `collections` take a while.
 
-A type checker sees the names of `typing`; nothing here may be asked what it stands for when the program runs.
+A type checker sees the names of `typing` and `collections.abc`. When the program runs, those of `collections.abc` are
+what they are, and nothing else here may be asked what it stands for.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable as Callable
+    from collections.abc import Collection as Collection
+    from collections.abc import Container as Container
+    from collections.abc import Hashable as Hashable
+    from collections.abc import Iterable as Iterable
+    from collections.abc import Iterator as Iterator
+    from collections.abc import Mapping as Mapping
+    from collections.abc import Sequence as Sequence
     from typing import Any as Any
     from typing import Literal as Literal
     from typing import Protocol as Protocol
@@ -13,6 +22,8 @@ if TYPE_CHECKING:
     from typing import cast as cast
     from typing import get_args as get_args
 else:
+    # What `collections.abc` hands on; the import of `collections` takes 7 million instructions.
+    from _collections_abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     class _Name:
         """Stands in an annotation: `Any | None`, `Literal["a", "b"]`."""
@@ -41,4 +52,21 @@ else:
         return literal.names
 
 
-__all__ = ["TYPE_CHECKING", "Any", "Literal", "Protocol", "TextIO", "TypeVar", "cast", "get_args"]
+__all__ = [
+    "TYPE_CHECKING",
+    "Any",
+    "Callable",
+    "Collection",
+    "Container",
+    "Hashable",
+    "Iterable",
+    "Iterator",
+    "Literal",
+    "Mapping",
+    "Protocol",
+    "Sequence",
+    "TextIO",
+    "TypeVar",
+    "cast",
+    "get_args",
+]

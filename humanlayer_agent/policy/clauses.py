@@ -4,19 +4,16 @@
 be known is maybe, unless what is known already rules it out.
 """
 
-import fnmatch
-from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from humanlayer_agent.light.later import fnmatch
 from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any
-from humanlayer_agent.policy import flows, named
+from humanlayer_agent.light.typed import Any, Callable, Iterable, Mapping, Sequence
+from humanlayer_agent.policy import flows, named, regex, words
 from humanlayer_agent.policy.model import Group, Match, Operands, Program, Texts
 from humanlayer_agent.policy.pathindex import PathIndex
 from humanlayer_agent.policy.pathset import Links, PathSet
-from humanlayer_agent.policy.regex import Regex
 from humanlayer_agent.policy.texts import TextSet
 from humanlayer_agent.policy.values import MAYBE, NO, YES
-from humanlayer_agent.policy.words import argv_matches
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import absolute
 from humanlayer_agent.shell.program import SimpleCommand
@@ -193,12 +190,12 @@ def _named(names: Sequence[str]) -> Clause:
 
 
 def _regex(pattern: str) -> Clause:
-    regex = Regex(pattern)
+    wanted = regex.Regex(pattern)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
             return MAYBE
-        answers = [regex.matches(name) for name in names_of(command.program)]
+        answers = [wanted.matches(name) for name in names_of(command.program)]
         return YES if True in answers else (MAYBE if None in answers else NO)
 
     return judge
@@ -313,7 +310,7 @@ def _operands(operands: Operands) -> Clause:
 
 def _argv(texts: Texts) -> Clause:
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
-    return lambda c, e, s: argv_matches(items, c.argv, c.words)
+    return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
 
 
 # ---- what it does -------------------------------------------------------------------------------------

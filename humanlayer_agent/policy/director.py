@@ -7,11 +7,10 @@ an allow.
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
 
 from humanlayer_agent.actions import BASH, Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Mapping, Sequence
 from humanlayer_agent.places import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import wording

@@ -1,11 +1,11 @@
 """The rules that hold on one day (UTC), compiled, and the digest of all that decides."""
 
 from _thread import allocate_lock
-from collections.abc import Mapping, Sequence
 
 from humanlayer_agent.actions import canonical, encodable
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.plainjson import quoted
+from humanlayer_agent.light.typed import Mapping, Sequence
 from humanlayer_agent.policy.clauses import Compiler
 from humanlayer_agent.policy.compiled import VERDICTS, CompiledRule, compiled, within
 from humanlayer_agent.policy.evaluation import Rules

@@ -6,11 +6,10 @@ exactly these files (see `trust`). Where neither the machine nor the user has a 
 """
 
 import os
-from collections.abc import Sequence
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import TYPE_CHECKING, Literal
+from humanlayer_agent.light.typed import TYPE_CHECKING, Literal, Sequence
 from humanlayer_agent.places import MACHINE_FOLDER, PROJECT_FOLDER, config_path
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import trust

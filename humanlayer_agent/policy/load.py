@@ -6,13 +6,12 @@ that, or any of whose sources has changed, is ignored, and the sources are check
 policy's own tests have passed: where it can't be kept, they run every time.
 """
 
-from collections.abc import Sequence
 
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.later import pathlib
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any
+from humanlayer_agent.light.typed import TYPE_CHECKING, Any, Sequence
 from humanlayer_agent.places import read_own_json, state_path, write_own_json
 from humanlayer_agent.policy import selftest, sources
 from humanlayer_agent.policy.model import Policy, policy_from
@@ -53,7 +52,7 @@ def load(
         content = {"key": key, "policy": body, "ahead": ahead.known(policy_from(body))}
         write_own_json(compiled, content)
     policy = policy_from(content["policy"], content["ahead"])
-    if tested:
+    if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
         passes_for = selftest.identity(policy, variables)
         if passes_for is not None and content.get("tested") != passes_for:
             selftest.check(policy, variables)

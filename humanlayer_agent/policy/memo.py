@@ -8,9 +8,9 @@ see. Nothing else that is read from the disk decides.
 """
 
 from _thread import allocate_lock
-from collections.abc import Hashable
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.light.typed import Hashable
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.links import Links
 

@@ -3,9 +3,8 @@
 A variable's value is read as a list of directories, separated by colons.
 """
 
-from collections.abc import Callable, Sequence
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
 from humanlayer_agent.policy.model import Text
 from humanlayer_agent.policy.pathset import PathSet
 from humanlayer_agent.policy.texts import TextSet, glob_matches

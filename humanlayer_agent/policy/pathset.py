@@ -3,12 +3,10 @@
 `dir/**` is the directory and everything below it; `**/name` a name at any depth; `*` and `?` stay within one component.
 """
 
-from collections.abc import Iterable, Mapping
-
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.patterns import re
+from humanlayer_agent.light.typed import Iterable, Mapping
 from humanlayer_agent.policy.links import Links
-from humanlayer_agent.policy.overlap import overlap
 from humanlayer_agent.policy.pathindex import PathIndex, Pattern, answer
 from humanlayer_agent.policy.texts import has_star
 from humanlayer_agent.policy.values import MAYBE, NO, YES
@@ -18,6 +16,7 @@ from humanlayer_agent.shell.paths import takes_all
 __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
 MAX_PATTERN = 1_000
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 
 
@@ -72,6 +71,8 @@ class PathSet:
         A directory name that may turn up anywhere (`**/.git/**`) does not count for what lies below a match, or every
         `rm -rf *` would be doubtful; as for a plain `rm -rf build`.
         """
+        from humanlayer_agent.policy.overlap import overlap
+
         deep = "**" in pattern.split("/")
         for p in self.patterns:
             anywhere = p.anchor == "/"
@@ -92,6 +93,10 @@ def fill(text: str, variables: Mapping[str, str]) -> str:
 
     if text == "~" or text.startswith("~/"):
         text = "${HOME}" + text[1:]
+    if text.startswith("${"):  # mostly that is all, and needs no expression
+        name, _, rest = text[2:].partition("}")
+        if name in variables and not name.strip(_LETTERS) and "$" not in rest:
+            return variables[name] + rest
     return _VARIABLE.sub(value, text) if "$" in text else text
 
 

@@ -8,10 +8,8 @@ Understood: literals, `.`, `[a-z]`, `[^a-z]`, `\\d \\w \\s \\D \\W \\S`, `( )`, 
 A pattern matches the whole text; `.` is any character.
 """
 
-from collections import deque
-from collections.abc import Callable
-
 from humanlayer_agent.light.records import dataclass
+from humanlayer_agent.light.typed import Callable
 
 MAX_PATTERN = 200
 MAX_STATES = 1_000
@@ -101,6 +99,8 @@ class Regex:
         """A shortest text of printable characters that matches; None where there is none."""
         printable = sorted(map(chr, range(32, 127)), key=lambda c: (not c.isalpha(), not c.isalnum(), c == " "))
         texts = dict.fromkeys(self._start, "")
+        from collections import deque
+
         open_states = deque(sorted(self._start))
         while open_states:
             state = open_states.popleft()

@@ -5,11 +5,10 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 """
 
 import time
-from collections.abc import Iterable, Sequence
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Iterable, Sequence
 from humanlayer_agent.policy import sources
 from humanlayer_agent.policy.model import Policy, Rule
 
@@ -30,8 +29,6 @@ def identity(policy: Policy, variables: Iterable[str] = (), today: str | None = 
     Which overrides hold today decides which rules do; where the project and the home are does not count, because the
     tests have their own.
     """
-    if all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
-        return None  # no rule has to be looked at
     if not any(_tested(rule) for rule in policy.rules):
         return None
     day = today if today is not None else time.strftime("%Y-%m-%d", time.gmtime())

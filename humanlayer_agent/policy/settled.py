@@ -5,8 +5,7 @@ every effect of which these are the same, so it is kept (`evaluation.Rules`). A 
 asked each time.
 """
 
-from collections.abc import Hashable
-
+from humanlayer_agent.light.typed import Hashable
 from humanlayer_agent.policy.clauses import FILE_KINDS, Situation
 from humanlayer_agent.policy.model import Match, Program, Rule
 from humanlayer_agent.policy.pathindex import MAX_LENGTH, PathIndex

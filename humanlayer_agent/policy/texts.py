@@ -1,10 +1,9 @@
 """Patterns for words: a glob, or a regular expression; and matching that takes linear time, or nearly so."""
 
-from collections.abc import Iterable, Sequence
-
 from humanlayer_agent.light.patterns import re
+from humanlayer_agent.light.typed import Iterable, Sequence
+from humanlayer_agent.policy import regex
 from humanlayer_agent.policy.model import Text
-from humanlayer_agent.policy.regex import Regex
 from humanlayer_agent.policy.values import MAYBE, NO, YES
 
 
@@ -19,7 +18,7 @@ class TextSet:
         found = tuple(patterns)
         self._exact = frozenset(p.glob for p in found if p.glob is not None and not has_star(p.glob))
         self._globs = tuple(p.glob for p in found if p.glob is not None and has_star(p.glob))
-        self._regexes = tuple(Regex(p.regex) for p in found if p.regex is not None)
+        self._regexes = tuple(regex.Regex(p.regex) for p in found if p.regex is not None)
 
     def has(self, word: str | None) -> int:
         """no, maybe or yes; None is a word of unknown value."""
@@ -27,7 +26,7 @@ class TextSet:
             return MAYBE
         if word in self._exact or any(glob_matches(glob, word) for glob in self._globs):
             return YES
-        answers = [regex.matches(word) for regex in self._regexes]
+        answers = [each.matches(word) for each in self._regexes]
         if True in answers:
             return YES
         return MAYBE if None in answers else NO

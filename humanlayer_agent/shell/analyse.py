@@ -5,10 +5,10 @@ flows through a State; where two ways meet, the States are joined. Every limit e
 """
 
 import posixpath
-from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
 
+from humanlayer_agent.light.cached import cached_property, lru_cache
 from humanlayer_agent.light.records import replace
+from humanlayer_agent.light.typed import Callable, Mapping
 from humanlayer_agent.shell import (
     arithmetic,
     builtins,
@@ -18,6 +18,7 @@ from humanlayer_agent.shell import (
     flow,
     inherited,
     invoke,
+    loaded,
     loops,
     plain,
     redirects,
@@ -28,6 +29,7 @@ from humanlayer_agent.shell import (
 from humanlayer_agent.shell import words as meaning
 from humanlayer_agent.shell.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
 from humanlayer_agent.shell.effects import WRITERS
+from humanlayer_agent.shell.elsewhere import note_elsewhere
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
@@ -95,6 +97,7 @@ def analyse(
     walk = Walk(text, start.environ, reader, memory)
     walk.root(parse(text), start)
     doubt_links(walk.program)
+    note_elsewhere(walk.program.commands, logical_start(cwd))
     return walk.program
 
 
@@ -163,6 +166,7 @@ class Walk:
                     self.uncalled(state)
                 self.scripts.doubt_changed()
                 self.program.written = self.scripts.written
+            loaded.doubt(self.program.commands, self.scripts.written.effects if "scripts" in self.__dict__ else ())
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow

@@ -1,8 +1,7 @@
 """A command's words, read with its Spec: flags, option values, operands, and what is in doubt."""
 
-from collections.abc import Sequence
-
 from humanlayer_agent.light.records import dataclass, field
+from humanlayer_agent.light.typed import Sequence
 from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
 from humanlayer_agent.shell.fields import Field
 

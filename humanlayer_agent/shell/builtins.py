@@ -1,9 +1,8 @@
 """bash's own commands: those that change the shell's state, run code, or evaluate strings; and calls of functions."""
 
-from collections.abc import Callable, Sequence
 
 from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
 from humanlayer_agent.shell import arithmetic, touch, variables
 from humanlayer_agent.shell.assigned import DECLARERS, changes
 from humanlayer_agent.shell.context import Context, Ends

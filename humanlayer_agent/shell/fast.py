@@ -66,6 +66,9 @@ _LITERAL = rf"(?!\#){_PLAIN}++|{_SINGLE}|{_SIMPLE_DOUBLE}"
 _LINE_PIECE = re.compile(rf"([ \t]*+)((?:{_LITERAL}){_END}|\|(?![|&]))")
 """What most commands are made of: literal words, and pipes between commands."""
 
+_ANY_WORD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_ "
+"""A text of these alone is words and blanks, whichever they are: no expression is needed, and none compiled."""
+
 _PIECE = re.compile(
     rf"({_BARE}++)|'([^']*+)'|\"((?:[^\"\\]++|\\.)*+)\"|\\(.)|({_PARAMETER})|\$\(([^()]++)\)|(\$)",
     re.DOTALL,
@@ -166,12 +169,25 @@ def _line(text: str) -> Script | None:
     return Script(body, 0, len(text)) if body is not None else None
 
 
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """What `_LINE_PIECE` finds: the blanks before each piece, and the piece."""
+    if text.strip(_ANY_WORD):
+        return _LINE_PIECE.findall(text)
+    found, blanks = [], ""
+    for raw in text.split(" "):
+        if raw:
+            found.append((blanks, raw))
+            blanks = ""
+        blanks += " "
+    return found
+
+
 def _pipeline(text: str, end: int) -> Node | None:
     """The same for a text that begins at `end`."""
     last = end + len(text.rstrip(" \t"))
     commands: list[Node] = []
     words: list[Word] = []
-    for blanks, raw in _LINE_PIECE.findall(text):
+    for blanks, raw in _pieces(text):
         start = end + len(blanks)
         end = start + len(raw)
         if raw == "|":

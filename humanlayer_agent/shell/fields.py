@@ -1,8 +1,7 @@
 """A Field: what one word of a command becomes, as far as that is certain."""
 
-from collections.abc import Sequence
-
 from humanlayer_agent.light.records import dataclass
+from humanlayer_agent.light.typed import Sequence
 from humanlayer_agent.shell.state import Anything, Glob, Paths
 from humanlayer_agent.shell.syntax import Word
 

@@ -1,11 +1,10 @@
 """Runs one command of the analysis: finds what its name means, reads its arguments, notes what it does."""
 
 import posixpath
-from collections.abc import Sequence
 
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
 from humanlayer_agent.shell import builtins, environment, grammars, touch, variables
 from humanlayer_agent.shell.arguments import Arguments, OptionUse, assign_slots, read_arguments
 from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES, lookup

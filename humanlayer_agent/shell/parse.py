@@ -1,7 +1,5 @@
 """Command text to syntax tree: the front end's one function."""
 
-from contextlib import suppress
-
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import dataclass, field
@@ -100,6 +98,8 @@ def _refused(reason: str, text: str, seen: list[Simple]) -> Parse:
 
 def _joined(text: str, seen: list[Simple]) -> Script | None:
     """What is seen where every backslash-newline is deleted, as bash does before it reads (but for single quotes)."""
+    from contextlib import suppress
+
     kept = [n for found in _PIECE.finditer(text) if found[0] != "\\\n" for n in range(*found.span())]
     source = Source("".join(text[n] for n in kept), text, [*kept, len(text)])
     with suppress(Exception):  # best effort, as below

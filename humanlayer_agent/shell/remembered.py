@@ -8,10 +8,9 @@ written, then run several times.
 """
 
 from _thread import allocate_lock
-from collections.abc import Hashable
 
 from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import TYPE_CHECKING, cast
+from humanlayer_agent.light.typed import TYPE_CHECKING, Hashable, cast
 from humanlayer_agent.shell.context import Context
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.parse import Parse

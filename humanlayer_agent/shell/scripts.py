@@ -146,9 +146,9 @@ class Scripts:
         changes = [
             (effect, command.program in _MAKES_NOTHING or effect.source == "redirect")
             for command in self.walk.program.commands
-            if command.program not in _OWN_CODE
             for effect in command.effects
             if effect.kind in _CHANGES and effect.role != "build" and id(effect) not in self.written.effects
+            if command.program not in _OWN_CODE or effect.source == "redirect"
         ]
         for path, run in self._judged:
             later = run.language == "source" and path in self.written.texts and run.arguments is None

@@ -27,6 +27,8 @@ def refusal(text: str) -> str | None:
     """
     if len(text) > MAX_CHARS:
         return "text too long"
+    if text.isascii() and text.isprintable():
+        return None  # as most are
     if _CONTROL.search(text):
         return "control character"
     if not text.isascii() and _SURROGATE.search(text):

@@ -5,9 +5,8 @@ of nesting. Plain classes with slots, because thousands are made for one replay 
 costs several times as much to build). Treat every node as immutable.
 """
 
-from collections.abc import Iterator
-
 from humanlayer_agent.light.records import dataclass, field
+from humanlayer_agent.light.typed import Iterator
 
 # ---- words ----------------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
 """Turns an operand into effects: the one place where a word becomes a path, a host, a package, a piece of code."""
 
-from collections.abc import Sequence
 
 from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
 from humanlayer_agent.shell import output, words
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field

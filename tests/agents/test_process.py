@@ -307,6 +307,14 @@ class TestEnvironment:
         with pytest.raises(ConfigError, match="can't be passed"):
             command_environment({}, {name: "x"})
 
+    def test_never_where_the_passphrase_is(self) -> None:
+        name = "HUMANLAYER_PASSPHRASE_FILE"
+        assert name not in command_environment({name: "/run/credentials/x"})
+        with pytest.raises(ConfigError, match=f"{name} can't be passed"):
+            command_environment({name: "x"}, pass_env=[name])
+        with pytest.raises(ConfigError, match=f"{name} can't be passed"):
+            command_environment({}, {name: "x"})
+
     def test_the_marker_can_not_be_taken_away(self) -> None:
         assert command_environment({}, {"HUMANLAYER_SUPERVISED": ""})["HUMANLAYER_SUPERVISED"] == "1"
 

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import pexpect
 import pytest
 
 from humanlayer_agent.agents.process import SUPERVISED
@@ -16,7 +18,7 @@ from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.places import PASSPHRASE_VARIABLE, key_path
-from humanlayer_agent.testing.keys import make_key, passphrase_file
+from humanlayer_agent.testing.keys import PASSPHRASE, make_key, passphrase_file
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import until
 
@@ -282,3 +284,126 @@ def test_a_test_of_a_channel_that_does_not_work(place: Place) -> None:
 )
 def test_a_test_of_what_is_no_channel(place: Place, name: str, said: str) -> None:
     assert said in refused(place.hla("channel", "test", name, **SECRETS))
+
+
+# The passphrase of the key
+
+PROMPT = "Passphrase of your key: "
+FROM_HERE = "Passphrase of your key, to serve slack from here (Enter alone: not from here): "
+STARTS = """
+import sys
+from humanlayer_agent.channels import registry
+registry.FACTORIES = {"slack": "humanlayer_agent.testing.scripted_channel:build"}
+from humanlayer_agent.config import build_gate
+from humanlayer_agent.testing.approvers import ScriptedDirector
+
+given = {"user": type("User", (), {"query": print})()} if sys.argv[3:] else {}
+gates = [build_gate(director=ScriptedDirector(), store=sys.argv[1], channels=sys.argv[2], **given) for _ in range(2)]
+print("serves", [gate._reach is not None for gate in gates], flush=True)
+"""
+
+
+def at_terminal(place: Place, program: str, *arguments: str, **environ: str) -> Any:
+    env = {k: v for k, v in os.environ.items() if k != PASSPHRASE_VARIABLE} | SECRETS
+    env |= {"PYTHONPATH": str(Path(__file__).parents[2]), "HUMANLAYER_TEST_BOARD": str(place.board.folder)}
+    argv = [sys.executable, ["-c", program, *arguments]]
+    return pexpect.spawn(*argv, env=env | {"LC_ALL": "C.UTF-8"} | environ, timeout=60, encoding="utf-8")
+
+
+def ended(child: Any) -> tuple[int, str]:
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, child.before
+
+
+def test_the_hub_asks_before_it_serves(place: Place) -> None:
+    hub = at_terminal(place, PROGRAM, "hub", "--channels", str(place.file), "--store", str(place.store))
+    for said in ("no passphrase at all", PASSPHRASE):
+        hub.expect_exact(PROMPT)
+        assert "serving" not in hub.before
+        hub.sendline(said)
+    hub.expect_exact("slack      serving")
+    assert PASSPHRASE not in hub.before
+    agent = place.agent()
+    place.answer()
+    assert agent.communicate(timeout=60)[0] == f"Permit {ALICE} \n"
+    hub.sendintr()
+    assert ended(hub)[0] == 0
+
+
+@pytest.mark.parametrize("typed", ["", "not the one that is wanted"])
+def test_a_hub_whose_key_stays_locked_does_not_start(place: Place, typed: str) -> None:
+    hub = at_terminal(place, PROGRAM, "hub", "--channels", str(place.file), "--store", str(place.store))
+    for _ in range(3 if typed else 1):
+        hub.expect_exact(PROMPT)
+        hub.sendline(typed)
+    code, said = ended(hub)
+    assert code == 2
+    assert "your key stays locked: nothing was started" in said
+
+
+@pytest.mark.parametrize("command", [["hub"], ["channel", "test", "slack"]])
+def test_without_a_terminal_a_file_is_needed(place: Place, command: list[str], tmp_path: Path) -> None:
+    said = refused(place.hla(*command, **SECRETS, **{PASSPHRASE_VARIABLE: ""}))
+    assert "your key is locked, and its passphrase can't be asked for" in said
+    assert f"(or let {PASSPHRASE_VARIABLE} name a file that holds it)" in said
+    wrong = tmp_path / "wrong"
+    wrong.write_text("another passphrase\n")
+    wrong.chmod(0o600)
+    said = refused(place.hla(*command, **SECRETS, **{PASSPHRASE_VARIABLE: str(wrong)}))
+    assert f"{PASSPHRASE_VARIABLE}: the passphrase does not unlock the key" in said
+    assert "another passphrase" not in said
+    wrong.chmod(0o644)
+    assert "chmod 600" in refused(place.hla(*command, **SECRETS, **{PASSPHRASE_VARIABLE: str(wrong)}))
+
+
+@pytest.mark.parametrize(
+    ("typed", "serves", "said"),
+    [
+        ([PASSPHRASE], True, ""),
+        (["one that is wrong", PASSPHRASE], True, "That does not unlock it."),
+        ([""], False, "no channel is served from here: your key stays locked here: hla hub serves them"),
+        (["wrong"] * 3, False, "no channel is served from here"),
+    ],
+)
+def test_a_run_asks_once_before_it_starts(place: Place, typed: list[str], serves: bool, said: str) -> None:
+    """Twice the same process, as in a batch: one question."""
+    child = at_terminal(place, STARTS, str(place.store), str(place.file))
+    shown = ""
+    for each in typed:
+        child.expect_exact(FROM_HERE)
+        shown += child.before
+        child.sendline(each)
+    shown += ended(child)[1]
+    assert f"serves [{serves}, {serves}]" in shown
+    assert said in shown
+    assert PASSPHRASE not in shown
+
+
+def test_a_run_does_not_ask_where_a_hub_serves(place: Place) -> None:
+    hub = place.hla("hub", **SECRETS)
+    assert hub.stdout is not None
+    next(line for line in hub.stdout if "serving" in line)
+    code, shown = ended(at_terminal(place, STARTS, str(place.store), str(place.file)))
+    assert (code, shown.strip()) == (0, "serves [False, False]")
+
+
+def test_a_program_with_a_channel_of_its_own_is_not_asked(place: Place) -> None:
+    """Nobody may be at its terminal, or something else."""
+    code, shown = ended(at_terminal(place, STARTS, str(place.store), str(place.file), "user"))
+    assert code == 0
+    assert "Passphrase of" not in shown
+    assert "no channel is served from here: your key is locked: let hla hub serve them" in shown
+    assert "serves [False, False]" in shown
+
+
+@pytest.mark.parametrize("command", [["hub"], ["channel", "test", "slack"], ["requests", "reject", "4f1c", "no"]])
+def test_no_other_process_of_the_same_user_reads_its_memory(place: Place, command: list[str]) -> None:
+    """From its beginning: what is typed is never in a process that can be read."""
+    program = PROGRAM.replace(
+        "sys.exit(main(sys.argv[1:]))",
+        "import ctypes; main(sys.argv[1:]); print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))",
+    )
+    place.write("")
+    _, shown = ended(at_terminal(place, program, *command, "--channels", str(place.file), "--store", str(place.store)))
+    assert "dumpable 0" in shown

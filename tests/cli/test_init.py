@@ -14,6 +14,7 @@ import pytest
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.agents.process import SUPERVISED, command_environment, run_command
+from humanlayer_agent.approvals.auditkey import AuditKey
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.channels import profiles
 from humanlayer_agent.channels.authority import authority_of
@@ -21,16 +22,24 @@ from humanlayer_agent.cli import main, writing
 from humanlayer_agent.cli.writing import new_files
 from humanlayer_agent.config import build_authority, build_director, build_signer, requester
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import config_folder, data_folder, key_path
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, audit_key_path, config_folder, data_folder, key_path
 from humanlayer_agent.policy import examples
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.layers import find_layers
 from humanlayer_agent.policy.load import load
 from humanlayer_agent.policy.sources import shipped_names
+from humanlayer_agent.testing.keys import PASSPHRASE, QUICK, make_key, open_key, passphrase_file
 
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 TEMPLATES = Path(writing.__file__).with_name("templates")
 Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def passphrase(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It is in a file, and a key takes no time here. (In other processes it does.)"""
+    monkeypatch.setattr("humanlayer_agent.approvals.signing.Work", lambda: QUICK)
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, str(passphrase_file(tmp_path_factory.mktemp("passphrase"))))
 
 
 @pytest.fixture
@@ -62,12 +71,15 @@ def test_everything_is_written_once(project: Path, own_user: Path, capsys: Said)
     assert main(["init", "--yes"]) == 0
     said = capsys.readouterr().out
     config, data = own_user / ".config/humanlayer-agent", own_user / ".local/share/humanlayer-agent"
-    for path in (config / "channels.yaml", config / "policy.yaml", data / "signing.key"):
+    for path in (config / "channels.yaml", config / "policy.yaml", data / "signing.key", data / "audit.key"):
         assert f"written  {path}\n" in said
         assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert f"written  {project}/.humanlayer/policy.yaml\n" in said
     assert mode(project / ".humanlayer/policy.yaml") == 0o644
-    assert Signer(key_path()).fingerprint == fingerprint(said)
+    assert f"locked by the first line of '{os.environ[PASSPHRASE_VARIABLE]}' ({PASSPHRASE_VARIABLE})" in said
+    assert PASSPHRASE not in said
+    assert open_key().fingerprint == fingerprint(said)
+    assert fingerprint(said) != AuditKey(audit_key_path()).load().fingerprint
     assert profiles.load(project).signers == {fingerprint(said)}
 
 
@@ -77,7 +89,7 @@ def test_a_second_time_nothing_changes(project: Path, own_user: Path, capsys: Sa
     assert main(["init"]) == 0  # nothing to ask about
     again = capsys.readouterr().out
     assert written(own_user) == before
-    assert again == first.replace("written ", "is there")
+    assert again == re.sub(", locked by .*", "", first.replace("written ", "is there"))
 
 
 def test_what_it_wrote_is_in_force(project: Path, own_user: Path) -> None:
@@ -120,7 +132,7 @@ def test_folders_are_those_of_the_environment(
     assert main(["init", "--yes"]) == 0
     assert config_folder() == tmp_path / "a b/config/humanlayer-agent"
     assert set(written(tmp_path / "a b")) == {f"config/humanlayer-agent/{n}.yaml" for n in ("channels", "policy")}
-    assert set(written(tmp_path / "data")) == {"humanlayer-agent/signing.key"}
+    assert set(written(tmp_path / "data")) == {"humanlayer-agent/signing.key", "humanlayer-agent/audit.key"}
     assert written(own_user) == {}
     assert profiles.load(project).signers == {Signer(key_path()).fingerprint}
 
@@ -196,7 +208,8 @@ def test_the_example_in_the_channels_file_works_as_it_stands(project: Path, caps
 
 def talk(project: Path, *arguments: str) -> Any:
     command = [sys.executable, "-c", RUN, "init", *arguments]
-    return pexpect.spawn(command[0], command[1:], env=dict(os.environ), cwd=str(project), timeout=60, encoding="utf-8")
+    env = {**os.environ, "LC_ALL": "C.UTF-8"}
+    return pexpect.spawn(command[0], command[1:], env=env, cwd=str(project), timeout=60, encoding="utf-8")
 
 
 def test_it_asks_first(project: Path, own_user: Path) -> None:
@@ -248,7 +261,184 @@ def test_replacing_always_asks_and_keeps_the_old_files(project: Path, own_user: 
         child.expect(pexpect.EOF)
         assert (config_folder() / name).exists()
     assert (config_folder() / "policy.yaml.old").read_text().startswith("# mine")
-    assert {name: written(own_user)[name] for name in before} == before  # the key too: a good one stays
+    assert {name: written(own_user)[name] for name in before} == before  # the keys too: good ones stay
+
+
+# ---- the passphrase -------------------------------------------------------------------------------------
+
+ENTER = "Enter alone: one is made for you): "
+CHOSEN = "the moon is a harsh mistress"
+
+
+@pytest.fixture
+def at_a_terminal(passphrase: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has put a passphrase into a file."""
+    monkeypatch.delenv(PASSPHRASE_VARIABLE)
+
+
+def ended(child: Any) -> tuple[int, str]:
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, child.before
+
+
+def test_a_passphrase_is_typed_twice_with_yes_too(at_a_terminal: None, project: Path) -> None:
+    """It is no confirmation, so --yes does not spare it."""
+    child = talk(project, "--yes")
+    for first, second, said in (
+        ("too short", None, "fewer than 12 characters"),
+        ("aaaaaaaaaaaaaa", None, "fewer than 6 different characters"),
+        ("a tab\x16\tin the middle of it", None, "characters that can't be seen"),
+        (CHOSEN, CHOSEN + "!", "These were two different ones."),
+        (CHOSEN, CHOSEN, "Your key's fingerprint"),
+    ):
+        child.expect_exact(ENTER)
+        child.sendline(first)
+        if second is not None:
+            child.expect_exact("The same again: ")
+            child.sendline(second)
+        child.expect_exact(said)
+        assert (first not in child.before, CHOSEN not in child.before) == (True, True)  # nothing typed is shown
+    assert ended(child)[0] == 0
+    signer = Signer(key_path())
+    signer.unlock(CHOSEN)
+    assert profiles.load(project).signers == {signer.fingerprint}
+
+
+def test_enter_alone_has_one_made_and_shown_once(at_a_terminal: None, project: Path, own_user: Path) -> None:
+    child = talk(project)
+    child.expect_exact("your signing key, locked by a passphrase that you type")
+    child.expect_exact("Type y to do this")
+    child.sendline("y")
+    child.expect_exact(ENTER)
+    child.sendline("")
+    child.expect(r"    ([a-z2-9]{5}(?:-[a-z2-9]{5}){5})\r\n")
+    made = child.match[1]
+    child.expect_exact("password manager")
+    child.expect_exact("Enter when it is there: ")
+    assert not key_path().exists()
+    child.sendline("")
+    child.expect_exact("\x1b[5A\x1b[J")  # and gone from the screen
+    code, rest = ended(child)
+    assert code == 0
+    assert made not in rest
+    Signer(key_path()).unlock(made)
+    assert all(made.encode() not in text for text in written(own_user).values())
+
+
+@pytest.mark.parametrize("keys", ["\x03", "twelve letters\n\x03", "\n\x03"], ids=["first", "second", "shown"])
+def test_ctrl_c_at_the_passphrase_leaves_nothing(keys: str, at_a_terminal: None, project: Path, own_user: Path) -> None:
+    script = f"stty -a > before; {sys.executable} -c '{RUN}' init --yes; echo \"code $?\"; stty -a > after"
+    child = pexpect.spawn(
+        "bash", ["-c", script], env={**os.environ, "LC_ALL": "C.UTF-8"}, cwd=str(project), timeout=60, encoding="utf-8"
+    )
+    child.expect_exact(ENTER)
+    for key in keys.splitlines(keepends=True):
+        child.send(key)
+        if key != "\x03":
+            child.expect(["The same again: ", "Enter when it is there: "])
+    _, said = ended(child)
+    assert "code 130" in said
+    assert written(own_user) == {}
+    assert (project / "after").read_text() == (project / "before").read_text()
+    assert " echo " in (project / "after").read_text().replace(";", " ")
+
+
+def without_a_terminal(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", RUN, "init", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def test_without_a_terminal_there_is_no_key_until_there_is_one(
+    at_a_terminal: None, project: Path, own_user: Path
+) -> None:
+    done = without_a_terminal("--yes")
+    assert done.returncode == 0, done.stderr
+    assert "No signing key was made" in done.stdout
+    assert "only answers at the agent's own terminal count" in done.stdout
+    assert not key_path().exists()
+    assert profiles.load(project).signers == frozenset()
+    assert AuditKey(audit_key_path()).load()
+    channels = config_folder() / "channels.yaml"
+    assert len(re.findall(r"^signers: \[\]$", channels.read_text(), re.MULTILINE)) == 1
+    mine = channels.read_text() + "# mine\n"
+    channels.write_text(mine)
+    child = talk(project)
+    child.expect_exact(f"add to   {channels}")
+    child.expect_exact("Type y to do this")
+    child.sendline("y")
+    for prompt in (ENTER, "The same again: "):
+        child.expect_exact(prompt)
+        child.sendline(CHOSEN)
+    assert ended(child)[0] == 0
+    assert profiles.load(project).signers == {Signer(key_path()).fingerprint}
+    assert channels.read_text().endswith("# mine\n")
+    assert (config_folder() / "channels.yaml.old").read_text() == mine
+
+
+def test_a_key_that_was_put_there_is_named_only_by_who_can_unlock_it(
+    at_a_terminal: None, project: Path, capsys: Said
+) -> None:
+    """An agent's command writes a key of its own before you run hla init: it must not become a signer by that."""
+    planted = make_key()
+    assert without_a_terminal("--yes").returncode == 1
+    assert profiles.load(project).signers == frozenset()
+    child = talk(project)
+    child.expect_exact("Type y to do this")
+    child.sendline("y")
+    for _ in range(3):
+        child.expect_exact("Passphrase of the key that is there, to name it as a signer: ")
+        child.sendline(CHOSEN)
+    code, said = ended(child)
+    assert code == 1
+    assert "If it is yours, put it under signers:" in said
+    assert profiles.load(project).signers == frozenset()
+    child = talk(project, "--yes")
+    child.expect_exact("Passphrase of the key that is there")
+    child.sendline(PASSPHRASE)
+    assert ended(child)[0] == 0
+    assert profiles.load(project).signers == {planted.fingerprint}
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        ("short\n", 0o600, "that can't be a passphrase: it has fewer than 12 characters"),
+        ("\n", 0o600, "has no passphrase on its first line"),
+        (CHOSEN, 0o620, "that nobody else may read: chmod 600"),
+        (CHOSEN, 0o604, "that nobody else may read: chmod 600"),
+        (None, 0, "can't be read: No such file"),
+    ],
+)
+def test_a_file_that_can_not_be_used(
+    content: str | None,
+    mode: int,
+    said: str,
+    project: Path,
+    own_user: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Said,
+) -> None:
+    path = tmp_path / "phrase"
+    if content is not None:
+        path.write_text(content)
+        path.chmod(mode)
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, str(path))
+    assert main(["init", "--yes"]) == 2
+    assert said in capsys.readouterr().err
+    assert written(own_user) == {}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_file_in_the_project_or_named_from_here(
+    inside: bool, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    passphrase_file(project)
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, str(project / "passphrase") if inside else "passphrase")
+    assert main(["init", "--yes"]) == 2
+    assert ("lies in the project" if inside else "is no absolute path") in capsys.readouterr().err
+    assert not key_path().exists()
 
 
 # ---- what it refuses ------------------------------------------------------------------------------------
@@ -281,6 +471,11 @@ def test_a_key_that_is_none_is_named(project: Path, capsys: Said) -> None:
     assert main(["init", "--yes"]) == 2
     assert "is not a key that hla init has written; hla init --force puts it aside" in capsys.readouterr().err
     assert not config_folder().exists()
+    key_path().write_text("-----BEGIN PRIVATE KEY-----\n")
+    assert main(["init", "--yes"]) == 2
+    assert "has no passphrase, so whatever runs as you can sign" in (said := capsys.readouterr().err)
+    assert "hla init --force puts it aside and makes another" in said
+    key_path().write_text("not a key")
     child = talk(project, "--force")
     child.expect_exact("Type y to do this")
     child.sendline("y")
@@ -295,7 +490,7 @@ def test_a_key_that_is_no_signer_yet(project: Path, capsys: Said) -> None:
     path.write_text("version: 1\n")
     assert main(["init", "--yes"]) == 1
     said = capsys.readouterr().out
-    assert f"Put it under signers: in {path}" in said
+    assert f"If it is yours, put it under signers: in {path}" in said
     path.write_text("version: 1\n" + said[said.index("signers:\n") :])  # as it says
     assert main(["init"]) == 0
 

@@ -8,11 +8,17 @@ from tests.hub.conftest import until
 
 
 def test_a_head_is_posted_where_there_is_something_new(store):
-    posted = []
-    task = witness(store, posted.append)
+    posted, lines = [], []
+    task = witness(store, posted.append, say=lines.append)
     task.run()
     task.run()
-    assert len(posted) == 1
+    assert len(posted) == len(lines) == 1
+    (head,) = heads_in(posted[0])
+    assert f"event {head.seq:,}" in lines[0]
+    assert head.hash[:12] in lines[0]
+    assert head.signer[:12] in lines[0]
+    assert len(lines[0]) < 150
+    assert heads_in(lines[0]) == []
     store.record(events.POLICY_LOADED, run="r")
     task.run()
     assert len(posted) == 2

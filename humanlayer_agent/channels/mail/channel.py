@@ -2,11 +2,12 @@
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
+from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.channels.conceal import conceal
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.channels.mail import vetting
@@ -15,6 +16,7 @@ from humanlayer_agent.channels.mail.message import (
     SHOWN,
     Letterhead,
     bounce_address,
+    head_message,
     notice_message,
     request_message,
 )
@@ -55,6 +57,7 @@ class MailChannel:
         secrets: values of the environment variables that it names.
         letterhead: what its messages have in common.
         approvers: mail addresses of everybody who may be asked by it.
+        clock: the time in ms since the epoch.
     """
 
     shows = SHOWN
@@ -66,6 +69,8 @@ class MailChannel:
         secrets: Mapping[str, str],
         letterhead: Letterhead,
         approvers: frozenset[str],
+        *,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self.name = name
         self._letterhead = letterhead
@@ -79,6 +84,10 @@ class MailChannel:
         self._sent: dict[str, set[str]] = {}
         self._delayed: dict[str, int] = {}
         self._told: set[tuple[str, str]] = set()
+        self._heads_to = settings.heads_to
+        self._heads_every = settings.heads_every
+        self._clock = clock
+        self._period = -1  # the last one that a head was sent in
 
     @property
     def can(self) -> frozenset[Can]:
@@ -149,6 +158,18 @@ class MailChannel:
         for address in _told(ref):
             message = notice_message(request, address, self._letterhead, words, settled=settled, comment=comment)
             self._sender.send(message, envelope_from=bounce_address(request, address, self._letterhead))
+
+    def post(self, text: str) -> None:
+        """Send a signed head of the log to who keeps it (`heads_to`), at most one in each `heads_every`.
+
+        Raises as `deliver` does; then the next one is sent again.
+        """
+        period = self._clock() // self._heads_every
+        if self._heads_to is None or period <= self._period:
+            return
+        message = head_message(text, self._heads_to, self._letterhead, period=period)
+        self._sender.send(message, envelope_from=self._letterhead.sender)
+        self._period = period
 
     # Replies
 

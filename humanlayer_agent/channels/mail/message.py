@@ -110,6 +110,21 @@ def notice_message(
     return message
 
 
+def head_message(head: str, recipient: str, letterhead: Letterhead, *, period: int) -> EmailMessage:
+    """A message with a signed head of the audit log, for somebody who keeps it.
+
+    Args:
+        period: the number of the time that it stands for; one more in the same time counts as the same message.
+    """
+    message = _plain(recipient, letterhead, "Head of the audit log")
+    message["References"] = f"<heads@{_domain(letterhead.sender)}>"
+    whose = hashlib.sha256(f"{recipient} {head.partition(' seq=')[0]}".encode()).hexdigest()[:16]  # and of which log
+    message["Message-ID"] = f"<head.{period}.{whose}@{_domain(letterhead.sender)}>"
+    # A field a line, and not encoded: so it is found again in the mail as it was saved.
+    message.set_content(_rendered("head.txt", {"head": "\n".join(head.split())}), cte="7bit")
+    return message
+
+
 def bounce_address(request: ApprovalRequest, recipient: str, letterhead: Letterhead) -> str:
     """The envelope's sender: what comes back to it says that this message did not arrive."""
     return _tagged(letterhead.reply_to or letterhead.sender, letterhead.tokens.token("bounce", request.id, recipient))
@@ -127,14 +142,20 @@ def utc(milliseconds: int) -> str:
 
 def _addressed(request: ApprovalRequest, recipient: str, letterhead: Letterhead, subject: str) -> EmailMessage:
     thread = hashlib.sha256(request.action.run_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    message = _plain(recipient, letterhead, subject)
+    if letterhead.reply_to:
+        message["Reply-To"] = _tagged(letterhead.reply_to, letterhead.tokens.token("reply", request.id, recipient))
+    message["References"] = f"<run.{thread}@{_domain(letterhead.sender)}>"
+    return message
+
+
+def _plain(recipient: str, letterhead: Letterhead, subject: str) -> EmailMessage:
+    """A message that no program answers, without a body."""
     message = EmailMessage(policy=SMTP)
     message["From"] = f"{SENDER} <{letterhead.sender}>"
     message["To"] = recipient
-    if letterhead.reply_to:
-        message["Reply-To"] = _tagged(letterhead.reply_to, letterhead.tokens.token("reply", request.id, recipient))
     message["Subject"] = subject
     message["Date"] = formatdate(usegmt=True)
-    message["References"] = f"<run.{thread}@{_domain(letterhead.sender)}>"
     message["Auto-Submitted"] = "auto-generated"
     message["X-Auto-Response-Suppress"] = "All"
     return message

@@ -119,6 +119,7 @@ def _row(request: ApprovalRequest) -> dict[str, Any]:
         "id": request.id,
         "state": STATES.get(request.state, request.state),
         "pending": request.state == "pending",
+        "abandoned": request.abandoned,
         "command": first if len(first) <= SUMMARY else f"{first[:SUMMARY]} ...",
         "agent": one_line(request.action.agent) or "an agent",
         "reason": one_line(request.decision.reason),

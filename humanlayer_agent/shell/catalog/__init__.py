@@ -15,7 +15,6 @@ import os
 from _thread import allocate_lock
 
 from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.light.typed import Any
 from humanlayer_agent.places import read_own_json, state_path, write_own_json
@@ -35,8 +34,6 @@ STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/us
 
 _FIRST = ("list", "search", "text", "plain", "files", "python", "git")
 """The files that are scanned first: they describe 19 of 20 programs that coding agents run."""
-
-_PROGRAM = re.compile(r"\n  ([^\s#][^\n]*?):(?=[ \n])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +98,25 @@ class _Catalog:
         if not begins:
             raise CatalogError(f"{file}: no line `programs:` below a first line that says what it is")
         found: dict[str, _Place] = {}
-        starts = list(_PROGRAM.finditer(body))
-        ends = [m.start() for m in starts[1:]] + [len(body)]
-        for match, end in zip(starts, ends, strict=True):
-            place = _Place(file, head, body[match.start() : end])
-            for name in split_names(match[1].strip("\"'")):
+        for key, part in _programs(body):
+            place = _Place(file, head, part)
+            for name in split_names(key.strip("\"'")):
                 if (other := found.get(name) or self.places.get(name)) is not None:
                     raise CatalogError(f"{file}: {name} is already described in {other.file}")
                 found[name] = place
         return found
+
+
+def _programs(body: str) -> list[tuple[str, str]]:
+    """The key of each program, at an indent of two, and its text up to the next."""
+    found: list[tuple[str, list[str]]] = []
+    for part in body.split("\n  ")[1:]:
+        key, colon, _ = (part.partition("\n")[0] + " ").partition(": ")
+        if colon and not part[0].isspace() and part[0] != "#":
+            found.append((key, [""]))
+        if found:
+            found[-1][1].append(part)
+    return [(key, "\n  ".join(parts)) for key, parts in found]
 
 
 def _kept(text: str, file: str) -> Any:

@@ -28,11 +28,10 @@ slots can't describe. `subcommands` hold the same form one level down; those of 
 under its name and theirs (`git commit`), so that each is read when it is met.
 """
 
-from collections.abc import Iterator
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any
+from humanlayer_agent.light.typed import Any, Iterator
 from humanlayer_agent.shell.effects import EFFECT_KINDS
 
 SLOTS = {
@@ -62,7 +61,7 @@ SLOTS = {
     "git-setting": "key=value of git's configuration, some of which are commands",
     "git-dir": "a directory that git takes its configuration or hooks from",
     "git-remote": "a repository given by URL, path or name",
-    "revision-or-path": "a name of git's, or a path, which it reads where it lies outside of the repository",
+    "revision-or-path": "a name of git's, or a path, which it reads where it can be told from a name",
     "refspec": "what git pushes; + forces it, an empty source deletes",
     "project": "a directory or file whose code it runs as the project's (path::name too)",
     "test-name": "a module, package or test by name, or a path whose code it runs",
@@ -75,6 +74,7 @@ SLOTS = {
     "cookie": "a cookie (name=value), or a file of cookies it reads",
     "openssl-password": "a password, or where one is (file:PATH, env:NAME)",
     "report": "a form of report, and after : the file or directory it is written to",
+    "format": "a format by its name, or a script that reads or writes it",
     "prefix": "the beginning of the names of files it creates",
     "template": "the name of a file it creates, with XXX for random letters",
     "remote-write": "host:path, a URL, or a local path it writes",

@@ -169,6 +169,9 @@ def _revision_or_path(walk: "Walk", command: SimpleCommand, word: Field, state: 
     outside = text is not None and (text.startswith("/") or ".." in text.split("/"))
     if outside or (text is None and not word.prefix[:1].isalnum()):
         touch.path(walk, command, "read", word, state, origin=origin)
+    elif text is not None and ".." not in text and "." in (name := text.rpartition(":")[2]):
+        file = Field(word.word, word.start, word.end, text=name, prefix=name)  # `.env`, `HEAD:.env`
+        touch.path(walk, command, "read", file, state, origin=origin)
 
 
 def _refspec(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
@@ -177,6 +180,11 @@ def _refspec(walk: "Walk", command: SimpleCommand, word: Field, state: State, or
     if word.text is None or word.text.startswith(("+", ":")):
         span = walk.span(word.start, word.end)
         command.effects.append(Effect("vcs-rewrite", "remote", word.text, word.text is not None, span, origin))
+
+
+def _format(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None or "." in word.text or "/" in word.text:
+        touch.script(walk, command, word, state, origin, language="")
 
 
 def reaches_out(text: str) -> bool:
@@ -253,6 +261,7 @@ _NOTERS: dict[str, Noter] = {
     "report": _report,
     "revision-or-path": _revision_or_path,
     "at-file": _at_file,
+    "format": _format,
     "cookie": _cookie,
     "credential": _credential,
     "openssl-password": _openssl_password,

@@ -44,6 +44,8 @@ def read(
     if command.flags & {"version"}:
         return
     for database in operands[:1]:
+        if (database.text or "").lower().startswith("file:"):
+            command.doubt(database.word.raw)  # a URI, which percent signs and parameters may lead elsewhere
         if database.text not in (":memory:", ""):
             kind = "read" if "readonly" in command.flags else "write"
             touch.path(walk, command, kind, database, state, role="database", origin="sqlite3 operand 1")

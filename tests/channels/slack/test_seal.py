@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from humanlayer_agent.channels.slack.seal import LENGTH, Seal
-from tests.channels.slack.test_message import make
+from tests.channels.slack.test_message import request_of
 
 
 def test_it_is_that_of_one_request_and_one_digest() -> None:
-    seal, request = Seal("xoxb-1"), make("ls")
+    seal, request = Seal("xoxb-1"), request_of("ls")
     assert seal.fits(request, seal.of(request))
     assert Seal("xoxb-1").of(request) == seal.of(request)
     others = [replace(request, id="b2" * 16), replace(request, digest="e" * 64), replace(request, digest="")]
@@ -18,7 +18,7 @@ def test_it_is_that_of_one_request_and_one_digest() -> None:
 
 
 def test_the_value_of_a_button() -> None:
-    request = make("ls")
+    request = request_of("ls")
     identity, _, sealed = Seal("xoxb-1").value(request).partition("|")
     assert (identity, len(sealed)) == (request.id, LENGTH)
     assert sealed not in request.digest

@@ -1,0 +1,55 @@
+"""Code that is found and loaded by whatever looks for it: tests, modules that are imported.
+
+`pytest` runs every conftest.py that it finds. Code that an action writes in plain is judged where it is written; where
+an action fills a file that is code by its name with a text that nobody could read, what loads code afterwards is
+unread.
+"""
+
+from humanlayer_agent.light.typed import Container, Iterable
+from humanlayer_agent.shell import code
+from humanlayer_agent.shell.program import SimpleCommand
+
+_CHANGES = frozenset({"write", "append"})
+_EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf", "autoflake", "pyupgrade", "touch"})
+"""Programs that change code in place, or bring back what is under version control."""
+_LOADS = frozenset({"project", "import"})
+"""What runs code that it finds by itself."""
+
+
+def doubt(commands: list[SimpleCommand], known: Container[int]) -> None:
+    """Make unread what loads code, where one of `commands` brings some that is not known.
+
+    Args:
+        commands: all of an action.
+        known: the identities of effects that write a text which is known, and judged.
+    """
+    loads = [c for c in commands if any(e.kind == "execute" and e.role in _LOADS for e in c.effects)]
+    if not loads or not _brings_code(commands, known):
+        return
+    for command in loads:
+        for effect in command.effects:
+            if effect.kind == "execute" and effect.role in _LOADS and effect.resolved and not effect.unread:
+                effect.unread, effect.resolved = True, False
+                command.doubt(effect.operand or effect.origin)
+
+
+def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:
+    return any(_fills(command, known) for command in commands)
+
+
+def _fills(command: SimpleCommand, known: Container[int]) -> bool:
+    """Does it fill a file that is code by its name, from anything but code?"""
+    written = [
+        effect
+        for effect in command.effects
+        if effect.kind in _CHANGES and id(effect) not in known and code.by_name(effect.operand or "") is not None
+    ]
+    if not written:
+        return False
+    if any(effect.source == "redirect" for effect in written):
+        return True
+    sources = [effect.operand for effect in command.effects if effect.kind in ("read", "move")]
+    judged = bool(sources) and all(code.by_name(each or "") is not None for each in sources)  # when it was written
+    program = command.program or ""
+    python = "python" in command.via or program.startswith(("python", "pypy")) or "written" in command.inside
+    return program not in _EDITORS and not python and not judged
