@@ -130,9 +130,12 @@ class LockedKey:
     def _key_of(self, passphrase: str) -> bytes:
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-        # Keyboards write é in two ways. A lone surrogate stands for a byte that was no UTF-8.
-        text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogateescape")
-        return Scrypt(self.salt, 32, self.work.n, self.work.r, self.work.p).derive(text)
+        text = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")  # é can be typed in two ways
+        try:
+            return Scrypt(self.salt, 32, self.work.n, self.work.r, self.work.p).derive(text)
+        except MemoryError:
+            megabytes = 128 * self.work.n * self.work.r // 2**20
+            raise ConfigError(f"unlocking the key takes {megabytes} MiB of memory, and there is less") from None
 
 
 def read_locked(path: Path) -> LockedKey:

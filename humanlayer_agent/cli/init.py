@@ -276,6 +276,10 @@ def _report(parts: list[_Part], new: list[_Part], fingerprint: str, project: Pat
             "run hla init at one, only answers at the agent's own terminal count."
         )
         return 0
+    for other in sorted(init_key.listed() - {fingerprint}):
+        typer.echo(
+            f"\nThis key's signatures count too; if you don't know whose it is, take it out of signers:\n  {other[:16]}…"
+        )
     problem = _not_a_signer(fingerprint)
     if problem:
         typer.echo(f"\n{problem}")

@@ -64,7 +64,7 @@ def is_ours(signer: Signer, project: Path | None) -> bool:
 
     if not os.path.lexists(key_path()):
         return False
-    if signer.fingerprint in _listed():
+    if signer.fingerprint in listed():
         return True
     if os.environ.get(PASSPHRASE_VARIABLE):
         unlock(signer, project=project)
@@ -101,7 +101,8 @@ def _in_file(project: Path | None) -> str | None:
     return said
 
 
-def _listed() -> frozenset[str]:
+def listed() -> frozenset[str]:
+    """The signers that the channels files name; none where they can't be read."""
     from humanlayer_agent.channels import profiles
 
     try:

@@ -105,12 +105,19 @@ def lint(
 
     Example: hla policy lint ./policy.yaml
     """
-    from humanlayer_agent.cli.policy_lint import print_page, run_lint
+    from humanlayer_agent.cli.policy_lint import known_routes, print_page, run_lint
 
     if explain is not None:
         print_page(explain)
         return
-    code = run_lint(policies or [], lambda: _policies([], project), format=format, strict=strict, all_=all_)
+    code = run_lint(
+        policies or [],
+        lambda: _policies([], project),
+        format=format,
+        strict=strict,
+        all_=all_,
+        routes=known_routes(project),
+    )
     raise typer.Exit(code)
 
 

@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,13 @@ _ONE = {"error": "error", "warning": "warning", "note": "note", "unknown": "unkn
 
 
 def run_lint(
-    names: Sequence[str], layers: Callable[[], Sequence[Policy]], *, format: str, strict: bool, all_: bool
+    names: Sequence[str],
+    layers: Callable[[], Sequence[Policy]],
+    *,
+    format: str,
+    strict: bool,
+    all_: bool,
+    routes: Collection[str] | None = None,
 ) -> int:
     """Lint policies and print what is found. Returns the exit code: 1 where something is wrong.
 
@@ -35,6 +41,7 @@ def run_lint(
         layers: gives the policies in force.
         strict: notes, and what is unknown, count as wrong too.
         all_: show also what comments in the files hide.
+        routes: the names of those that there are; None where that is not known.
 
     Raises:
         ConfigError: a policy can't be found or has a mistake.
@@ -42,9 +49,24 @@ def run_lint(
     files = [find(name) for name in names]
     policies = [] if files else layers()
     with _progress(len(CHECKS) * (len(files) or len(policies))) as advance:
-        findings = lint_files(files, advance) if files else lint_all(policies, advance)
+        findings = lint_files(files, advance, routes=routes) if files else lint_all(policies, advance, routes=routes)
     {"table": print_table, "json": _json, "sarif": _sarif}[format](findings, all_)
     return 1 if wrong(findings, strict=strict) else 0
+
+
+def known_routes(project: Path | None) -> Collection[str] | None:
+    """The routes of the channels files in force; None where there is no such file, or it can't be used."""
+    from humanlayer_agent.channels.profiles import load
+    from humanlayer_agent.config import find_project
+
+    if project is None:
+        with suppress(ConfigError):  # there may be none around here
+            project = find_project()
+    try:
+        found = load(project)
+    except ConfigError:  # hla doctor says so
+        return None
+    return frozenset(found.routes) if found.files else None
 
 
 def wrong(findings: Sequence[Finding], *, strict: bool) -> bool:

@@ -21,7 +21,7 @@ class _Kind(type):
     _members: "dict[str, Any]"
 
     def __new__(mcs, name: str, bases: "tuple[type, ...]", body: "dict[str, Any]") -> "_Kind":
-        given = {n: v for n, v in body.items() if not n.startswith("_") and type(v) in (int, str)}
+        given = {n: v for n, v in body.items() if not n.startswith("__") and type(v) in (int, str)}
         made = super().__new__(mcs, name, bases, {n: v for n, v in body.items() if n not in given})
         made._members = {}
         for member_name, value in given.items():
@@ -38,7 +38,7 @@ class _Kind(type):
 
     def __call__(cls, value: "Any") -> "Any":
         for member in cls._members.values():
-            if member.value == value:
+            if member is value or member.value == value:
                 return member
         raise ValueError(f"{value!r} is not a valid {cls.__qualname__}")
 

@@ -129,7 +129,7 @@ class PathIndex:
         if pattern.tree:
             _set(self._trees, anchor.rstrip("/"), bit)
             self._deepest = max(self._deepest, len(anchor))
-        elif not any(has_star(part) for part in parts):
+        elif not has_star(pattern.text):
             _set(self._exact, pattern.text, bit)
         elif len(parts) >= 2 and parts[0] == "**" and not has_star(parts[1]) and parts[2:] in ((), ("**",)):
             _set(self._named_trees if parts[2:] else self._named, parts[1], bit)

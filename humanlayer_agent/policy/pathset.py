@@ -5,7 +5,7 @@
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Iterable, Mapping
+from humanlayer_agent.light.typed import Iterable, Mapping, Sequence
 from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.pathindex import PathIndex, Pattern, answer
 from humanlayer_agent.policy.texts import has_star
@@ -44,7 +44,10 @@ class PathSet:
     def some(self, effect: Effect, links: Links) -> int:
         """Is anything that `effect` touches in the set?"""
         if effect.pattern is not None and effect.operand is not None and not effect.below:
-            return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
+            if not self._may_match(effect.pattern, effect.recursive):
+                return NO
+            wild = effect.pattern.split("/")[1:]
+            return YES if any(_covers(p.components, wild) for p in self.patterns) else MAYBE
         place = self._index.place(effect, links)
         return answer(self._bit, place.some, place.maybe_some)
 
@@ -83,21 +86,35 @@ class PathSet:
         return False
 
 
+def _covers(components: Sequence[str], wild: Sequence[str]) -> bool:
+    """Is each path that a shell's pattern stands for one of these? `/proc/[0-9]*/mem` is, of `/proc/*/mem`."""
+    if "**" in wild or ".." in wild or "." in wild or "" in wild:
+        return False
+    if components[-1:] == ("**",) and "**" not in components[:-1]:
+        components, wild = components[:-1], wild[: len(components) - 1]
+    return len(components) == len(wild) and all(
+        each != "**" and (each == "*" or each == part) for each, part in zip(components, wild, strict=True)
+    )
+
+
 def fill(text: str, variables: Mapping[str, str]) -> str:
     """`text` with `~` and `${NAME}` replaced. Raises PolicyError for a variable that is not known."""
+
+    if text == "~" or text.startswith("~/"):
+        text = "${HOME}" + text[1:]
+    if "$" not in text:
+        return text
+    if text.startswith("${"):  # mostly that is all, and needs no expression
+        name, _, rest = text[2:].partition("}")
+        if name in variables and not name.strip(_LETTERS) and "$" not in rest:
+            return variables[name] + rest
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in variables:
             raise PolicyError(f"{text!r}: the variable {match[1]} is not known; known: {', '.join(sorted(variables))}")
         return variables[match[1]]
 
-    if text == "~" or text.startswith("~/"):
-        text = "${HOME}" + text[1:]
-    if text.startswith("${"):  # mostly that is all, and needs no expression
-        name, _, rest = text[2:].partition("}")
-        if name in variables and not name.strip(_LETTERS) and "$" not in rest:
-            return variables[name] + rest
-    return _VARIABLE.sub(value, text) if "$" in text else text
+    return _VARIABLE.sub(value, text)
 
 
 def _spellings(text: str, links: Links) -> list[Pattern]:
@@ -116,7 +133,10 @@ def _compile(text: str) -> Pattern:
     if len(text) > MAX_PATTERN or "\0" in text:
         raise PolicyError(f"{text[:60]!r}...: a path pattern has at most {MAX_PATTERN} characters, and no NUL")
     written = text.split("/")
-    first = next((n for n, part in enumerate(written) if has_star(part)), len(written))
+    first = len(written)
+    if has_star(text):
+        wild = min(at for at in (text.find("*"), text.find("?")) if at >= 0)
+        first = text.count("/", 0, wild)
     anchor = "/".join(written[:first]) or "/"
     tree = first == len(written) - 1 and written[first] == "**"
     return Pattern(text, tuple(part for part in written if part), anchor, tree)

@@ -98,6 +98,7 @@ def analyse(
     walk.root(parse(text), start)
     doubt_links(walk.program)
     note_elsewhere(walk.program.commands, logical_start(cwd))
+    vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
     return walk.program
 
 

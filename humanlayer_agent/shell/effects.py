@@ -11,7 +11,7 @@ EffectKind = Literal[
 ]  # fmt: skip
 EFFECT_KINDS: tuple[str, ...] = get_args(EffectKind)
 
-WRITERS = frozenset({"tee", "sed"})
+WRITERS = frozenset({"tee", "sed", "patch", "git"})
 """Programs whose own operands are files that they write a text to which may be known."""
 
 ParseStatus = Literal["ok", "partial", "failed"]

@@ -1,4 +1,4 @@
-"""Environment variables that load or select code, or change what commands mean.
+"""Environment variables that load or select code, tell where files are written, or change what commands mean.
 
 Setting one for a command can make an innocent program run something else, read another configuration file, or
 send data elsewhere. Sources: ld.so(8), bash(1), git(1) and git-config(1), python(1), perlrun(1), node(1), man(1),
@@ -38,7 +38,11 @@ _EXACT = frozenset(
         CURL_HOME WGETRC NETRC INPUTRC TERMINFO TERMINFO_DIRS TERMCAP MALLOC_TRACE NPM_CONFIG_REGISTRY
         HELM_PLUGINS COMPOSE_FILE COMPOSE_PATH_SEPARATOR BUILDKIT_HOST PSQLRC PGSYSCONFDIR PGSERVICEFILE
         PGHOST PGHOSTADDR MYSQL_HOME MYSQL_HOST REDISCLI_RCFILE SQLITE_HISTORY http_proxy https_proxy
-        all_proxy ftp_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY
+        all_proxy ftp_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY FTP_PROXY DOTNET_STARTUP_HOOKS
+        TMPDIR TMP TEMP TEMPDIR PYTEST_DEBUG_TEMPROOT COVERAGE_FILE XDG_CACHE_HOME XDG_STATE_HOME
+        MYPY_CACHE_DIR RUFF_CACHE_DIR BLACK_CACHE_DIR PYLINTHOME MPLCONFIGDIR HYPOTHESIS_STORAGE_DIRECTORY
+        LESSHISTFILE DEPENDENCIES_OUTPUT SUNPRO_DEPENDENCIES NODE_V8_COVERAGE NODE_COMPILE_CACHE
+        NODE_REDIRECT_WARNINGS PYTHON_HISTORY PYTHONDUMPREFSFILE
         """
     )
 )

@@ -26,7 +26,10 @@ def doubt_links(program: Program) -> None:
 
     The effect by name stays: a rule that denies the path as written still does.
     """
-    if not any(_may_link(command) for command in program.commands):
+    for command in program.commands:
+        if _may_link(command):
+            break
+    else:
         return
     # What repeats, or runs beside, may have run before everything else.
     made = [path for c in program.commands if not _AGAIN.isdisjoint(c.inside) for path in _links(c)]
@@ -42,7 +45,10 @@ def doubt_links(program: Program) -> None:
 def _may_link(command: SimpleCommand) -> bool:
     if command.program in _MAKERS or command.program == "cp":
         return True
-    return any(effect.role in _LINKING_ROLES for effect in command.effects)
+    for effect in command.effects:  # no generator: this is asked of every command
+        if effect.role in _LINKING_ROLES:
+            return True
+    return False
 
 
 def _links(command: SimpleCommand) -> list[str]:

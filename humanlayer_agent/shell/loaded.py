@@ -12,6 +12,11 @@ from humanlayer_agent.shell.program import SimpleCommand
 _CHANGES = frozenset({"write", "append"})
 _EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf", "autoflake", "pyupgrade", "touch"})
 """Programs that change code in place, or bring back what is under version control."""
+_UNREAD = (
+    ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
+    ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
+)  # fmt: skip
+"""Names of code, and of what says which to run, in languages that nobody reads here."""
 _LOADS = frozenset({"project", "import"})
 """What runs code that it finds by itself."""
 
@@ -23,7 +28,7 @@ def doubt(commands: list[SimpleCommand], known: Container[int]) -> None:
         commands: all of an action.
         known: the identities of effects that write a text which is known, and judged.
     """
-    loads = [c for c in commands if any(e.kind == "execute" and e.role in _LOADS for e in c.effects)]
+    loads = [c for c in commands for e in c.effects if e.role in _LOADS and e.kind == "execute"]
     if not loads or not _brings_code(commands, known):
         return
     for command in loads:
@@ -39,6 +44,8 @@ def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bo
 
 def _fills(command: SimpleCommand, known: Container[int]) -> bool:
     """Does it fill a file that is code by its name, from anything but code?"""
+    if any(e.kind in _CHANGES and (e.operand or "").endswith(_UNREAD) for e in command.effects):
+        return command.program not in _EDITORS
     written = [
         effect
         for effect in command.effects

@@ -214,8 +214,20 @@ class Scripts:
         perform(self.walk, run.command, behaviour, run.state, context, language)
         return True
 
+    def _judge_pieces(self) -> None:
+        found, self.written.pieces = self.written.pieces, []
+        if not found:
+            return
+        from humanlayer_agent.shell import pieces
+
+        for path, patch, words, by in found[: pieces.MAX_PIECES]:
+            added = pieces.of_patch(patch) if patch is not None else ((path, text) for text in pieces.of_sed(words))
+            for name, text in list(added)[: pieces.MAX_PIECES]:
+                pieces.judge(self.walk, name, text, by)
+
     def _judge_written(self) -> None:
         """Code that is written but not run yet is judged as if it ran."""
+        self._judge_pieces()
         run = {path for path, each in self._judged if each.language != _PART}
         for path, texts in list(self.written.texts.items()):
             before = None

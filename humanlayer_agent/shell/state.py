@@ -338,30 +338,46 @@ def join(left: State | None, right: State | None) -> State | None:
     if left is None:
         return right
     out = left.copy()
-    out.cwd = _union(left.cwd, right.cwd)
-    for name in left.variables.keys() | right.variables.keys():
-        out.variables[name] = _union(left.lookup(name), right.lookup(name))
-    out.arrays = {n: a for n, a in left.arrays.items() if right.arrays.get(n) == a}
-    for name in left.functions.keys() | right.functions.keys():
-        known = left.functions.get(name, (None,))
-        out.functions[name] = known + tuple(f for f in right.functions.get(name, (None,)) if f not in known)
-    out.positional = left.positional if left.positional == right.positional else None
+    # Most of it is the same object on both ways, or empty: only what is not is joined.
+    if left.cwd is not right.cwd:
+        out.cwd = _union(left.cwd, right.cwd)
+    if left.variables or right.variables:
+        for name in left.variables.keys() | right.variables.keys():
+            out.variables[name] = _union(left.lookup(name), right.lookup(name))
+        out.outside = left.outside | right.outside | (left.variables.keys() ^ right.variables.keys())
+    elif left.outside is not right.outside:
+        out.outside = left.outside | right.outside
+    if left.arrays:
+        out.arrays = {n: a for n, a in left.arrays.items() if right.arrays.get(n) == a}
+    if left.functions or right.functions:
+        for name in left.functions.keys() | right.functions.keys():
+            known = left.functions.get(name, (None,))
+            out.functions[name] = known + tuple(f for f in right.functions.get(name, (None,)) if f not in known)
+    if left.positional is not right.positional:
+        out.positional = left.positional if left.positional == right.positional else None
     out.default_ifs = left.default_ifs and right.default_ifs
-    out.exported = left.exported & right.exported
-    out.maybe_exported = left.maybe_exported | right.maybe_exported | (left.exported ^ right.exported)
-    out.odd = left.odd | right.odd
-    out.maps = left.maps & right.maps
-    out.numbers = frozenset(n for n in left.numbers | right.numbers if left.is_number(n) and right.is_number(n))
-    out.outside = left.outside | right.outside | (left.variables.keys() ^ right.variables.keys())
+    if left.exported is not right.exported or left.maybe_exported is not right.maybe_exported:
+        out.exported = left.exported & right.exported
+        out.maybe_exported = left.maybe_exported | right.maybe_exported | (left.exported ^ right.exported)
+    if left.odd is not right.odd:
+        out.odd = left.odd | right.odd
+    if left.maps is not right.maps:
+        out.maps = left.maps & right.maps
+    if left.numbers or right.numbers:
+        out.numbers = frozenset(n for n in left.numbers | right.numbers if left.is_number(n) and right.is_number(n))
     out.havoc = left.havoc or right.havoc
     out.nullglob = left.nullglob or right.nullglob
     out.zero = left.zero if left.zero == right.zero else None
-    out.entries = {n: e for n, e in left.entries.items() if right.entries.get(n) == e}
-    out.references = {n: t for n, t in left.references.items() if right.references.get(n) == t}
-    out.exported_functions = left.exported_functions | right.exported_functions
+    if left.entries is not right.entries:
+        out.entries = {n: e for n, e in left.entries.items() if right.entries.get(n) == e}
+    if left.references is not right.references:
+        out.references = {n: t for n, t in left.references.items() if right.references.get(n) == t}
+    if left.exported_functions is not right.exported_functions:
+        out.exported_functions = left.exported_functions | right.exported_functions
     out.fresh = left.fresh and right.fresh
     out.usual = left.usual and right.usual
-    out.jobs = left.jobs & right.jobs
+    if left.jobs is not right.jobs:
+        out.jobs = left.jobs & right.jobs
     return out
 
 

@@ -44,6 +44,8 @@ class Written:
 
     texts: dict[str, list[Text]] = field(default_factory=dict)
     effects: set[int] = field(default_factory=set)
+    pieces: list[tuple[str, str | None, list[str], SimpleCommand]] = field(default_factory=list)
+    """What is put into files beside what they hold: the file ("": a patch names it), a patch, or the words of a sed."""
     _kept: list[Effect] = field(default_factory=list)
 
     def add(self, effect: Effect, text: str, by: SimpleCommand) -> None:
@@ -57,6 +59,11 @@ class Written:
             known.append(Text(text, effect.kind == "append", by))
             self.effects.add(id(effect))
             self._kept.append(effect)  # an identity is one only while its object lives
+
+    def patch(self, text: str, by: SimpleCommand) -> None:
+        """`by` is given `text`, which may be a patch."""
+        if "\n+++ " in text or text.startswith("+++ "):
+            self.pieces.append(("", text, [], by))
 
     def contents(self, path: str, before: str | None) -> list[str]:
         """Every content that `path` may have because of what is written, given what it held `before`."""
@@ -75,6 +82,8 @@ def note(
     walk: "Walk", command: SimpleCommand, fields: list[Field], redirects: list[Redirect], stdin: Stdin, state: State
 ) -> None:
     """Note the texts that `command`, whose effects are known, writes to files."""
+    if command.program in ("patch", "git") and stdin.text is not None:
+        walk.scripts.written.patch(stdin.text, command)
     if not any(e.kind in _WRITES for e in command.effects):
         return
     if command.program == "tee":
@@ -104,9 +113,11 @@ def note(
 def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
     """`sed -i s/old/new/ file`, where `file` can be read and `old` is plain text."""
     words = positional(fields)
+    changes = [e for e in command.effects if e.kind in _WRITES and e.source == "own" and e.operand is not None]
+    if words is not None and changes:
+        walk.scripts.written.pieces += [(e.operand or "", None, [*words], command) for e in changes[:MAX_TEXTS]]
     if words is None or len(words) != 4 or words[1] != "-i" or not _REPEATED.isdisjoint(command.inside):
         return
-    changes = [e for e in command.effects if e.kind in _WRITES and e.source == "own" and e.operand is not None]
     change = _SUBSTITUTION.fullmatch(words[2])
     if len(changes) != 1 or not changes[0].resolved or change is None:
         return

@@ -19,7 +19,7 @@ from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import ALICE, BOB, until
 
 COMMON = """
-import json, os, sys, threading, time
+import json, sys
 from pathlib import Path
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.testing.keys import open_key
@@ -38,36 +38,9 @@ authority = Authority(people, {"default": rule}, {signer.fingerprint})
 AGENT = (
     COMMON
     + """
-from humanlayer_agent.actions import Action
-from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Outcome, Permit
-from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.testing.approvers import ScriptedDirector
+from humanlayer_agent.testing.asking_agent import ask_often
 
-name, count = sys.argv[3], int(sys.argv[4])
-gate = Gate(ScriptedDirector(otherwise=Verdict.ASK), store, None, agent=name, requester="os:1000:starter",
-            instance=name, authority=authority, max_denials=0)
-told = {}
-
-
-def work(number):
-    action = Action(f"make {name}-{number}", cwd="/srv/app", project="/srv/app")
-    permit = gate.check(action)
-    if isinstance(permit, Permit):
-        started = gate.start(permit, permit.action)
-        if started is None:
-            gate.finish(permit, Outcome(0))
-        told[number] = [permit.request_id, "ran" if started is None else started.reason]
-    else:
-        told[number] = [permit.request_id, permit.reason]
-
-
-threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-gate.close()
+told = ask_often(store, authority, sys.argv[3], int(sys.argv[4]), requester="os:1000:starter")
 print(json.dumps(told))
 """
 )

@@ -7,6 +7,7 @@ their numbers, which a server may give anew (UIDVALIDITY), but by that mark.
 
 import logging
 import re
+import selectors
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 Handled = Literal["done", "not-ours", "later"]
 """What became of a mail: done (mark it), none of ours (leave it), or not now (the store could not be written)."""
 
+IDLE_AT_FIRST = 0.5
+"""Seconds after which we look once more: what comes just before IDLE begins is not always told in it."""
+
 IDLE_FOR = 20.0
-"""Seconds after which we look again in any case: what comes just before IDLE begins is not always told in it."""
+"""Seconds after which we look again in any case."""
 
 NOOP_EVERY = 15.0
 """Seconds between looks, where the server has no IDLE."""
@@ -100,14 +104,17 @@ class Mailbox:
             idles = b"IDLE" in client.capabilities()
             validity = int(client.select_folder("INBOX").get(b"UIDVALIDITY", 0))
             self.problem = ""
+            idle_for = IDLE_AT_FIRST
             while not self._over.is_set():
                 found = self._look(client, validity)
                 if found == "later":
                     self._over.wait(1.0)
                 elif found == "some":
+                    idle_for = IDLE_AT_FIRST
                     continue  # what came meanwhile was told then, and is not told again
                 elif idles:
-                    self._idle(client)
+                    self._idle(client, idle_for)
+                    idle_for = IDLE_FOR
                 else:
                     self._over.wait(NOOP_EVERY)
                     client.noop()
@@ -195,13 +202,18 @@ class Mailbox:
         except client.Error as error:
             _log.warning("mail %s can't be marked: %s", uid, words(error))
 
-    def _idle(self, client: "IMAPClient") -> None:
-        """Wait until the server says that something is new, a few seconds at a time so that we can be closed."""
+    def _idle(self, client: "IMAPClient", seconds: float) -> None:
+        """Wait until the server says something, a moment at a time so that we can be closed.
+
+        What it says is read when IDLE is over: `idle_check` reads without waiting, and loses the half of a line.
+        """
         client.idle()
         try:
-            until = time.monotonic() + IDLE_FOR
-            while time.monotonic() < until and not self._over.is_set():
-                if client.idle_check(timeout=0.2):
-                    break
+            until = time.monotonic() + seconds
+            with selectors.DefaultSelector() as says:
+                says.register(client.socket(), selectors.EVENT_READ)
+                while time.monotonic() < until and not self._over.is_set():
+                    if says.select(0.2):
+                        break
         finally:
             client.idle_done()

@@ -1,6 +1,6 @@
 """Runs every check on a policy."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from humanlayer_agent.policy.lint import (
     shadowed,
     suggestion_denied,
     unknown_placeholder,
+    unknown_route,
     unused_list,
     vacuous,
 )
@@ -42,6 +43,7 @@ CHECKS: tuple[Check, ...] = tuple(
         shadowed,
         suggestion_denied,
         unknown_placeholder,
+        unknown_route,
         ignoring,
         unused_list,
         vacuous,
@@ -50,37 +52,46 @@ CHECKS: tuple[Check, ...] = tuple(
 """Every check, by name."""
 
 
-def lint(policy: Policy, progress: Progress = lambda check: None) -> list[Finding]:
+def lint(
+    policy: Policy, progress: Progress = lambda check: None, *, routes: Collection[str] | None = None
+) -> list[Finding]:
     """Everything that is wrong with a policy, by place.
 
     What ships with the package is taken as it is, unless it is the policy itself.
 
     Args:
         progress: is told the name of each check before it runs.
+        routes: the names of those that there are; None where that is not known.
 
     Raises:
         PolicyError: a file of it has changed since it was loaded.
     """
-    return lint_all([policy], progress)
+    return lint_all([policy], progress, routes=routes)
 
 
-def lint_all(policies: Sequence[Policy], progress: Progress = lambda check: None) -> list[Finding]:
+def lint_all(
+    policies: Sequence[Policy], progress: Progress = lambda check: None, *, routes: Collection[str] | None = None
+) -> list[Finding]:
     """The same for several policies: what two have in common counts once, and a list that one of them uses is used."""
-    subjects = [Subject(policy) for policy in policies]
+    subjects = [Subject(policy, routes=routes) for policy in policies]
     found = dict.fromkeys(finding for subject in subjects for finding in _linted(subject, progress))
     return _sorted(f for f in found if f.check != unused_list.CHECK.id or not unused_list.used(f, subjects))
 
 
-def lint_file(path: Path, progress: Progress = lambda check: None) -> list[Finding]:
+def lint_file(
+    path: Path, progress: Progress = lambda check: None, *, routes: Collection[str] | None = None
+) -> list[Finding]:
     """The same for a file. One that is refused for a regular expression gives findings instead of an error.
 
     Raises:
         PolicyError: it can't be loaded for another reason.
     """
-    return lint_files([path], progress)
+    return lint_files([path], progress, routes=routes)
 
 
-def lint_files(paths: Sequence[Path], progress: Progress = lambda check: None) -> list[Finding]:
+def lint_files(
+    paths: Sequence[Path], progress: Progress = lambda check: None, *, routes: Collection[str] | None = None
+) -> list[Finding]:
     """The same for several files."""
     policies, refused = [], []
     for path in paths:
@@ -91,7 +102,7 @@ def lint_files(paths: Sequence[Path], progress: Progress = lambda check: None) -
             if not found:
                 raise
             refused += found
-    return _sorted([*refused, *lint_all(policies, progress)])
+    return _sorted([*refused, *lint_all(policies, progress, routes=routes)])
 
 
 def _linted(subject: Subject, progress: Progress) -> Iterator[Finding]:

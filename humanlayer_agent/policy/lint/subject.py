@@ -1,7 +1,7 @@
 """The policy that is linted: its rules in force, its files with the place of everything, and commands to try it on."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -42,12 +42,16 @@ class File:
 class Subject:
     """A policy to be linted.
 
+    Args:
+        routes: the names of those that there are; None where that is not known.
+
     Raises:
         PolicyError: a file of it has changed since it was loaded.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, routes: Collection[str] | None = None) -> None:
         self.policy = policy
+        self.routes = routes
         self.director = examples.director_for(policy)
         self.day = self.director.in_force().day
         self.rules = self.director.in_force().rules.all

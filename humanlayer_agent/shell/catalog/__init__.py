@@ -111,9 +111,10 @@ def _programs(body: str) -> list[tuple[str, str]]:
     """The key of each program, at an indent of two, and its text up to the next."""
     found: list[tuple[str, list[str]]] = []
     for part in body.split("\n  ")[1:]:
-        key, colon, _ = (part.partition("\n")[0] + " ").partition(": ")
-        if colon and not part[0].isspace() and part[0] != "#":
-            found.append((key, [""]))
+        if part[:1] not in " \t\n#":
+            key, colon, _ = (part.partition("\n")[0] + " ").partition(": ")
+            if colon:
+                found.append((key, [""]))
         if found:
             found[-1][1].append(part)
     return [(key, "\n  ".join(parts)) for key, parts in found]

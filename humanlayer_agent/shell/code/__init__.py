@@ -20,6 +20,8 @@ _NAMES = {
     "Makefile": "make", "makefile": "make", "GNUmakefile": "make", "package.json": "npm", "configure": "sh",
     "SConstruct": "python", "SConscript": "python", "wscript": "python", ".envrc": "bash", ".bashrc": "bash",
     ".bash_profile": "bash", ".bash_login": "bash", ".bash_logout": "bash", ".bash_aliases": "bash", ".profile": "sh",
+    "pytest.ini": "settings", ".pytest.ini": "settings", "tox.ini": "settings", "setup.cfg": "settings",
+    "pyproject.toml": "settings", ".pylintrc": "settings", "pylintrc": "settings",
     ".xprofile": "sh", ".xinitrc": "sh", ".xsessionrc": "sh",
 }  # fmt: skip
 """Files that a program or a person runs by their name, and what they are written in."""
@@ -36,6 +38,7 @@ _WHOLE = {
     "awk": "filters:awk",
     "sed": "filters:sed",
     "jq": "filters:jq",
+    "settings": "settings:whole",
 }
 """Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 

@@ -132,6 +132,8 @@ def _git_remote(walk: "Walk", command: SimpleCommand, word: Field, state: State,
 
 def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     path, separator, _ = (word.text or "").partition("::")
+    if path.startswith("@"):
+        command.doubt(path)  # a file of further words
     target = Field(word.word, word.start, word.end, text=path, prefix=path) if separator else word
     touch.path(walk, command, "execute", target, state, role="project", origin=origin)
 

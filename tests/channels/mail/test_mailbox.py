@@ -132,6 +132,30 @@ def test_many_mails_that_are_none_of_ours(
     assert headers == [20, 12, 1]
 
 
+def test_what_is_told_of_before_idle_begins_is_not_waited_for(
+    imap: ImapServer, reader: Callable[[int], Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mail that comes between the look and IDLE is told of with the answer to another command, and never again."""
+    monkeypatch.setattr("humanlayer_agent.channels.mail.mailbox.IDLE_FOR", 600.0)
+    reading = reader(imap.port)
+    connected = reading.mailbox._connected
+
+    class JustAfter(Counted):
+        delivered = False
+
+        def search(self, criteria: Any) -> Any:
+            found = self._client.search(criteria)
+            if not self.delivered:
+                imap.deliver(ours("between"))
+                self._client.noop()
+                self.delivered = True
+            return found
+
+    reading.mailbox._connected = lambda: JustAfter(connected())  # type: ignore
+    reading.mailbox.start()
+    reading.wait_for("between")
+
+
 def test_what_is_done_is_not_handled_again(imap: ImapServer, reader: Callable[[int], Reader]) -> None:
     imap.deliver(ours("one"))
     first = reader(imap.port)

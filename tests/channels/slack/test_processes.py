@@ -29,39 +29,14 @@ LONG = bool(os.environ.get("HLA_SOAK"))
 AGENTS, EACH, KILLS = (4, 25, 10) if LONG else (4, 4, 3)
 
 AGENT = """
-import json, sys, threading
-from humanlayer_agent.actions import Action
-from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Outcome, Permit
+import json, sys
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.config import build_authority
-from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.testing.approvers import ScriptedDirector
+from humanlayer_agent.testing.asking_agent import ask_often
 
 folder, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-gate = Gate(ScriptedDirector(otherwise=Verdict.ASK), SQLiteStore(f"{folder}/store.sqlite3", busy_ms=20_000), None,
-            agent=name, instance=name, authority=build_authority(f"{folder}/channels.yaml"), max_denials=0)
-told = {}
-
-
-def work(number):
-    permit = gate.check(Action(f"make {name}-{number}", cwd="/srv/app", project="/srv/app"))
-    if isinstance(permit, Permit):
-        started = gate.start(permit, permit.action)
-        if started is None:
-            gate.finish(permit, Outcome(0))
-        told[number] = [permit.request_id, "ran" if started is None else started.reason]
-    else:
-        told[number] = [permit.request_id, permit.reason]
-
-
-threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-gate.close()
-print(json.dumps(told))
+store = SQLiteStore(f"{folder}/store.sqlite3", busy_ms=20_000)
+print(json.dumps(ask_often(store, build_authority(f"{folder}/channels.yaml"), name, count)))
 """
 
 PROFILE = """

@@ -1,0 +1,72 @@
+"""Where our own files are, in the spelling of `pathlib`."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from humanlayer_agent import places
+
+_PATHS = st.lists(st.sampled_from(["a", "..", ".", "", ".b", "c.d", "~", " "]), max_size=6).map("/".join)
+
+
+@given(_PATHS, st.sampled_from(["", "/", "//", "///"]))
+def test_paths_are_spelled_as_pathlib_does(path: str, start: str) -> None:
+    assert places.spelled(start + path) == str(Path(start + path))
+
+
+@given(_PATHS)
+def test_upwards_is_the_path_and_its_parents(path: str) -> None:
+    plain = Path("/" + path)
+    assert list(places.upwards(str(plain))) == [str(plain), *map(str, plain.parents)]
+
+
+def test_existing_is_as_pathlib_says(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("file", "gone", "loop", "none", "file/below", "a\0b", "x" * 300):
+        path = tmp_path / name
+        try:
+            expected = path.exists()
+        except OSError as error:
+            with pytest.raises(OSError, match=str(error.strerror)):
+                places.exists(str(path))
+        else:
+            assert places.exists(str(path)) is expected, name
+
+
+@pytest.mark.parametrize("home", ["/home/x", "/home/x/", "/home//x/./y", "/", "", "relative", None])
+def test_folders_are_below_the_home(home: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", places.STORE_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    if home is None:
+        monkeypatch.delenv("HOME")
+    else:
+        monkeypatch.setenv("HOME", home)
+    assert places.home_folder() == str(Path.home())
+    assert places.state_folder() == Path.home() / ".local/state/humanlayer-agent"
+    assert places.own_places() == {
+        "STORE": str(places.default_store_path()),
+        "PACKAGE": str(Path(places.__file__).parent),
+        "OWN_CONFIG": str(places.config_folder()),
+        "OWN_STATE": str(places.state_folder()),
+        "OWN_DATA": str(places.data_folder()),
+    }
+
+
+def test_nobody_knows_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "~nobody")
+    with pytest.raises(RuntimeError):
+        places.home_folder()
+
+
+def test_settings_name_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/a/./b/")
+    assert places.state_path("x", "y") == str(tmp_path / "a/b/humanlayer-agent/x/y")
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # the specification: not absolute is not set
+    assert places.state_path().startswith(str(Path.home()))
+    monkeypatch.setenv(places.STORE_VARIABLE, "store")
+    assert places.default_store_path() == Path(os.getcwd()) / "store"
