@@ -53,7 +53,7 @@ def by_name(path: str) -> str | None:
     name = posixpath.basename(path)
     if name in _NAMES:
         return _NAMES[name]
-    if any(part in path for part in _HOOKS) and "." not in name:
+    if "." not in name and any(part in path for part in _HOOKS):
         return "sh"
     if name.startswith(("Makefile.", "makefile.", "GNUmakefile.")) and not name.endswith(_TEMPLATES):
         return "make"
