@@ -138,7 +138,7 @@ def _data_folder() -> str:
 
 def _store_path() -> str:
     if named := os.environ.get(STORE_VARIABLE):
-        return str(pathlib.Path(named).expanduser().absolute())
+        return spelled(named) if named.startswith("/") else str(pathlib.Path(named).expanduser().absolute())
     return os.path.join(_data_folder(), "store.sqlite3")
 
 

@@ -5,15 +5,17 @@ stands is found out by putting a word in its place and looking for secrets once 
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 from humanlayer_agent.audit.secret_input import below
+from humanlayer_agent.audit.secret_input import nodes as nodes_of
 from humanlayer_agent.audit.secret_names import is_secret_name, is_secret_value
-from humanlayer_agent.audit.secret_options import Token, listed, short_names, token_of
+from humanlayer_agent.audit.secret_options import Token, known_programs, listed, short_names, token_of
 from humanlayer_agent.audit.secret_texts import Span
-from humanlayer_agent.shell.syntax import Function, Loop, Node, Pipeline, Simple
+from humanlayer_agent.shell.syntax import Function, Loop, Node, Pipeline, Redirect, Simple
 
 _READERS = {"read": frozenset("dinNptu"), "mapfile": frozenset("dnOsuCc"), "readarray": frozenset("dnOsuCc")}
 """Builtins that fill variables from their input, and the options of theirs that have a value."""
@@ -55,11 +57,75 @@ def in_flow(nodes: list[Node], text: str, find: Callable[[str], list[Span]]) -> 
                 yield Span(each.start, each.end, f"variable {each.name[:60]}")
         elif _PLAIN.fullmatch(each.text) and is_secret_value(each.text):
             used.append(each)
-    if used and "$" in text:
-        secret = _used_as_secrets({each.name for each in used} - _run(nodes), text, find)
+    if not held or "$" not in text:
+        return
+    run = _run(nodes)
+    yield from _in_expanded(held, text, find, run)
+    if used:
+        others = _aliases(nodes)
+        names = {each.name for each in used} | {name for names in others for name in names}
+        secret = _used_as_secrets(names - run, text, find)
+        for _ in others:  # x=secret; y=$x; mysql -p$y
+            secret |= {of for name, of in others if name in secret or is_secret_variable(name)}
         for each in used:
-            if each.name in secret:
+            if each.name in secret - run:
                 yield Span(each.start, each.end, "used as a secret")
+
+
+def _aliases(nodes: list[Node]) -> list[tuple[str, str]]:
+    """Names that are given what other names hold: (name, of which)."""
+    found = []
+    for node in nodes:
+        if not isinstance(node, Simple):
+            continue
+        given = [(assign.name, assign.value.raw) for assign in node.assigns]
+        if node.words and node.words[0].text in _DECLARING:
+            given += [(name, value) for name, _, value in (word.raw.partition("=") for word in node.words[1:])]
+        for name, value in given:
+            if reference := _REFERENCE.fullmatch(value.strip('"')):
+                found.append((name, reference["name"] or reference["braced"]))
+    return found[:_MOST]
+
+
+def _in_expanded(held: list[Held], text: str, find: Callable[[str], list[Span]], run: set[str]) -> Iterator[Span]:
+    """Secrets that show only where a name stands for what it holds: `opts="-u root -psecret"; mysql $opts`."""
+    counts = Counter(each.name for each in held)
+    known = {
+        each.name: each
+        for each in held
+        if counts[each.name] == 1
+        and text[each.start : each.end] == each.text
+        and (" " in each.text or _is_program(each))
+    }
+    pieces: list[tuple[int, int, int, str]] = []  # where it begins in `made` and in `text`, how long, of which name
+    made, position = "", 0
+    for found in _REFERENCE.finditer(text):
+        one = known.get(found["name"] or found["braced"])
+        if one is None or len(made) > 4 * len(text):
+            continue
+        pieces.append((len(made), position, found.start() - position, ""))
+        made += text[position : found.start()]
+        pieces.append((len(made), one.start, len(one.text), one.name))
+        made += one.text
+        position = found.end()
+    if not made:
+        return
+    pieces.append((len(made), position, len(text) - position, ""))
+    made += text[position:]
+    for span in find(made):
+        for start, origin, length, given in pieces:
+            first, last = max(span.start, start), min(span.end, start + length)
+            if first >= last:
+                continue
+            part = Span(origin + first - start, origin + last - start, span.what)
+            # At most a word is taken away of what a name holds, never all, and nothing where it is run too.
+            word = last - first < length and _PLAIN.fullmatch(text[part.start : part.end])
+            if not given or (word and given not in run):
+                yield part
+
+
+def _is_program(held: Held) -> bool:
+    return held.text.rpartition("/")[2] in known_programs()
 
 
 def _used_as_secrets(names: set[str], text: str, find: Callable[[str], list[Span]]) -> set[str]:
@@ -85,9 +151,22 @@ _REFERENCE = re.compile(r"(?<!\\)\$(?:(?P<name>[A-Za-z_]\w*|[0-9@*])|\{(?P<brace
 
 
 def _run(nodes: list[Node]) -> set[str]:
-    """Names whose value is run as a program: that must stay to be seen."""
-    raws = (node.words[0].raw for node in nodes if isinstance(node, Simple) and node.words)
-    return {found["name"] or found["braced"] for raw in raws for found in _REFERENCE.finditer(raw)}
+    """Names whose value is run, as a program or as a command line: that must stay to be seen."""
+    found: list[re.Match[str]] = []
+    for node in nodes:
+        if not isinstance(node, Simple) or not node.words:
+            continue
+        raws = [word.raw for word in node.words]
+        found += _REFERENCE.finditer(raws[0])
+        if raws[0].rpartition("/")[2] in listed("shells") | _RUNNERS:
+            for before, raw in pairwise(raws):
+                if not before.startswith("-") or before.endswith("c"):  # else it is the value of an option
+                    found += (each for each in _REFERENCE.finditer(raw) if _BEGINS.search(raw, 0, each.start()))
+    return {each["name"] or each["braced"] for each in found}
+
+
+_RUNNERS = frozenset({"source", ".", "exec", "sudo", "env", "nohup", "command", "time", "xargs"})
+_BEGINS = re.compile(r"(?:^|[;&|(\n])[ \t\"]*\Z")
 
 
 # ---- what names hold -------------------------------------------------------------------------------
@@ -98,6 +177,10 @@ def _held(node: Node, text: str) -> Iterator[Held]:
         case Simple():
             for assign in node.assigns:
                 yield from _value(assign.name, token_of(assign.value, text))
+                for script in assign.value.scripts():  # x=$(echo secret)
+                    for each in nodes_of(script):
+                        for given in _printed(each, text):
+                            yield Held(assign.name, given.start, given.start + len(given.text), given.text)
             yield from _of_builtin(node, [token_of(word, text) for word in node.words], text)
         case Loop(kind="for" | "select", name=name, words=words) if name is not None:
             for word in words or ():
@@ -159,12 +242,15 @@ class _Input(NamedTuple):
     text: str
 
 
-def _input(redirect: object, text: str) -> Iterator[_Input]:
-    given = getattr(redirect, "body", None) or (
-        getattr(redirect, "target", None) if getattr(redirect, "op", "") == "<<<" else None
-    )
+def _input(redirect: Redirect, text: str) -> Iterator[_Input]:
+    """What a redirection has a command read."""
+    given = redirect.target if redirect.op == "<<<" else redirect.body
     if given is not None:
         yield _bare(given.start, text[given.start : given.end])
+    elif redirect.op == "<":  # < <(printf ...)
+        for script in redirect.target.scripts():
+            for node in nodes_of(script):
+                yield from _printed(node, text)
 
 
 def _bare(start: int, raw: str) -> _Input:

@@ -4,8 +4,10 @@ Some programs read a password there, some a script of their own with one in it, 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
+from humanlayer_agent.audit.secret_names import is_secret_name
 from humanlayer_agent.audit.secret_options import Token, lines, listed, programs, secret_value, token_of
 from humanlayer_agent.audit.secret_texts import Span
 from humanlayer_agent.shell.syntax import Node, Pipeline, Redirect, Script, Simple, Word, children, scripts_of, words_of
@@ -14,6 +16,7 @@ _WRITTEN = re.compile(r"-[neEr]+|(?:%[sb]|\\n)*|-")
 _SCRIPT = re.compile(r"(?:\.(?:sh|bash|zsh|envrc)|\bDockerfile|\bMakefile)$")
 _INTERPRETED = re.compile(r"#!\s*\S*(?:/env\s+(?:-S\s+)?)?\S*sh\b")
 _ASKS = re.compile(r"(?i)--?[\w-]*(?:pass|key|secret|token|psk)[\w-]*=?|preshared-key|private-key")
+_COMMANDS = re.compile(r"(?:ASKPASS|PASS(?:WORD|PHRASE)?_?(?:COMMAND|CMD))$")
 _PRINTS = re.compile(r"""(?:echo|printf)\s+(?:-n\s+|['"]?%s\S*\s+)?['"]?(?P<value>[^\s'"$`;|&]+)['"]?""")
 _PAIR = re.compile(r"[^\s:]+:(?P<value>[^\s:]+)")
 
@@ -55,6 +58,10 @@ def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:
                 if _reads_secret(tokens):
                     yield from printed(before, text)
                 yield from _encoded(before, tokens, text)
+                if _writes_secret(tokens):
+                    yield from _kept(_printed_words(before, text))
+                if _passes_on(tokens, commands):
+                    yield from printed(before, text)
                 for pattern in _lines(tokens):
                     for token in _printed_words(before, text):
                         yield from _moved(lines(pattern, token.raw), token.start)
@@ -74,10 +81,10 @@ def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:
                 yield from _moved(lines(pattern, raw), given.start)
             if redirect.body is not None and _is_script(raw, tokens, node):
                 yield from _moved(commands(raw), given.start)
-        elif redirect.op in (">", ">>", ">|") and _names_secret(redirect.target):
-            for token in _printed_words(node, text):
-                if not re.search(r"[\s;|&]", token.text):
-                    yield from secret_value(token, 0, "content of a file")
+        elif redirect.op in (">", ">>", ">|") and _names_secret(redirect.target.text):
+            yield from _kept(_printed_words(node, text))
+        if redirect.op == "<<<" and _writes_secret(tokens):
+            yield from _kept([token_of(redirect.target, text)])
     yield from _handed(node, tokens, text)
 
 
@@ -143,10 +150,34 @@ def _is_script(raw: str, tokens: Sequence[Token], node: Simple) -> bool:
     return any(map(_SCRIPT.search, [*written, *names] if "tee" in names else written))
 
 
-def _names_secret(target: Word) -> bool:
-    from humanlayer_agent.audit.secret_names import is_secret_name
+def _kept(tokens: Iterable[Token]) -> Iterator[Span]:
+    """What is written to a file whose name says that it holds a secret; a command in it stays to be seen."""
+    for token in tokens:
+        if not re.search(r"[\s;|&]", token.text):
+            yield from secret_value(token, 0, "content of a file")
 
-    name, _, ending = (target.text or "").rpartition("/")[2].lstrip(".").partition(".")
+
+def _writes_secret(tokens: Sequence[Token]) -> bool:
+    """`tee password.txt`"""
+    names = [token.text for token in tokens]
+    below = names[1:] if names[:1] == ["sudo"] else names
+    return below[:1] == ["tee"] and any(map(_names_secret, below[1:]))
+
+
+def _passes_on(tokens: Sequence[Token], commands: Commands) -> bool:
+    """Whether what is read becomes a secret operand: `xargs -I{} mysql -p{}`."""
+    if not tokens or tokens[0].text != "xargs":
+        return False
+    sign = next((now.text for before, now in pairwise(tokens) if before.text in ("-I", "-J")), "{}")
+    line = " ".join(token.raw.replace(sign, _PROBE) for token in tokens)
+    return _PROBE in line and any(_PROBE in line[span.start : span.end] for span in commands(line))
+
+
+_PROBE = "hLa7Pr0beQx"
+
+
+def _names_secret(target: str | None) -> bool:
+    name, _, ending = (target or "").rpartition("/")[2].lstrip(".").partition(".")
     return ending in ("", "txt", "key", "secret", "token") and is_secret_name(name)
 
 
@@ -154,18 +185,26 @@ def _encoded(before: Node, tokens: Sequence[Token], text: str) -> Iterator[Span]
     """`printf 'user:secret' | base64`"""
     if tokens and tokens[0].text.rpartition("/")[2] == "base64":
         for token in _printed_words(before, text):
-            if not token.dynamic and (found := _PAIR.fullmatch(token.text.removesuffix("\\n"))):
+            found = _PAIR.fullmatch(token.text.removesuffix("\\n"))
+            if found and "%" not in found["value"] and not token.dynamic:
                 yield token.part(*found.span("value"), "encoded")
+        words = list(_printed_words(before, text))
+        if len(words) > 1 and re.fullmatch(r"%s:%s(?:\\n)?", words[0].text):
+            yield from secret_value(words[-1], 0, "encoded")
 
 
 def _handed(node: Simple, tokens: Sequence[Token], text: str) -> Iterator[Span]:
     """`--password-file <(echo secret)`, `--password-command 'echo secret'`"""
+    known = {option for _, rules in programs(tokens) for option in rules.get("handed", ())}
+    for assign in node.assigns:
+        if _COMMANDS.search(assign.name) and (found := _PRINTS.fullmatch(assign.value.text or "")):
+            yield from _part_of(token_of(assign.value, text), found["value"], f"variable {assign.name[:60]}")
     for before, token, word in zip(("", *(t.text for t in tokens)), tokens, node.words, strict=False):
         option = before if not token.text.startswith("-") else token.text.partition("=")[0]
-        if not _ASKS.fullmatch(option):
+        if not _ASKS.fullmatch(option) and option not in known:
             continue
         for script in word.scripts():
-            if "<(" in token.raw:
+            if "<(" in token.raw or "$(" in token.raw:
                 for each in nodes(script):
                     yield from printed(each, text, f"option {option[:60]}")
         if found := _PRINTS.fullmatch(token.text.removeprefix(f"{option}=")):

@@ -11,7 +11,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _HARMLESS = re.compile(
     r"""\s*(?:|true|false|null|none|nil|yes|no|on|off|default|required|optional
-          |[0-9]{1,3}|[*xX.•_\-]+|<[^<>]*>|⟦[^⟦⟧]*⟧|\[?redacted\]?|changeme|\$\{\{[^}]*\}\}|\{\{[^}]*\}\}|(?:%[a-zA-Z](?:\\?n)*)+)\s*""",
+          |[0-9]{1,3}|[*xX.•_\-]+|<[^<>]*>|\{\}|⟦[^⟦⟧]*⟧|\[?redacted\]?|changeme|\$\{\{[^}]*\}\}|\{\{[^}]*\}\}|(?:%[a-zA-Z](?:\\?n)*)+)\s*""",
     re.IGNORECASE | re.VERBOSE,
 )
 _PATH = re.compile(r"(?:/[a-z0-9._-]{1,64}){2,}/?|(?:~|\.{1,2})(?:/[\w.-]{1,64})+/?")

@@ -49,7 +49,7 @@ _SQL_SET = re.compile(
     r"(?i)\bpassword(?:\s{0,5}\(\s{0,5}['\"]|\s{1,20}(?P<d>\\?\$\\?\$))(?P<value>[^'\"\s$\\)]{1,500}+)"
 )
 _QUERY = re.compile(
-    r"(?i)(?<=[?&,])(?:pass|pw|pwd|psk|auth|sig|signature|x-(?:amz|goog)-signature)=(?P<value>[^&,\s\"'#:]{6,2000}+)"
+    r"(?i)(?<=[?&,;])(?:pass|pw|pwd|psk|auth|sig|signature|x-(?:amz|goog)-signature)=(?P<value>[^&,\s\"'#:]{6,2000}+)"
 )
 _PAIR = re.compile(
     r"(?:\bauth\s{0,5}=\s{0,5}\(|(?:BasicAuth|DigestAuth|\.auth|\.login|(?i:(?:change|set|reset)\w{0,20}password))\()"
@@ -58,12 +58,18 @@ _PAIR = re.compile(
 _SENT = re.compile(
     r"\.send(?:line)?\(\\?[\"'](?P<value>(?=[^\"']{0,200}[0-9])(?=[^\"']{0,200}[A-Za-z])[^\"'\s\\/]{6,200}+)"
 )
+_PRAGMA = re.compile(r"(?i)\bpragma\s{1,9}(?:hex)?(?:re)?key\s{0,9}=\s{0,9}[\"'](?P<value>[^\"'\s]{1,500}+)")
+_AUTH = re.compile(r"\\?\"auth\\?\"\s{0,9}:\s{0,9}\\?\"(?P<value>[A-Za-z0-9+/=]{12,2000}+)")
+_SAID = re.compile(
+    r"(?i)\b(?:password|passphrase|passcode|secret|token)\s{1,5}is\s{1,5}"
+    r"(?P<value>(?=[^\s'\".,;]{0,99}[0-9])(?=[^\s'\".,;]{0,99}[A-Za-z])[^\s'\".,;]{8,100}+)"
+)
 _MANIFEST = re.compile(
     r"(?m)^(?P<indent>[ \t]{0,20})(?:stringData|data):[ \t]*\n(?P<block>(?:(?P=indent)[ \t]+[^\n]*+(?:\n|\Z))++)"
 )
 _ENTRY = re.compile(r"(?m)^[ \t]+[\w.-]+:[ \t]+[\"']?(?P<value>[^\s\"'|>&$][^\s\"']*+)")
 _SHADOW = re.compile(r"\$(?:1|2[aby]|5|6|7|y|apr1|argon2\w{1,2})\$(?P<value>[./A-Za-z0-9$=,+]{16,}+)")
-_NEEDED = re.compile(r"[=:$]|(?i:bearer|password|identified|auth|login|send)")
+_NEEDED = re.compile(r"[=:$]|(?i:bearer|password|identified|auth|login|send|secret is|token is|pass\w{4} is)")
 """One of these stands in whatever the patterns above find: most words of a command are passed over by it."""
 
 _LONG = re.compile(r"[A-Za-z0-9_-]{9}")
@@ -82,6 +88,9 @@ _SIMPLE = (
     (_QUERY, "value", "query"),
     (_PAIR, "value", "argument"),
     (_SENT, "value", "argument"),
+    (_PRAGMA, "value", "SQL key"),
+    (_AUTH, "value", "value of auth"),
+    (_SAID, "value", "said"),
     (_SHADOW, "value", "password hash"),
 )
 

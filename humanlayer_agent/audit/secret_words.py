@@ -18,6 +18,7 @@ from humanlayer_agent.audit.secret_options import (
     listed,
     programs,
     secret_value,
+    short_names,
     token_of,
     unquoted,
 )
@@ -71,6 +72,7 @@ def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
             found += _in_node(node, text, depth)
             pieces += _pieces(node)
             kept += [_whole(script, text) for word in words_of(node) for script in word.scripts()]
+    found += _in_lists(text)
     for start, end in [*pieces, *_between(pieces, len(text))]:
         found += [Span(start + s, start + e, what) for s, e, what in in_text(text[start:end])]
     return [_before_command(part, text) for span in found for part in _without(span, kept)]
@@ -163,10 +165,12 @@ def _in_node(node: Node, text: str, depth: int) -> Iterator[Span]:
 
 
 def _assigned(assign: Assign, text: str) -> Iterator[Span]:
-    if not is_secret_variable(assign.name):
-        return
     what = f"variable {assign.name[:60]}"
     arrays = [part for part in assign.value.parts if isinstance(part, ArrayLit)]
+    for part in arrays:  # opts=(--password secret)
+        yield from _in_tokens([Token("", "", assign.start, ""), *(token_of(word, text) for word in part.words)])
+    if not is_secret_variable(assign.name):
+        return
     for word in [word for part in arrays for word in part.words] or [assign.value]:
         yield from secret_value(token_of(word, text), 0, what, keys=True)
         yield from _default(word, text, what)
@@ -235,7 +239,9 @@ def _named(tokens: Sequence[Token], place: int, token: Token) -> Iterator[Span]:
     if found and not _is_run(tokens, place):
         name = found["name"]
         option = name.startswith("-")
-        if is_secret_name(name.rpartition("/")[2] or name, variable=name.isupper()):
+        given = place > 0 and tokens[place - 1].text in ("-v", "-e", "--env", "-var", "--var", "-E")
+        short = given and name.lower() in short_names()
+        if short or is_secret_name(name.rpartition("/")[2] or name, variable=name.isupper()):
             what = f"{'option' if option else 'variable'} {name[:60]}"
             yield from secret_value(token, found.start("value"), what, keys=True)
 
@@ -282,6 +288,22 @@ def _quoted_command(token: Token, depth: int) -> Iterator[Span]:
         while place >= 0 and value:
             yield Span(token.start + place, token.start + place + len(value), span.what)
             place = raw.find(value, place + len(value))
+
+
+_LIST = re.compile(r"\[\s{0,9}(?:[rbf]?(?:'[^'\n]{0,500}'|\"[^\"\n]{0,500}\")\s{0,9},?\s{0,20}){2,200}\]")
+_STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
+
+
+def _in_lists(text: str) -> Iterator[Span]:
+    """`subprocess.run(["mysql", "-psecret"])`: a command as a list of strings, in the code of another language."""
+    if "[" not in text:
+        return
+    for found in _LIST.finditer(text):
+        tokens = []
+        for word in _STRING.finditer(text, *found.span()):
+            inner = word[1] if word[1] is not None else word[2]
+            tokens.append(Token(inner, inner, word.start() + 1, inner))
+        yield from _in_tokens(tokens)
 
 
 # ---- what was not parsed -----------------------------------------------------------------------------

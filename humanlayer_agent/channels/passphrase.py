@@ -10,6 +10,7 @@ import termios
 from pathlib import Path
 
 from humanlayer_agent.approvals.protection import protect_secrets
+from humanlayer_agent.channels.overheard import listeners
 from humanlayer_agent.channels.tty import read_line, restored, write
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.places import PASSPHRASE_VARIABLE, is_inside
@@ -48,6 +49,8 @@ def fault(passphrase: str) -> str:
 def typed(fd: int, prompt: str) -> str:
     """One line that a human types; nothing of it is shown. What was typed before the prompt does not count.
 
+    The human is warned of processes that could read along.
+
     Args:
         fd: the controlling terminal.
 
@@ -56,6 +59,10 @@ def typed(fd: int, prompt: str) -> str:
         KeyboardInterrupt: Ctrl-C; the terminal is as it was before.
     """
     protect_secrets()
+    for each in listeners():
+        write(
+            fd, f"Warning: {each} has this terminal open, and could read what you type. Ctrl-C if you don't know it.\n"
+        )
     with restored(fd):
         modes = termios.tcgetattr(fd)
         modes[_LFLAG] &= ~termios.ECHO

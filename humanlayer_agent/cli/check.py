@@ -4,8 +4,8 @@ import os
 import sys
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.cli.given import Given, common_options, usual
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.light.typed import Iterator
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 
@@ -27,18 +27,9 @@ examples:
 """
 
 
-def common_options(parser: "argparse.ArgumentParser") -> None:
-    """The options that `check` and `parse` share."""
-    parser.add_argument("command", nargs="?", help="the command line to judge")
-    parser.add_argument(
-        "--format", choices=("text", "json", "jsonl"), default="text", help="jsonl reads rows from standard input"
-    )
-    parser.add_argument("--cwd", help="directory the command starts in (default: the project)")
-
-
 def main(argv: list[str]) -> int:
     """Run `check`; returns the exit code."""
-    args = _usual(argv) or _parsed(argv)
+    args = usual(argv, valued=("--format", "--cwd", "--policy", "--project"), plain=("--observe",)) or _parsed(argv)
     if isinstance(args, int):
         return args
     director = _director(args)
@@ -59,39 +50,6 @@ def main(argv: list[str]) -> int:
     else:
         _print(decision)
     return EXIT[decision.verdict]
-
-
-class _Given:
-    """The options and the command, as argparse gives them."""
-
-    command: str | None = None
-    format = "text"
-    cwd: str | None = None
-    policy: str | None = None
-    project: str | None = None
-    observe = False
-
-
-def _usual(argv: list[str]) -> _Given | None:
-    """The options and the command, where every word is plainly one of them: argparse alone takes as long as the rest.
-
-    None: argparse is to say what they are, or what is wrong.
-    """
-    found = _Given()
-    words: Iterator[str] = iter(argv)
-    for word in words:
-        if word == "--observe":
-            found.observe = True
-        elif word in ("--format", "--cwd", "--policy", "--project"):
-            value = next(words, "-")
-            if value.startswith("-") or (word == "--format" and value not in ("text", "json", "jsonl")):
-                return None
-            setattr(found, word[2:], value)
-        elif word.startswith("-") or found.command is not None:
-            return None
-        else:
-            found.command = word
-    return found
 
 
 def _parser() -> "argparse.ArgumentParser":
@@ -117,7 +75,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
         return int(ended.code or 0)
 
 
-def _director(args: "argparse.Namespace | _Given") -> Director:
+def _director(args: "argparse.Namespace | Given") -> Director:
     from humanlayer_agent.config import build_director
 
     return build_director(args.policy, project=args.project, observe=args.observe, once=args.format != "jsonl")

@@ -277,9 +277,7 @@ def _report(parts: list[_Part], new: list[_Part], fingerprint: str, project: Pat
         )
         return 0
     for other in sorted(init_key.listed() - {fingerprint}):
-        typer.echo(
-            f"\nThis key's signatures count too; if you don't know whose it is, take it out of signers:\n  {other[:16]}…"
-        )
+        typer.echo(f"\nThe signatures of another key count too. If you don't know whose it is, take it out:\n  {other}")
     problem = _not_a_signer(fingerprint)
     if problem:
         typer.echo(f"\n{problem}")

@@ -1,14 +1,18 @@
 """`hla parse`: every command that a command line can run, at any depth, with its words after expansion."""
 
-import argparse
-import json
 import os
 import sys
-from typing import Any
 
-from humanlayer_agent.cli.rows import Row, answer_rows
+from humanlayer_agent.cli.given import common_options, usual
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.program import Program
+
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from humanlayer_agent.cli.rows import Row
 
 EXIT = {"ok": 0, "partial": 4, "failed": 1}
 
@@ -22,7 +26,30 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `parse`; returns the exit code."""
-    from humanlayer_agent.cli.check import common_options
+    args = usual(argv, valued=("--format", "--cwd")) or _parsed(argv)
+    if isinstance(args, int):
+        return args
+    cwd = os.path.abspath(args.cwd) if args.cwd else os.getcwd()
+    if args.format == "jsonl":
+        from humanlayer_agent.cli.rows import answer_rows
+
+        return answer_rows(lambda row: _row(row, cwd), {"status": "failed", "reasons": [], "commands": []})
+    if args.command is None:
+        _parser().print_usage(sys.stderr)
+        print("hla parse: give a command, or --format jsonl with rows on standard input", file=sys.stderr)
+        return 2
+    program = _analysed(args.command, cwd)
+    if args.format == "json":
+        import json
+
+        print(json.dumps(public(program)))
+    else:
+        _print(program)
+    return EXIT[program.status]
+
+
+def _parser() -> "argparse.ArgumentParser":
+    import argparse
 
     parser = argparse.ArgumentParser(
         prog="hla parse",
@@ -31,34 +58,25 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     common_options(parser)
+    return parser
+
+
+def _parsed(argv: list[str]) -> "argparse.Namespace | int":
     try:
-        args = parser.parse_args(argv)
+        return _parser().parse_args(argv)
     except SystemExit as ended:
         return int(ended.code or 0)
-    cwd = os.path.abspath(args.cwd) if args.cwd else os.getcwd()
-    if args.format == "jsonl":
-        return answer_rows(lambda row: _row(row, cwd), {"status": "failed", "reasons": [], "commands": []})
-    if args.command is None:
-        parser.print_usage(sys.stderr)
-        print("hla parse: give a command, or --format jsonl with rows on standard input", file=sys.stderr)
-        return 2
-    program = _analysed(args.command, cwd)
-    if args.format == "json":
-        print(json.dumps(public(program)))
-    else:
-        _print(program)
-    return EXIT[program.status]
 
 
 def _analysed(command: str, cwd: str) -> Program:
     return analyse(command, cwd=cwd, environ={"HOME": os.environ.get("HOME", "/")})
 
 
-def _row(row: Row, cwd: str) -> dict[str, Any]:
+def _row(row: "Row", cwd: str) -> "dict[str, Any]":
     return {"id": row.id, **public(_analysed(row.command, row.cwd or cwd))}
 
 
-def public(program: Program) -> dict[str, Any]:
+def public(program: Program) -> "dict[str, Any]":
     """A program in the form of the machine interface."""
     return {
         "status": program.status,

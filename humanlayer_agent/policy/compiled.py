@@ -7,7 +7,7 @@ from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
 from humanlayer_agent.policy.flows import about_effects, traces
 from humanlayer_agent.policy.model import Defaults, Match, Rule
 from humanlayer_agent.policy.pathindex import PathIndex
-from humanlayer_agent.policy.settled import settled
+from humanlayer_agent.policy.settled import settled, settled_clauses
 from humanlayer_agent.policy.values import NO, YES
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
@@ -50,6 +50,8 @@ class CompiledRule:
     """It asks where data comes from."""
     settled: bool = False
     """Its answer follows from a key (see `settled`)."""
+    ahead: Clause | None = None
+    """Of a rule that is not settled: the part of `when` that is. Where that says no, so does the rule."""
 
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
@@ -60,6 +62,12 @@ class CompiledRule:
         if self.verdict is Verdict.ALLOW:
             return min(value, YES - excuse)
         return NO if excuse == YES else value
+
+    def beforehand(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int | None:
+        """What follows from the key: the answer of a settled rule, the no of others. None: they have to be asked."""
+        if self.settled:
+            return self.judge(command, effect, situation)
+        return NO if self.ahead is not None and self.ahead(command, effect, situation) == NO else None
 
     def concerns(self, program: str | None, kind: str | None) -> bool:
         """Can it apply to this program (None: not known), and to an effect of this kind (None: no effect)?"""
@@ -83,6 +91,9 @@ def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> 
     """`rule` of the layer `layer`, ready to judge."""
     clauses = tuple(compiler.clauses(rule.when))
     by_effect, programs, kinds = limits(rule)
+    whole = settled(rule, by_effect=by_effect)
+    follows = settled_clauses(rule.when, by_effect=by_effect) if not whole else frozenset()
+    first = [clause for name, clause in clauses if name in follows]
     return CompiledRule(
         rule,
         layer,
@@ -99,7 +110,8 @@ def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> 
         EffectVerdict(Verdict.ALLOW, (rule.id,)),
         _BY_SEVERITY[rule.severity],
         traces(rule.when),
-        settled(rule, by_effect=by_effect),
+        whole,
+        all_of(first) if first else None,
     )
 
 

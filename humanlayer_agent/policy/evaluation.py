@@ -250,8 +250,8 @@ class Rules:
     ) -> Answers:
         found = self._answers.get((plan, key))
         if found is None:
-            said = ((r, r.judge(command, effect, situation) if r.settled else None) for r in plan.rules)
-            found = tuple((rule, value) for rule, value in said if value != NO)
+            said = [(rule, rule.beforehand(command, effect, situation)) for rule in plan.rules]
+            found = tuple([(rule, value) for rule, value in said if value != NO])
             if len(self._answers) >= _MAX_ANSWERS:
                 self._answers.clear()
             self._answers[plan, key] = found

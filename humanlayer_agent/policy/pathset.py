@@ -105,8 +105,8 @@ def fill(text: str, variables: Mapping[str, str]) -> str:
     if "$" not in text:
         return text
     if text.startswith("${"):  # mostly that is all, and needs no expression
-        name, _, rest = text[2:].partition("}")
-        if name in variables and not name.strip(_LETTERS) and "$" not in rest:
+        name, end, rest = text[2:].partition("}")
+        if end and name in variables and not name.strip(_LETTERS) and "$" not in rest:
             return variables[name] + rest
 
     def value(match: re.Match[str]) -> str:

@@ -28,16 +28,24 @@ def settled(rule: Rule, *, by_effect: bool) -> bool:
     return _within(rule.when, allowed) and (rule.unless is None or _within(rule.unless, allowed))
 
 
+def settled_clauses(match: Match, *, by_effect: bool) -> frozenset[str]:
+    """The clauses of `match` whose answers follow from the key: where they say no, so does the whole."""
+    allowed = _OF_EFFECT if by_effect else _OF_COMMAND
+    return frozenset([name for name in _CLAUSES if getattr(match, name) is not None and _follows(match, name, allowed)])
+
+
 def _within(match: Match, allowed: frozenset[str]) -> bool:
-    given = {name for name in _CLAUSES if getattr(match, name) is not None}
-    if not given <= allowed:
+    return all(_follows(match, name, allowed) for name in _CLAUSES if getattr(match, name) is not None)
+
+
+def _follows(match: Match, clause: str, allowed: frozenset[str]) -> bool:
+    if clause not in allowed:
         return False
-    if match.program is not None and any(
-        getattr(match.program, name) is not None for name in _PROGRAM if name != "names"
-    ):
-        return False
-    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
-    return all(_within(each, allowed) for each in inner)
+    if clause == "program":
+        return all(getattr(match.program, name) is None for name in _PROGRAM if name != "names")
+    if clause == "negated":
+        return match.negated is not None and _within(match.negated, allowed)
+    return clause not in _INNER or all(_within(each, allowed) for each in getattr(match, clause))
 
 
 def effect_key(effect: Effect, situation: Situation, index: PathIndex) -> Hashable | None:

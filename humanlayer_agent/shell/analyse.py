@@ -167,7 +167,7 @@ class Walk:
                     self.uncalled(state)
                 self.scripts.doubt_changed()
                 self.program.written = self.scripts.written
-            loaded.doubt(self.program.commands, self.scripts.written.effects if "scripts" in self.__dict__ else ())
+            loaded.doubt(self.program, self.scripts.written.effects if "scripts" in self.__dict__ else ())
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow

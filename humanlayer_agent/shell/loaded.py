@@ -7,11 +7,14 @@ unread.
 
 from humanlayer_agent.light.typed import Container, Iterable
 from humanlayer_agent.shell import code
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _CHANGES = frozenset({"write", "append"})
 _EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf", "autoflake", "pyupgrade", "touch"})
 """Programs that change code in place, or bring back what is under version control."""
+_PASS_ON = frozenset({"tee", "dd"})
+"""Programs that write their input."""
 _UNREAD = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
     ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
@@ -21,13 +24,20 @@ _LOADS = frozenset({"project", "import"})
 """What runs code that it finds by itself."""
 
 
-def doubt(commands: list[SimpleCommand], known: Container[int]) -> None:
-    """Make unread what loads code, where one of `commands` brings some that is not known.
+def doubt(program: Program, known: Container[int]) -> None:
+    """Make unread what loads code, where one of the program's commands brings some that is not known.
 
     Args:
-        commands: all of an action.
+        program: all of an action.
         known: the identities of effects that write a text which is known, and judged.
     """
+    commands = program.commands
+    for command in commands:
+        for effect in command.effects:
+            if effect.kind in _CHANGES and (effect.source == "redirect" or command.program in _PASS_ON):
+                if command.program or _is_compound(program, command):  # `> x.py` alone makes it empty
+                    _redirected(command, effect, known)
+                break
     loads = [c for c in commands for e in c.effects if e.role in _LOADS and e.kind == "execute"]
     if not loads or not _brings_code(commands, known):
         return
@@ -36,6 +46,28 @@ def doubt(commands: list[SimpleCommand], known: Container[int]) -> None:
             if effect.kind == "execute" and effect.role in _LOADS and effect.resolved and not effect.unread:
                 effect.unread, effect.resolved = True, False
                 command.doubt(effect.operand or effect.origin)
+
+
+def _is_compound(program: Program, command: SimpleCommand) -> bool:
+    """Does it stand for the redirects of `{ ...; } > f`, or of a loop?"""
+    return any(kind == "redirects" and program.commands[at] is command for kind, _, _, at, _ in program.trace)
+
+
+def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -> None:
+    """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
+    if id(effect) in known or code.by_name(effect.operand or "") is None or _is_code(command):
+        return
+    if any(e.kind == "execute" for e in command.effects):
+        return  # what prints is asked about by itself, or the project's own
+    found = Effect("execute", "script", effect.operand, False, effect.span, "code that is printed", unread=True)
+    command.effects.append(found)
+    command.doubt(effect.operand or "")
+
+
+def _is_code(command: SimpleCommand) -> bool:
+    """Is what it reads code by its name? That was judged when it was written."""
+    sources = [effect.operand for effect in command.effects if effect.kind in ("read", "move")]
+    return bool(sources) and all(code.by_name(each or "") is not None for each in sources)
 
 
 def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:
@@ -55,8 +87,6 @@ def _fills(command: SimpleCommand, known: Container[int]) -> bool:
         return False
     if any(effect.source == "redirect" for effect in written):
         return True
-    sources = [effect.operand for effect in command.effects if effect.kind in ("read", "move")]
-    judged = bool(sources) and all(code.by_name(each or "") is not None for each in sources)  # when it was written
     program = command.program or ""
     python = "python" in command.via or program.startswith(("python", "pypy")) or "written" in command.inside
-    return program not in _EDITORS and not python and not judged
+    return program not in _EDITORS and not python and not _is_code(command)

@@ -94,7 +94,7 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
 
 def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:
     """The values of `word` where nothing splits (an assignment): known texts, or None."""
-    if not assignment and _LATER_TILDE.search(word.raw):
+    if not assignment and _LATER_TILDE.search(word.raw) and _later_tilde(_parts(word)):
         return None  # bash expands some of these, depending on what stands before them
     if not word.dynamic and not word.pattern:
         return (word.text or "",)

@@ -8,9 +8,17 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from humanlayer_agent.actions import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit.redact import Redacted, Redactor, redact
 from humanlayer_agent.audit.secret_options import known_programs
 from humanlayer_agent.audit.secret_words import in_command, may_hold
+from humanlayer_agent.channels.layout import as_text
+from humanlayer_agent.channels.render import present
+from humanlayer_agent.config import build_director
+from humanlayer_agent.testing.approvers import ScriptedAsker
 
 SECRET = "hUnter22xQ"
 CASES = yaml.safe_load(Path(__file__).with_name("cases_secret_positions.yaml").read_text())
@@ -34,7 +42,7 @@ def test_no_secret_is_left(secret: str) -> None:
 
 def _by_its_looks(command: str) -> bool:
     """Positions where only a mixture of letters and digits is taken for a secret: they could be commands too."""
-    return "send" in command
+    return "send" in command or " is SECRET" in command
 
 
 @pytest.mark.parametrize(("position", "command"), WITH)
@@ -58,6 +66,9 @@ def test_nothing_else_is_touched(command: str) -> None:
     [
         "x='rm -rf /'; mysql -p\"$x\"; eval $x",
         "x=reboot; mysql -p$x; $x",
+        "x=reboot; mysql -p$x; sudo $x",
+        'x=reboot; mysql -p$x; bash -c "$x"',
+        'x=reboot; mysql -p$x; ssh h "ls; $x"',
         "set -- 'rm -rf /'; mysql -p$1; eval $1",
         'read x <<< \'rm -rf /\'; mysql -p"$x"; eval "$x"',
         'expect -c \'spawn bash; expect "password:"; send "rm -rf /\\r"\'',
@@ -102,6 +113,9 @@ def test_a_command_is_not_hidden(command: str) -> None:
             'expect -c \'spawn su; expect "Password:"; send "hunter22\\r"; send "make\\r"\'',
             'expect -c \'spawn su; expect "Password:"; send "⟦erased⟧\\r"; send "make\\r"\'',
         ),
+        ('p=hunter22; bash -c "mysql -p$p"', 'p=⟦erased⟧; bash -c "mysql -p$p"'),
+        ('o="-u me -phunter22"; mysql $o db', 'o="-u me -p⟦erased⟧"; mysql $o db'),
+        ("m=mysql; $m -phunter22 db", "m=mysql; $m -p⟦erased⟧ db"),
         ("mc alias set m http://h user hunter22", "mc alias set m http://h user ⟦erased⟧"),
         (
             "kubectl apply -f - <<E\nkind: Secret\nmetadata:\n  name: s\nstringData:\n  a: hunter22\ntype: x\nE",
@@ -123,7 +137,20 @@ def test_every_pattern_of_the_table_names_what_it_finds() -> None:
 
 def test_every_rule_of_the_table_is_one_that_is_read() -> None:
     kinds = {
-        *("value", "beside", "attached", "pair", "percent", "comma", "tagged", "equals", "form", "named", "plain"),
+        *(
+            "value",
+            "beside",
+            "attached",
+            "pair",
+            "percent",
+            "comma",
+            "tagged",
+            "equals",
+            "form",
+            "named",
+            "plain",
+            "handed",
+        ),
         *("stdin", "last", "operand", "assigned", "login", "set", "lines", "header", "cookie", "words"),
     }
     assert {kind for rules in known_programs().values() for _, rule in rules for kind in rule} <= kinds
@@ -201,3 +228,24 @@ def test_searching_takes_no_more_than_linear_work() -> None:
         redact("y=ab1cd2;" + piece * (3_000 // len(piece)) + "mysql -p$y")
     names, lines = " ".join(f"v{i}" for i in range(2_000)), "a b\n" * 5_000
     redact(f"while read {names}; do :; done <<E\n{lines}E\n")
+
+
+def test_none_is_in_the_log_or_shown_in_a_chat(tmp_path: Path) -> None:
+    """The real Director reads values through names and inputs, and says so in reasons and effects."""
+    project = tmp_path / "project"
+    commands = [
+        command for position, command in WITH if position in ("name used as a secret", "standard input", "further")
+    ]
+    asker = ScriptedAsker([("approve", f"use {SECRET}")] * len(commands))
+    director = build_director("strict", project=project)
+    gate = Gate(director, SQLiteStore(tmp_path / "store.sqlite3"), asker, run_id="run-1", valid_for_ms=10**9)
+    for template in commands:
+        command = template.replace("SECRET", SECRET)
+        permit = gate.check(Action(command, cwd=str(project), project=str(project), model_intent=f"try {command}"))
+        if isinstance(permit, Permit):
+            gate.start(permit, permit.action)
+            gate.finish(permit, Outcome(None, f"could not run {command}"))
+    requests = gate.store.requests()
+    assert len(requests) > 100
+    assert [line[:2000] for entry in gate.store.events() if SECRET in (line := entry.line.decode())] == []
+    assert [text for each in requests if SECRET in (text := as_text(present(each, redacted=True)))] == []

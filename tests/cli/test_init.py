@@ -60,7 +60,7 @@ def mode(path: Path) -> int:
 
 
 def fingerprint(said: str) -> str:
-    (found,) = re.findall(r"^  ([0-9a-f]{64})$", said, re.MULTILINE)
+    (found,) = re.findall(r"fingerprint:\n  ([0-9a-f]{64})$", said, re.MULTILINE)
     return found
 
 
@@ -493,6 +493,16 @@ def test_a_key_that_is_no_signer_yet(project: Path, capsys: Said) -> None:
     assert f"If it is yours, put it under signers: in {path}" in said
     path.write_text("version: 1\n" + said[said.index("signers:\n") :])  # as it says
     assert main(["init"]) == 0
+
+
+def test_a_signer_that_was_there_before_is_said(project: Path, capsys: Said) -> None:
+    """An agent's command could have written the file before you ran hla init."""
+    config_folder().mkdir(parents=True)
+    (config_folder() / "channels.yaml").write_text(f"version: 1\nsigners: [{'a' * 64}]\n")
+    assert main(["init", "--yes"]) == 1
+    assert f"The signatures of another key count too. If you don't know whose it is, take it out:\n  {'a' * 64}\n" in (
+        capsys.readouterr().out
+    )
 
 
 def test_a_channels_file_with_a_mistake_is_said(project: Path, capsys: Said) -> None:

@@ -159,6 +159,7 @@ def at_terminal(
     shown += child.before
     child.close()
     assert len(passphrase) < 12 or passphrase not in shown
+    assert "could read what you type" not in shown
     return child.exitstatus, shown
 
 
@@ -181,7 +182,7 @@ def test_below_the_process_that_waits(
     assert event.get("refusal" if answers else "command") == ("supervised-command" if answers else f"requests {name}")
 
 
-def test_approve(agent: Callable[..., Waiting]) -> None:
+def test_approve(agent: Callable[..., Waiting], own_user: Path) -> None:
     one = agent()
     code, shown = at_terminal("approve", one.id[:8], "--comment", "as agreed", typed="approve")
     assert code == 0, shown
@@ -191,6 +192,8 @@ def test_approve(agent: Callable[..., Waiting]) -> None:
     (vote,) = one.store.votes(one.id)
     assert (vote.approver.principal, vote.approver.assurance) == (f"os:{os.getuid()}:{_name()}", "terminal")
     assert vote.comment == "as agreed"
+    for path in own_user.rglob("*"):  # the passphrase is nowhere: not in the store, nor in the log
+        assert path.is_dir() or PASSPHRASE.encode() not in path.read_bytes(), path
 
 
 @pytest.mark.parametrize("typed", ["", "y", "yes", "reject", "approve it"])
@@ -245,6 +248,24 @@ def test_a_file_does_not_stand_in_for_a_human(agent: Callable[..., Waiting], tmp
     code, shown = at_terminal("approve", one.id, "--yes", passphrase="", **environ)
     assert (code, one.store.votes(one.id)) == (1, [])
     assert "Passphrase of your key: " in shown
+
+
+def test_who_could_read_along_is_named(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    env = {**os.environ, "LC_ALL": "C.UTF-8"}
+    child: Any = pexpect.spawn(RUN[0], [*RUN[1:], "approve", one.id], env=env, timeout=60, encoding="utf-8")
+    child.expect_exact('Type "approve"')
+    tty = os.open(os.readlink(f"/proc/{child.pid}/fd/0"), os.O_RDONLY | os.O_NOCTTY)
+    with subprocess.Popen(["sleep", "600"], stdin=tty, start_new_session=True) as thief:
+        os.close(tty)
+        child.sendline("approve")
+        child.expect_exact(f"Warning: 'sleep' (pid {thief.pid}) has this terminal open, and could read what you type.")
+        child.expect_exact("Passphrase of your key: ")
+        child.sendintr()
+        child.expect(pexpect.EOF)
+        thief.kill()
+    child.close()
+    assert (child.exitstatus, one.store.votes(one.id)) == (130, [])
 
 
 def test_a_key_file_of_somebody_else(agent: Callable[..., Waiting]) -> None:

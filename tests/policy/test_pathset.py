@@ -1,5 +1,6 @@
 """What lies in a set of paths: no, maybe, yes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ def test_patterns(pattern: str, inside: list[str], outside: list[str]) -> None:
     paths = PathSet([pattern], {})
     assert [p for p in inside if not paths.has(p)] == []
     assert [p for p in outside if paths.has(p)] == []
+
+
+@given(st.lists(st.sampled_from(["${A}", "${B_1}", "${b}", "${", "}", "$", "{", "~", "/", "x", "${A"]), max_size=5))
+def test_every_variable_is_filled_in(parts: list[str]) -> None:
+    text = "".join(parts)
+    values = {"A": "/a", "B_1": "/b", "HOME": "/h", "b": "no name of ours"}
+    home = "${HOME}" + text[1:] if text == "~" or text.startswith("~/") else text
+    assert fill(text, values) == re.sub(r"\$\{([A-Z0-9_]+)\}", lambda m: values[m[1]], home)
 
 
 def test_variables_and_home() -> None:

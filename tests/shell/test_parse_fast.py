@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.shell import fast, parse
+from humanlayer_agent.shell import fast, parse, source
 from humanlayer_agent.shell.source import MAX_CHARS, MAX_WORDS
 from humanlayer_agent.testing.scripts import ScriptGenerator, mutant
 from humanlayer_agent.testing.trees import difference
@@ -201,6 +203,18 @@ def test_equal_on_mutants_of_real_commands() -> None:
     count = 300_000 if SOAK else 3_000
     taken = sum(check(mutant(commands, chance)) for _ in range(count))
     assert taken > count / 4
+
+
+@given(st.text("ab/-_.:=@%+,0  \t|'#~$\n\r\x00é\ud800", max_size=12))
+def test_plain_words_are_what_the_expression_finds(text: str) -> None:
+    assert fast._pieces(text) == fast._LINE_PIECE.findall(text)
+    control, surrogate = source._CONTROL.search(text), source._SURROGATE.search(text)
+    assert source.refusal(text) == ("control character" if control else "undecodable bytes" if surrogate else None)
+
+
+@given(st.text("ab/-  ", max_size=9))
+def test_so_are_words_and_blanks_alone(text: str) -> None:
+    assert fast._pieces(text) == fast._LINE_PIECE.findall(text)
 
 
 def test_takes_linear_time() -> None:
