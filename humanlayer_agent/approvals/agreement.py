@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from humanlayer_agent.approvals.ledger import log_key
+from humanlayer_agent.approvals.log import log_key
 from humanlayer_agent.approvals.record import context_digest, dump_groups
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.redact import LABEL, Redactor

@@ -4,7 +4,6 @@ Each method is one transaction (`Ledger`); the triggers of the schema refuse wha
 """
 
 import dataclasses
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +16,8 @@ from humanlayer_agent.approvals.agreement import Agreement
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.database import Database
 from humanlayer_agent.approvals.keeping import Degraded, Keeper
-from humanlayer_agent.approvals.ledger import Ledger, log_key
+from humanlayer_agent.approvals.ledger import Ledger
+from humanlayer_agent.approvals.log import log_key
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -34,14 +34,12 @@ from humanlayer_agent.approvals.proving import prove, unproved, why_refused
 from humanlayer_agent.approvals.record import (
     action_fields,
     decision_fields,
-    load_action,
-    load_decision,
-    load_rule,
     read_vote,
 )
-from humanlayer_agent.approvals.recording import adoptable, is_as_asked, record_answer
+from humanlayer_agent.approvals.recording import adoptable, record_answer
 from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.sqlite_surfaces import ABANDONED, SQLiteSurfaces
+from humanlayer_agent.approvals.sqlite_reading import entry_of, read_events, read_requests
+from humanlayer_agent.approvals.sqlite_surfaces import SQLiteSurfaces
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
@@ -51,8 +49,6 @@ from humanlayer_agent.audit.redact import Redactor, redactor
 from humanlayer_agent.audit.verify import Verification, verify
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PolicyDecision
-
-_PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
 
 class SQLiteStore:
@@ -184,11 +180,11 @@ class SQLiteStore:
             return request
 
     def get(self, request_id: str) -> ApprovalRequest | None:
-        found = self._read_requests("id = ?", request_id)
+        found = read_requests(self._database, "id = ?", request_id)
         return found[0] if found else None
 
     def requests(self, *, state: RequestState | None = None, run: str | None = None) -> list[ApprovalRequest]:
-        return self._read_requests("(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR run_id = ?2)", state, run)
+        return read_requests(self._database, "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR run_id = ?2)", state, run)
 
     def votes(self, request_id: str) -> list[Vote]:
         with self._database.read() as connection:
@@ -319,32 +315,7 @@ class SQLiteStore:
         after: int = -1,
         last: int | None = None,
     ) -> Iterator[Entry]:
-        where = (
-            "(:run IS NULL OR run = :run) AND (:request IS NULL OR request = :request) "
-            "AND (:type IS NULL OR type = :type OR substr(type, 1, length(:type) + 1) = :type || '.')"
-        )
-        values: dict[str, Any] = {"run": run, "request": request, "type": type, "after": after, "page": _PAGE}
-        if last is not None:
-            with self._database.read() as connection:
-                (first,) = connection.execute(
-                    f"SELECT min(seq) FROM (SELECT seq FROM audit_event WHERE seq > :after AND {where} "
-                    "ORDER BY seq DESC LIMIT :last)",
-                    values | {"last": last},
-                ).fetchone()
-            if first is None:
-                return
-            values["after"] = first - 1
-        while True:
-            with self._database.read() as connection:
-                page = connection.execute(
-                    f"SELECT seq, hash, body FROM audit_event WHERE seq > :after AND {where} ORDER BY seq LIMIT :page",
-                    values,
-                ).fetchall()
-            for row in page:
-                yield _entry(row)
-            if len(page) < _PAGE:
-                return
-            values["after"] = page[-1]["seq"]
+        return read_events(self._database, run=run, request=request, type=type, after=after, last=last)
 
     def verify(
         self, *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
@@ -353,7 +324,7 @@ class SQLiteStore:
         told = Agreement()
         with self._database.snapshot() as connection:
             rows = connection.execute("SELECT seq, hash, body FROM audit_event NOT INDEXED ORDER BY seq")
-            found = verify(told.listen(_entry(row) for row in rows), heads=heads, progress=progress)
+            found = verify(told.listen(entry_of(row) for row in rows), heads=heads, progress=progress)
             if not found.intact:  # no event is ever taken out of the table: a gap in it was made
                 return dataclasses.replace(found, kind="tampered")
             difference = told.first_difference(connection)
@@ -390,46 +361,3 @@ class SQLiteStore:
                 return state
             reached: RequestState = row["state"]
             return reached
-
-    def _read_requests(self, condition: str, *values: Any) -> list[ApprovalRequest]:
-        with self._database.read() as connection:
-            rows = connection.execute(
-                f"SELECT request.*, {ABANDONED} AS abandoned, principal, comment, edited "
-                "FROM request LEFT JOIN vote ON vote.rowid = ("
-                "SELECT max(rowid) FROM vote WHERE request_id = request.id AND answer = CASE state "
-                "WHEN 'pending' THEN '' WHEN 'rejected' THEN 'reject' WHEN 'answered' THEN 'respond' "
-                "WHEN 'superseded' THEN 'edit' WHEN 'terminated' THEN 'terminate' WHEN 'revoked' THEN 'revoke' "
-                f"ELSE 'approve' END) WHERE {condition} ORDER BY created, request.rowid",
-                values,
-            ).fetchall()
-        return [_request(row) for row in rows]
-
-
-def _request(row: sqlite3.Row) -> ApprovalRequest:
-    return ApprovalRequest(
-        id=row["id"],
-        idempotency_key=row["idempotency_key"],
-        digest=row["digest"] if is_as_asked(row) else "",  # what is shown may be approved, and nothing else
-        body=json.loads(row["body"]),
-        action=dataclasses.replace(load_action(row["action"]), run_id=row["run_id"]),
-        decision=load_decision(row["decision"]),
-        requester=row["requester"],
-        created=row["created"],
-        expires=row["expires"],
-        valid_for=row["valid_for"],
-        state=row["state"],
-        decided=row["decided"],
-        decided_by=row["principal"] or "",
-        comment=row["comment"] or "",
-        edited=row["edited"] or "",
-        parent=row["parent"] or "",
-        rule=load_rule(row["rule"]),
-        needed=row["needed"],
-        escalated=row["escalated"],
-        abandoned=bool(row["abandoned"]),
-    )
-
-
-def _entry(row: sqlite3.Row) -> Entry:
-    body = row["body"]  # text, unless somebody has rebuilt the table
-    return Entry(row["seq"], str(row["hash"]), body.encode() if isinstance(body, str) else b"")

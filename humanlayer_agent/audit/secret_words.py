@@ -290,7 +290,7 @@ def _quoted_command(token: Token, depth: int) -> Iterator[Span]:
             place = raw.find(value, place + len(value))
 
 
-_LIST = re.compile(r"\[\s{0,9}(?:[rbf]?(?:'[^'\n]{0,500}'|\"[^\"\n]{0,500}\")\s{0,9},?\s{0,20}){2,200}\]")
+_LIST = re.compile(r"\[\s{0,9}(?:[rbf]?(?:'[^'\n]{0,500}+'|\"[^\"\n]{0,500}+\")\s{0,9}+,?+\s{0,20}+){2,200}+\]")
 _STRING = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
 
 

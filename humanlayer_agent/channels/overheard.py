@@ -1,7 +1,7 @@
 """Who else could read what is typed at our terminal: processes that have it open, and are not of its session.
 
-Supervised commands have sessions of their own, so one that waits to read along is found here, unless it hides: a process
-that can't be dumped shows its files to root alone. It is a hint to the human, and no wall.
+Supervised commands have sessions of their own, so one that waits to read along is found here, unless it hides: of what
+can't be dumped only root sees the files. It is a hint to the human, and no wall.
 """
 
 import os

@@ -1,6 +1,7 @@
 """Patterns against patterns: could a path that a shell's pattern stands for lie in a policy's?"""
 
-from humanlayer_agent.light.cached import lru_cache
+from functools import lru_cache
+
 from humanlayer_agent.light.typed import Callable, Sequence, TypeVar
 
 MAX_STEPS = 40_000

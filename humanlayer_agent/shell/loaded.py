@@ -81,7 +81,9 @@ def _fills(command: SimpleCommand, known: Container[int]) -> bool:
     written = [
         effect
         for effect in command.effects
-        if effect.kind in _CHANGES and id(effect) not in known and code.by_name(effect.operand or "") is not None
+        if effect.kind in _CHANGES
+        and id(effect) not in known
+        and code.by_name(effect.operand or "") not in (None, "notebook")
     ]
     if not written:
         return False

@@ -58,7 +58,7 @@ def judge(walk: "Walk", path: str, text: str, by: SimpleCommand) -> None:
     if by_name(path) != "python" or not text.strip() or len(text) > MAX_PIECE:
         return
     found = None
-    for each in (text, textwrap.dedent(text), text.lstrip(" \t;:)")):
+    for each in dict.fromkeys((text, textwrap.dedent(text), text.lstrip(" \t;:)"))):
         found = walk.code("python", _AROUND + each + "\n", path=path)
         if found is not None and not found.opaque:
             break

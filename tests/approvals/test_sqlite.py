@@ -520,7 +520,7 @@ def test_queries(store: SQLiteStore, permit: Permit) -> None:
 
 
 def test_long_logs_are_read_in_pages(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
-    monkeypatch.setattr("humanlayer_agent.approvals.sqlite._PAGE", 3)
+    monkeypatch.setattr("humanlayer_agent.approvals.sqlite_reading._PAGE", 3)
     for number in range(8):
         store.close_run(f"no-such-run-{number}", "finished")
         store.open_run(Run(f"r{number}", "a", "i", "u"))

@@ -223,7 +223,10 @@ def test_searching_takes_no_more_than_linear_work() -> None:
             "-u ",
             "data:\n ",
         ):
-            redact(program.format(piece * (15_000 // len(piece))))
+            redact(program.format(piece * (6_000 // len(piece))))
+    for piece in ('["a"  ', '"a"  ', '["a", ', "['", "['-p', ", '["["'):
+        redact("python -c '[" + piece * (6_000 // len(piece)) + "'")
+        Redactor().command(f"python - <<'E'\n[{piece * (6_000 // len(piece))}\nE\n")
     for piece in ("read a;", "x=1;", "set -- a;", "for p in a; do $p; done;", "f() { f a; };", "a | read x |"):
         redact("y=ab1cd2;" + piece * (3_000 // len(piece)) + "mysql -p$y")
     names, lines = " ".join(f"v{i}" for i in range(2_000)), "a b\n" * 5_000

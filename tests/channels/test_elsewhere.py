@@ -131,7 +131,7 @@ def test_where_there_is_no_terminal_the_next_step_is_due_at_once(board: Board, t
     hub = subprocess.Popen([sys.executable, "-c", hub_late, str(other)], env=environ, stdin=subprocess.PIPE)
     options = f'{{"folder": "{other}", "result": "{other}/result"}}'
     agent = subprocess.Popen(
-        [sys.executable, "-c", late, "x", options], env=environ, stdin=subprocess.DEVNULL, start_new_session=False
+        [sys.executable, "-c", late, options], env=environ, stdin=subprocess.DEVNULL, start_new_session=False
     )
     try:
         second = Board(other / "board")

@@ -159,12 +159,15 @@ def test_a_hook_that_the_tool_has_killed_gets_nothing_approved(ask: Callable[...
 def test_a_crash_while_a_human_is_asked(ask: Callable[..., Waiting], person: Machine) -> None:
     """The process that judges is killed: the hook asks once more, and when that dies as well it gives up."""
     one = ask("curl https://x.invalid/crash", "--deadline", "60")
-    for _ in range(3):
-        one.request()  # the next process takes over the one before's
-        killed = person.servers()
-        person.end()
-        while person.servers() == killed and one.process.poll() is None:
+    request = one.request()
+    for before in range(3):
+        # Not sooner: a process that is killed before it has heard of the question is no try. But a question that waits
+        # to be heard by one that is being killed is: then fewer kills are enough.
+        while len(list(one.store.events(request=request.id, type="request.adopted"))) < before:
+            if one.process.poll() is not None:
+                break
             time.sleep(0.01)
+        person.end()
     assert one.answer().code == 2
 
 

@@ -28,10 +28,11 @@ Handled = Literal["done", "not-ours", "later"]
 """What became of a mail: done (mark it), none of ours (leave it), or not now (the store could not be written)."""
 
 IDLE_AT_FIRST = 0.5
-"""Seconds after which we look once more: what comes just before IDLE begins is not always told in it."""
+"""Seconds after which we look again, at first: what comes just before IDLE begins is not always told in it. Each time
+that nothing was found it is twice as long, so that what was not told waits as long as all was quiet, at the most."""
 
 IDLE_FOR = 20.0
-"""Seconds after which we look again in any case."""
+"""Seconds after which we look again in any case, in the end."""
 
 NOOP_EVERY = 15.0
 """Seconds between looks, where the server has no IDLE."""
@@ -114,7 +115,7 @@ class Mailbox:
                     continue  # what came meanwhile was told then, and is not told again
                 elif idles:
                     self._idle(client, idle_for)
-                    idle_for = IDLE_FOR
+                    idle_for = min(2 * idle_for, IDLE_FOR)
                 else:
                     self._over.wait(NOOP_EVERY)
                     client.noop()

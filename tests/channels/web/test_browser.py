@@ -92,7 +92,7 @@ def test_a_server_on_another_port_gets_no_cookie(inbox, tab: Session) -> None:
     inbox.deliver(request)
     home = log_in(tab, inbox)
     with HTTPServer(("127.0.0.1", 0), Spy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         for path in ("/", "/s/", "/s/x/", "/login", "/r/x"):
             tab.open(f"http://127.0.0.1:{server.server_port}{path}")
         server.shutdown()

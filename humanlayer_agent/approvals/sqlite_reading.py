@@ -1,0 +1,94 @@
+"""What is read of a SQLite store: requests as they are shown, and the events of the log."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from humanlayer_agent.approvals.database import Database
+from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.approvals.record import load_action, load_decision, load_rule
+from humanlayer_agent.approvals.recording import is_as_asked
+from humanlayer_agent.approvals.sqlite_surfaces import ABANDONED
+from humanlayer_agent.audit.chain import Entry
+
+_PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
+
+
+def read_requests(database: Database, condition: str, *values: Any) -> list[ApprovalRequest]:
+    """Those requests that `condition` holds for (our own text), oldest first."""
+    with database.read() as connection:
+        rows = connection.execute(
+            f"SELECT request.*, {ABANDONED} AS abandoned, principal, comment, edited "
+            "FROM request LEFT JOIN vote ON vote.rowid = ("
+            "SELECT max(rowid) FROM vote WHERE request_id = request.id AND answer = CASE state "
+            "WHEN 'pending' THEN '' WHEN 'rejected' THEN 'reject' WHEN 'answered' THEN 'respond' "
+            "WHEN 'superseded' THEN 'edit' WHEN 'terminated' THEN 'terminate' WHEN 'revoked' THEN 'revoke' "
+            f"ELSE 'approve' END) WHERE {condition} ORDER BY created, request.rowid",
+            values,
+        ).fetchall()
+    return [_request(row) for row in rows]
+
+
+def read_events(
+    database: Database, *, run: str | None, request: str | None, type: str | None, after: int, last: int | None
+) -> Iterator[Entry]:
+    """Events of the log, oldest first; see `Store.events`."""
+    where = (
+        "(:run IS NULL OR run = :run) AND (:request IS NULL OR request = :request) "
+        "AND (:type IS NULL OR type = :type OR substr(type, 1, length(:type) + 1) = :type || '.')"
+    )
+    values: dict[str, Any] = {"run": run, "request": request, "type": type, "after": after, "page": _PAGE}
+    if last is not None:
+        with database.read() as connection:
+            (first,) = connection.execute(
+                f"SELECT min(seq) FROM (SELECT seq FROM audit_event WHERE seq > :after AND {where} "
+                "ORDER BY seq DESC LIMIT :last)",
+                values | {"last": last},
+            ).fetchone()
+        if first is None:
+            return
+        values["after"] = first - 1
+    while True:
+        with database.read() as connection:
+            page = connection.execute(
+                f"SELECT seq, hash, body FROM audit_event WHERE seq > :after AND {where} ORDER BY seq LIMIT :page",
+                values,
+            ).fetchall()
+        for row in page:
+            yield entry_of(row)
+        if len(page) < _PAGE:
+            return
+        values["after"] = page[-1]["seq"]
+
+
+def entry_of(row: sqlite3.Row) -> Entry:
+    """The event of a row of the log."""
+    body = row["body"]  # text, unless somebody has rebuilt the table
+    return Entry(row["seq"], str(row["hash"]), body.encode() if isinstance(body, str) else b"")
+
+
+def _request(row: sqlite3.Row) -> ApprovalRequest:
+    return ApprovalRequest(
+        id=row["id"],
+        idempotency_key=row["idempotency_key"],
+        digest=row["digest"] if is_as_asked(row) else "",  # what is shown may be approved, and nothing else
+        body=json.loads(row["body"]),
+        action=replace(load_action(row["action"]), run_id=row["run_id"]),
+        decision=load_decision(row["decision"]),
+        requester=row["requester"],
+        created=row["created"],
+        expires=row["expires"],
+        valid_for=row["valid_for"],
+        state=row["state"],
+        decided=row["decided"],
+        decided_by=row["principal"] or "",
+        comment=row["comment"] or "",
+        edited=row["edited"] or "",
+        parent=row["parent"] or "",
+        rule=load_rule(row["rule"]),
+        needed=row["needed"],
+        escalated=row["escalated"],
+        abandoned=bool(row["abandoned"]),
+    )
