@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bashlex  # as it is: where it is imported later, the package gives it tables of its own, which are faster
+
 from humanlayer_agent.actions import Action
 from humanlayer_agent.files import GivenReader
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -80,8 +82,6 @@ def decide(director: Director, row: Row) -> PolicyDecision:
 
 
 def bashlex_alone(row: Row) -> None:
-    import bashlex
-
     try:
         bashlex.parse(row.text)
     except Exception:  # it refuses a fifth of real commands, in six ways

@@ -37,6 +37,8 @@ PLAIN = frozenset(
         "head",
         "head_signature",
         "signer",
+        "signers",
+        "former",
         "key",
         "run",
         "former_run",

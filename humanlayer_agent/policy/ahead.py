@@ -6,7 +6,6 @@ been an error, so nothing is known of a policy of which that is not sure; nor of
 the day.
 """
 
-
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import Any, Collection, Mapping, Sequence

@@ -4,7 +4,6 @@
 be known is maybe, unless what is known already rules it out.
 """
 
-
 from humanlayer_agent.light.later import fnmatch
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.light.typed import Any, Callable, Iterable, Mapping, Sequence

@@ -44,13 +44,15 @@ class Hit:
 class Cleared:
     """A command that rules allow as a whole, whichever it is: those about it, and those about each of its effects.
 
-    `named` are the ids of all of them, `verdicts` what is said of each effect.
+    `named` are the ids of all of them, `verdicts` what is said of each effect. All that holds as long as the rules in
+    `asked`, which have to be asked each time, say no: each with the number of the effect (-1: the command itself).
     """
 
     own: tuple[CompiledRule, ...]
     effects: tuple[tuple[CompiledRule, ...], ...]
     named: tuple[str, ...]
     verdicts: tuple[EffectVerdict, ...]
+    asked: tuple[tuple[CompiledRule, int], ...]
 
     def rules(self) -> list[CompiledRule]:
         """All of them, in the order of the hits."""
@@ -164,7 +166,9 @@ class Rules:
             if len(self._cleared) >= _MAX_ANSWERS:
                 self._cleared.clear()
             self._cleared[key] = cleared
-        return self._each(command, situation, keys) if cleared is None else Judged(command, Verdict.ALLOW, cleared)
+        if cleared is None or (cleared.asked and _any_says(cleared.asked, command, situation)):
+            return self._each(command, situation, keys)
+        return Judged(command, Verdict.ALLOW, cleared)
 
     def _each(self, command: SimpleCommand, situation: Situation, keys: Keys | None = None) -> Judged:
         own = self._hits(self._about_command(command, situation), command, None, situation)
@@ -232,18 +236,20 @@ class Rules:
         return tuple(keys)
 
     def _clear(self, command: SimpleCommand, situation: Situation, keys: Keys) -> Cleared | None:
-        """How settled rules allow all of `command`; None where others have a say, or something is not allowed."""
-        asked = [self._about_command(command, situation)]
+        """How settled rules allow all of `command`; None where others say anything, or something is not allowed."""
+        answers = [self._about_command(command, situation)]
         pairs = zip(command.effects, keys, strict=True)
-        asked += [self._about_effect(command, effect, situation, key) for effect, (_, _, key) in pairs]
-        if any(value is None for answers in asked for _, value in answers):
-            return None
+        answers += [self._about_effect(command, effect, situation, key) for effect, (_, _, key) in pairs]
+        asked = tuple([(rule, n) for n, each in enumerate(answers, -1) for rule, value in each if value is None])
         judged = self._each(command, situation, keys)
         if judged.worst is not Verdict.ALLOW or any(hit.rule is None for hit in judged.hits()):
             return None
+        if _any_says(asked, command, situation):
+            return None
         own, *effects = (tuple(h.rule for h in hits if h.rule is not None) for hits in (judged.own, *judged.effects))
         verdicts = (EffectVerdict(Verdict.ALLOW, _ids(rules or own)) for rules in effects)
-        return Cleared(own, tuple(effects), _ids([*own, *(r for rules in effects for r in rules)]), tuple(verdicts))
+        named = _ids([*own, *(r for rules in effects for r in rules)])
+        return Cleared(own, tuple(effects), named, tuple(verdicts), asked)
 
     def _kept(
         self, plan: _Plan, key: Hashable, command: SimpleCommand, effect: Effect | None, situation: Situation
@@ -279,6 +285,11 @@ def _strictest(hits: list[Hit], worst: Verdict) -> Verdict:
         if hit.verdict > worst:
             worst = hit.verdict
     return worst
+
+
+def _any_says(asked: tuple[tuple[CompiledRule, int], ...], command: SimpleCommand, situation: Situation) -> bool:
+    """Does any of these rules say anything but no?"""
+    return any(rule.judge(command, command.effects[n] if n >= 0 else None, situation) != NO for rule, n in asked)
 
 
 def _ids(rules: Sequence[CompiledRule]) -> tuple[str, ...]:

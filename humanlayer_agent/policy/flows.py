@@ -3,7 +3,6 @@
 The shell module says where data can come (`shell.dataflow`); here each command is asked whether its data is meant.
 """
 
-
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.light.typed import TYPE_CHECKING, Any, Callable, Sequence
 from humanlayer_agent.policy.model import Flow, Match

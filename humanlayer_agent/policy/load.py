@@ -6,7 +6,6 @@ that, or any of whose sources has changed, is ignored, and the sources are check
 policy's own tests have passed: where it can't be kept, they run every time.
 """
 
-
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.digests import sha256

@@ -1,6 +1,5 @@
 """A policy after it was checked and merged: plain data, quick to load from its compiled form."""
 
-
 from humanlayer_agent.actions import canonical
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.light.typed import Any, Iterable, Mapping

@@ -3,7 +3,6 @@
 A variable's value is read as a list of directories, separated by colons.
 """
 
-
 from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
 from humanlayer_agent.policy.model import Text
 from humanlayer_agent.policy.pathset import PathSet

@@ -93,11 +93,12 @@ def analyse(
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
         ['ls', 'head']
     """
-    start = State((logical_start(cwd),), dict(environ or {}), closed, fresh=True)
+    place = logical_start(cwd)
+    start = State((place,), dict(environ or {}), closed, fresh=True)
     walk = Walk(text, start.environ, reader, memory)
     walk.root(parse(text), start)
     doubt_links(walk.program)
-    note_elsewhere(walk.program.commands, logical_start(cwd))
+    note_elsewhere(walk.program.commands, place)
     vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
     return walk.program
 

@@ -169,9 +169,13 @@ def _line(text: str) -> Script | None:
     return Script(body, 0, len(text)) if body is not None else None
 
 
+_by_hand = iter(range(40))
+"""Counts the texts that are split without the expression: to compile it takes as long as these."""
+
+
 def _pieces(text: str) -> list[tuple[str, str]]:
     """What `_LINE_PIECE` finds: the blanks before each piece, and the piece."""
-    if text.strip(_ANY_WORD):
+    if next(_by_hand, None) is None or text.strip(_ANY_WORD):
         return _LINE_PIECE.findall(text)
     found, blanks = [], ""
     for raw in text.split(" "):

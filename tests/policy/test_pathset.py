@@ -67,7 +67,7 @@ def test_variables_and_home() -> None:
         (effect("/p/a", below=True), MAYBE, YES),
         (effect("/q", below=True), NO, MAYBE),
         (effect("/", below=True), MAYBE, MAYBE),
-        (effect("/p/a", pattern="/p/a/*"), MAYBE, YES),
+        (effect("/p/a", pattern="/p/a/*"), YES, YES),
         (effect("/q", pattern="/q/*"), NO, NO),
         (effect("/", pattern="/*"), MAYBE, MAYBE),
         (effect("/", recursive=True), MAYBE, NO),

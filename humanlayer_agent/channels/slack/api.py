@@ -8,6 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -86,7 +87,7 @@ class SlackApi:
         self._names = {"bot": bot_variable, "app": app_variable, "channel": channel}
         self._loopback = urlsplit(url).hostname in _LOOPBACK
         self._app_token = app_token
-        trust = ssl.create_default_context()
+        trust = _trust()
         self._client, self._quick = (
             WebClient(bot_token, base_url=url, timeout=seconds, ssl=trust, retry_handlers=[], logger=_SILENT)
             for seconds in (SECONDS, QUICK_SECONDS)
@@ -206,3 +207,9 @@ class SlackApi:
 
 def _short(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """The authorities that this machine trusts. Reading them takes as long as some ten calls."""
+    return ssl.create_default_context()

@@ -28,7 +28,6 @@ slots can't describe. `subcommands` hold the same form one level down; those of 
 under its name and theirs (`git commit`), so that each is read when it is met.
 """
 
-
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.light.typed import Any, Iterator

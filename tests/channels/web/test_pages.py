@@ -8,6 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from humanlayer_agent.approvals import process
 from humanlayer_agent.channels.tokens import Tokens
 
 BOB = "bob@example.com"
@@ -176,6 +177,19 @@ def test_alice_decides(inbox, page, kind: str, field: str, words: str, state: st
     shown = page(alice.get(f"/r/{request.id}").text)
     assert not [form for form in shown.forms if "answer" in form]
     assert "by alice" in shown.text
+
+
+def test_a_request_whose_agent_is_gone_says_so(inbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = inbox.ask()
+    inbox.deliver(request)
+    alice, gone = inbox.rig.alice(), "the agent that asked is gone"
+    assert gone not in alice.get("/").text + alice.get(f"/r/{request.id}").text
+    with monkeypatch.context() as later:
+        later.setattr(process, "is_gone", lambda identity: True)
+        inbox.store.reconcile()
+    assert gone in alice.get("/").text
+    assert gone in alice.get(f"/r/{request.id}").text
+    assert inbox.state(request) == "pending"
 
 
 def test_a_request_of_another_route_is_only_shown(inbox, page) -> None:
@@ -358,7 +372,7 @@ def test_scanners_that_send_forms_as_another_site(inbox, page) -> None:
     ):
         for where, form in ((f"/r/{request.id}", mine), (path, bobs)):
             assert alice.post(where, data=form, headers=headers).status_code == 403
-    bare = httpx.Client(base_url=alice.base_url, cookies=alice.cookies)
+    bare = httpx.Client(base_url=alice.base_url, cookies=alice.cookies, verify=False)
     assert bare.get("/").status_code == 200
     assert bare.post(f"/r/{request.id}", data=mine).status_code == 403, "no Origin at all"
     assert decided_nothing(inbox, request)
