@@ -1,7 +1,7 @@
 """Where our own files are. Everything here is off limits for agents: every shipped policy denies it.
 
-What every command needs is given as text, in the spelling of `pathlib`, whose import takes as long as all that a plain
-command needs of ours (43 of 190 million instructions, with what it imports).
+What every command needs is given as text, in the spelling of `pathlib`: its import takes 43 million instructions (with
+what it imports), and all else that `check 'ls -la'` does 100 million.
 """
 
 import errno

@@ -19,7 +19,8 @@ __all__ = ["dataclass", "field", "replace"]
 
 _NONE: "Any" = object()
 _BY_HAND = 40
-"""How many objects of a class are filled field by field: to compile `__init__` takes as long as 40 of eight fields."""
+"""How many objects of a class are filled field by field: to compile `__init__` takes as long as 40 of eight fields (0.9
+million instructions against 21,000 for each)."""
 _OPTIONS = frozenset({"frozen", "slots", "eq", "unsafe_hash"})
 _shown: set[tuple[int, int]] = set()
 

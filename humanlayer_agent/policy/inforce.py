@@ -72,6 +72,7 @@ def _known_ahead(policy: Policy, variables: Mapping[str, str]) -> bool:
     ahead = policy.ahead
     return (
         ahead is not None
+        and len(ahead["limits"]) == len(policy.body["rules"])
         and all(name in variables for name in ahead["variables"])
         and all(v.startswith("/") and len(v) <= LONGEST and "\0" not in v for v in variables.values())
     )

@@ -13,8 +13,8 @@ from humanlayer_agent.shell.program import Program, SimpleCommand
 _CHANGES = frozenset({"write", "append"})
 _EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf", "autoflake", "pyupgrade", "touch"})
 """Programs that change code in place, or bring back what is under version control."""
-_PASS_ON = frozenset({"tee", "dd"})
-"""Programs that write their input."""
+_PASS_ON = frozenset({"tee", "dd", "cp", "mv", "ln", "install"})
+"""Programs that write their input, or a file, as it is."""
 _UNREAD = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
     ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",

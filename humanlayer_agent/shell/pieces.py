@@ -5,10 +5,9 @@ around it. Of such a piece only what is certain counts: what it does with names 
 """
 
 import textwrap
-from collections.abc import Iterator
 
 from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from humanlayer_agent.light.typed import TYPE_CHECKING, Iterator
 from humanlayer_agent.shell.code import by_name
 from humanlayer_agent.shell.code.behaviour import Behaviour
 from humanlayer_agent.shell.code.perform import perform
@@ -19,14 +18,14 @@ from humanlayer_agent.shell.state import State
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
 
-MAX_PIECES = 32
+MAX_PIECES = 64
 MAX_PIECE = 16_384
+_SEPARATORS = "/|#,:@!~%;+="
 _AROUND = "import os, shutil, socket, subprocess, sys, pathlib, urllib.request\nfrom pathlib import Path\n"
 """What a file has most likely imported."""
 _ADDED = re.compile(
     r"(?:[0-9]+|\$|/(?:[^/\\]|\\.)*/)?(?:,(?:[0-9]+|\$))?[ \t]*[aic](?:[ \t]*\\\n|[ \t]*\\?)((?:.|\n)*)", re.ASCII
 )
-_REPLACED = re.compile(r"s([/|#,:@!~])(.*?)(?<!\\)\1(.*)(?<!\\)\1[a-zA-Z0-9]*")
 
 
 def of_sed(words: list[str]) -> Iterator[str]:
@@ -35,8 +34,10 @@ def of_sed(words: list[str]) -> Iterator[str]:
         script = word.strip()
         if (found := _ADDED.fullmatch(script)) is not None:
             yield found[1].replace("\\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
-        elif (changed := _REPLACED.fullmatch(script)) is not None:
-            yield changed[3].replace("\\" + changed[1], changed[1]).replace("\\n", "\n").replace("\\t", "\t")
+        elif script[:1] == "s" and script[1:2] in _SEPARATORS and script[1:2]:
+            parts = script[2:].replace("\\" + script[1], "\0").split(script[1])
+            new = script[1].join(parts[1:-1]).replace("\0", script[1])
+            yield new.replace("\\n", "\n").replace("\\t", "\t")
 
 
 def of_patch(text: str) -> Iterator[tuple[str, str]]:
@@ -55,7 +56,10 @@ def of_patch(text: str) -> Iterator[tuple[str, str]]:
 
 def judge(walk: "Walk", path: str, text: str, by: SimpleCommand) -> None:
     """Add what the piece `text` of the file at `path` certainly does when it is run."""
-    if by_name(path) != "python" or not text.strip() or len(text) > MAX_PIECE:
+    if by_name(path) != "python" or not text.strip():
+        return
+    if len(text) > MAX_PIECE:
+        by.doubt(path)
         return
     found = None
     for each in dict.fromkeys((text, textwrap.dedent(text), text.lstrip(" \t;:)"))):

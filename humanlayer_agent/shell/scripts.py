@@ -220,9 +220,14 @@ class Scripts:
             return
         from humanlayer_agent.shell import pieces
 
-        for path, patch, words, by in found[: pieces.MAX_PIECES]:
+        count = 0
+        for path, patch, words, by in found:
             added = pieces.of_patch(patch) if patch is not None else ((path, text) for text in pieces.of_sed(words))
-            for name, text in list(added)[: pieces.MAX_PIECES]:
+            for name, text in added:
+                count += 1
+                if count > pieces.MAX_PIECES:
+                    by.doubt(name)
+                    return
                 pieces.judge(self.walk, name, text, by)
 
     def _judge_written(self) -> None:

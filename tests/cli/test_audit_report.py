@@ -20,6 +20,8 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.approvers import ScriptedAsker
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 Capture = pytest.CaptureFixture[str]
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from humanlayer_agent.cli import main
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ALL_KEYS = {"id", "verdict", "rules", "reason", "severity", "suggestion", "parse", "effects", "us"}
 
 

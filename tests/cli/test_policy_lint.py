@@ -19,6 +19,8 @@ from humanlayer_agent.policy.coverage import coverage
 from humanlayer_agent.policy.lint import CHECKS, Finding, Place, Witness
 from humanlayer_agent.policy.load import load
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 CLEAN = """\
 version: 1

@@ -12,6 +12,8 @@ import pytest
 
 from humanlayer_agent.cli import main
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 DATA = Path(os.environ.get("HLA_DATA", Path(__file__).parents[3] / "shared" / "data")) / "agent_runs.jsonl"
 Capture = pytest.CaptureFixture[str]

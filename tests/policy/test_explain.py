@@ -11,6 +11,8 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.explain import explain, flow
 from humanlayer_agent.policy.load import find, load
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 RULES = """
   - {id: reads, decision: allow, when: {effect: read, paths: {all_within: ["${PROJECT}/**"]}}}
   - {id: root, decision: deny, when: {program: rm, flags: {any: [recursive]}, paths: {any_within: [/etc]}}}

@@ -11,6 +11,8 @@ from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.layers import find_layers
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 HEAD = "version: 1\npolicy: hostile\n"
 EVERYTHING = '  - {id: free, decision: allow, when: {effect: [read, write, delete], paths: {all_within: ["/**"]}}}\n'
 COMMANDS = (

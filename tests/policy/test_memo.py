@@ -10,6 +10,8 @@ from humanlayer_agent.policy import memo
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

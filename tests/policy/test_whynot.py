@@ -11,6 +11,8 @@ from humanlayer_agent.policy.explain import Explanation, explain
 from humanlayer_agent.policy.load import find, load
 from humanlayer_agent.policy.whynot import changes, obstacles
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 RULES = """
   - {id: reads, decision: allow, when: {effect: read, paths: {all_within: ["${PROJECT}/**"]}}}
   - {id: lists, decision: allow, when: {effect: read, program: ls, role: list, paths: {all_within: [/srv/**]}}}

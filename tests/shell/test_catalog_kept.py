@@ -71,6 +71,12 @@ def test_every_program_reads_the_same_from_what_was_kept(folder: Path) -> None:
         assert first == catalog._kept(text, place.file) == catalog._yaml(text, place.file)
 
 
+def test_all_that_the_catalog_says_can_be_kept() -> None:
+    """A bare `null:` or `on:` is no text in YAML, and a program that has one would be read anew each time."""
+    files = (Path(catalog._SCANNED.folder) / name for name in catalog._SCANNED.files())
+    assert [file.name for file in files if not catalog._is_json(catalog._yaml(file.read_text(), file.name))] == []
+
+
 def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(*names: str) -> str:
         raise RuntimeError("Could not determine home directory.")

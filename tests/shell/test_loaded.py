@@ -50,6 +50,9 @@ def test_code_that_was_judged_before_is_read(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        "cp notes.txt conftest.py",
+        "mv a.txt Makefile",
+        "ln -s a.txt x.sh",
         "base64 -d a > conftest.py", "rev a > x.sh", "tr a-z b-za < a > Makefile", "jq -r .x a.json > conftest.py",
         "git log -1 --format=%B > x.py", "(echo 'x = 1'; cat a.txt) > x.py", "cat a.txt | tee conftest.py",
         "awk '{print $1}' a > conftest.py", 'echo "$X" > conftest.py', "while read l; do echo \"$l\"; done < a > x.py",
@@ -60,7 +63,7 @@ def test_what_is_printed_into_code_is_unread(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cat a.py > b.py", "sed -n 1,5p a.py > b.py", "git show HEAD:a.py > b.py", "base64 -d a > x.png", "ls > a.txt", "> x.py"]
+    "command", ["cp a.py.bak a.py", "mv a.py a.py.orig", "cp a.txt b.txt", "cat a.py > b.py", "sed -n 1,5p a.py > b.py", "git show HEAD:a.py > b.py", "base64 -d a > x.png", "ls > a.txt", "> x.py"]
 )  # fmt: skip
 def test_code_from_code_and_other_files_are_not(command: str) -> None:
     assert not unread(judge(command)), command
@@ -131,3 +134,15 @@ def test_a_tilde_in_a_heredoc_hides_nothing(sign: str) -> None:
 def test_what_git_prints_is_not_the_projects_code() -> None:
     found = judge("git show HEAD~1:a > run.sh; bash run.sh", {"run.sh": "ls\n"})
     assert unread(found)
+
+
+def test_more_pieces_than_are_judged_are_asked_about() -> None:
+    hunks = "".join(f"@@ -{n} +{n},2 @@\n a = 1\n+b = {n}\n" for n in range(80))
+    found = judge(f"patch a.py <<'X'\n--- a.py\n+++ a.py\n{hunks}X")
+    assert not all(c.resolved for c in found.commands)
+    long = judge(f"sed -i '1i x = \"{'a' * 20_000}\"' a.py")
+    assert not all(c.resolved for c in long.commands)
+
+
+def test_a_copy_that_may_be_put_back_is_judged_when_it_is_written() -> None:
+    assert writes(judge(f"echo '{HARM}' > conftest.py.bak"), "/srv/x")

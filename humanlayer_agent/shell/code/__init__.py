@@ -28,6 +28,8 @@ _NAMES = {
 _TEMPLATES = (
     ".am", ".in", ".PL", ".j2", ".tmpl", ".template", ".md", ".txt", ".rst", ".bak", ".orig", ".patch", ".diff",
 )  # fmt: skip
+_KEPT = frozenset({".bak", ".orig", ".old", ".new", ".tmp", ".save", ".backup", ".copy", ".patched"})
+"""Endings of copies that are meant to be put back."""
 _HOOKS = "/.git/hooks/", "/.husky/", "/.githooks/", "/etc/profile.d/"
 
 
@@ -51,6 +53,8 @@ def language_of(path: str, text: str) -> str | None:
 def by_name(path: str) -> str | None:
     """The language that a file's name tells; None where it is no code."""
     name = posixpath.basename(path)
+    while (kept := posixpath.splitext(name))[1] in _KEPT and kept[0]:
+        name = kept[0]
     if name in _NAMES:
         return _NAMES[name]
     if "." not in name and any(part in path for part in _HOOKS):

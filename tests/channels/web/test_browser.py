@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -91,7 +91,7 @@ def test_a_server_on_another_port_gets_no_cookie(inbox, tab: Session) -> None:
     request = inbox.ask()
     inbox.deliver(request)
     home = log_in(tab, inbox)
-    with HTTPServer(("127.0.0.1", 0), Spy) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Spy) as server:  # a browser connects before it asks
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         for path in ("/", "/s/", "/s/x/", "/login", "/r/x"):
             tab.open(f"http://127.0.0.1:{server.server_port}{path}")

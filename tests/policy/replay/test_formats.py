@@ -30,6 +30,8 @@ from humanlayer_agent.policy.replay.formats import FORMATS, find
 from humanlayer_agent.policy.replay.steps import NoCommand, Step, Unreadable, Wrote
 from humanlayer_agent.testing.approvers import ScriptedAsker
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 Writes = Callable[..., Path]
 

@@ -12,6 +12,8 @@ from humanlayer_agent.policy.replay.steps import NoCommand, Unreadable, Wrote
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.reading import Source
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 HEREDOC = "cat > {} <<'E'\n{}\nE"
 BAD = "import shutil\nshutil.rmtree('/srv/data')"
 

@@ -46,11 +46,9 @@ def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = 
         tree = parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        found = _doubtful(
+        return _doubtful(
             f"line {line}: this is no Python that can be read" if line else "this is no Python that can be read"
         )
-        found.steady = found.anywhere = True
-        return found
     except (RecursionError, MemoryError):
         return _doubtful("the Python code is nested too deep")
     return _read(source, tree, argv, path)
