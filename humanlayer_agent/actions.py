@@ -4,7 +4,6 @@ An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8
 (`rfc8785`) of everything that decides what will happen when the action runs.
 """
 
-
 from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.light.plainjson import quoted
 from humanlayer_agent.light.records import dataclass, field

@@ -73,7 +73,7 @@ class _Record:
     def compile(self, name: str, parameters: str, body: list[str], more: dict[str, "Any"]) -> "Any":
         lines = [f"def {name}({parameters}):", *(f" {line}" for line in body or ["pass"])]
         scope: dict[str, Any] = {"__name__": self.cls.__module__, **more}
-        exec("\n".join(lines), scope)
+        exec(compile("\n".join(lines), f"<{self.cls.__name__}.{name}>", "exec"), scope)
         made = scope[name]
         made.__qualname__ = f"{self.cls.__qualname__}.{name}"
         setattr(self.cls, name, made)

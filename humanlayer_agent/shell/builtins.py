@@ -1,6 +1,5 @@
 """bash's own commands: those that change the shell's state, run code, or evaluate strings; and calls of functions."""
 
-
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
 from humanlayer_agent.shell import arithmetic, touch, variables

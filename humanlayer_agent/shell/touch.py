@@ -1,6 +1,5 @@
 """Turns an operand into effects: the one place where a word becomes a path, a host, a package, a piece of code."""
 
-
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
 from humanlayer_agent.shell import output, words

@@ -378,7 +378,9 @@ print("held")
 
     @linux
     def test_protection_says_when_it_does_not_hold(self) -> None:
-        source = "from humanlayer_agent.approvals.protection import protect_secrets as p; r = p(); print(r.holds, r.why_not)"
+        source = (
+            "from humanlayer_agent.approvals.protection import protect_secrets as p; r = p(); print(r.holds, r.why_not)"
+        )
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         said = subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True).stdout
         bounding = int(Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)

@@ -26,7 +26,8 @@ def types(store: SQLiteStore, **query: Any) -> list[str]:
 
 
 def last(store: SQLiteStore) -> dict[str, Any]:
-    return [entry.event for entry in store.events(last=3) if entry.event["type"] not in ("audit.head", "audit.closed")][-1]
+    found = [entry.event for entry in store.events(last=3)]
+    return [event for event in found if event["type"] not in ("audit.head", "audit.closed")][-1]
 
 
 def allowed(store: SQLiteStore, action: Action, decision: PolicyDecision) -> Permit:
