@@ -20,6 +20,7 @@ APPLICATION_ID = 0x484C4131
 
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "fuse.sshfs"})
 _NEEDED = (3, 37)  # STRICT tables
+_LOOK_AGAIN_MS = 100
 
 
 class Database:
@@ -149,20 +150,24 @@ class Database:
             raise StoreError(f"the store {self.path} can't be used in WAL mode there (it is in {mode} mode)")
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        migrations = _migrations()
-        if _check_version(connection, self.path, newest=len(migrations)) == len(migrations):
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            version = _check_version(
-                connection, self.path, newest=len(migrations)
-            )  # another process may have been first
-            _upgrade(connection, version)
-            connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
+        newest = len(_migrations())
+        deadline = time.monotonic() + self._busy_ms / 1000
+        connection.execute(f"PRAGMA busy_timeout={min(self._busy_ms, _LOOK_AGAIN_MS)}")
+        while _check_version(connection, self.path, newest=newest) < newest:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() >= deadline:
+                    raise
+                continue  # another process is at it; afterwards it may write so much that we never get the lock
+            try:
+                _upgrade(connection, _check_version(connection, self.path, newest=newest))
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+        connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
 
     def _migrated_copy(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """A store of an older version in memory, as this one would have it: a reader may not change the file."""

@@ -12,6 +12,8 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
+_OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
+"""Names for what an effect is about, and what is said where that is not known."""
 _SHOWN = 200
 _ONCE = ("once",)
 
@@ -209,16 +211,26 @@ def _shown(source: Source) -> str:
 
 def render(template: str, hit: Hit) -> str:
     """Plain substitution of `{{ name }}`; nothing else is evaluated (a policy may come from a repository)."""
-    shown = hit.effect.public()["operand"] if hit.effect else None
-    facts = {
-        "program": hit.command.program or "an unknown program",
-        "command": hit.command.text,
-        "paths": shown or "an unknown path",
-        "hosts": shown or "an unknown host",
-        "operand": shown or "something unknown",
-        "effect": hit.effect.kind if hit.effect else "",
-        "source": _shown(hit.source),
-        "unresolved": ", ".join(hit.command.unresolved) or "nothing",
-    }
+    if "{{" not in template:
+        return template
     # One pass: a value that looks like a placeholder stays what it is.
-    return _PLACEHOLDER.sub(lambda m: str(facts.get(m[1], m[0]))[:_SHOWN], template)
+    return _PLACEHOLDER.sub(lambda m: _fact(m[1], hit, m[0])[:_SHOWN], template)
+
+
+def _fact(name: str, hit: Hit, otherwise: str) -> str:
+    """What stands for `{{ name }}`; `otherwise` where there is no such name."""
+    if name in _OPERANDS:
+        shown = hit.effect.public()["operand"] if hit.effect else None
+        return str(shown or _OPERANDS[name])
+    match name:
+        case "program":
+            return hit.command.program or "an unknown program"
+        case "command":
+            return hit.command.text
+        case "effect":
+            return hit.effect.kind if hit.effect else ""
+        case "source":
+            return _shown(hit.source)
+        case "unresolved":
+            return ", ".join(hit.command.unresolved) or "nothing"
+    return otherwise

@@ -165,7 +165,11 @@ def _parameter(raw: str, quoted: bool) -> Param:
 
 def _line(text: str) -> Script | None:
     """The tree of a pipeline (or one command) of literal words; None where it may be something else."""
-    body = _pipeline(text, 0) if len(text) <= 2 * MAX_WORDS and "<<" not in text else None
+    if len(text) > 2 * MAX_WORDS or "<<" in text:
+        return None
+    if "\n" in text or "&&" in text or ">" in text:  # mostly it is something else then, and `_Reader` sees what it is
+        return None
+    body = _pipeline(text, 0)
     return Script(body, 0, len(text)) if body is not None else None
 
 
@@ -362,7 +366,7 @@ def read(text: str) -> Script | None:
     script = _line(text)
     if script is not None:
         return script
-    first = text.split(None, 1)
+    first = text[:16].split(None, 1)
     if first and first[0] in _RESERVED:  # what comes is known, and to compile the expression takes 2 ms
         return None
     reader = _Reader(text)
@@ -382,8 +386,8 @@ def _read_lines(reader: _Reader, text: str, position: int) -> int | None:
         if kind is None:
             continue  # a comment, or the end
         if kind <= _DOUBLE_WORD:
-            raw, end = token[kind], token.end()
-            start = end - len(raw)
+            raw = token[kind]
+            start, end = token.span(kind)
             command = reader.command
             first = command is None or not command.words
             if kind != _BARE_WORD:

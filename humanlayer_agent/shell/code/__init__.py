@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from humanlayer_agent.light.cached import lru_cache
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.code.behaviour import Behaviour, Found, Text
 
@@ -50,6 +51,7 @@ def language_of(path: str, text: str) -> str | None:
     return interpreter(text) or by_name(path)
 
 
+@lru_cache(maxsize=4096)
 def by_name(path: str) -> str | None:
     """The language that a file's name tells; None where it is no code."""
     name = posixpath.basename(path)

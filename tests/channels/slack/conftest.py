@@ -132,6 +132,7 @@ class SlackRig:
             start(desk)
             assert made.receiver.wait_open(20), made.receiver.connections
             assert wait_for(lambda: not set(before) & set(self.slack.socket.connections), "that the others are gone")
+            self.slack.socket.wait_for(1)  # the server may learn of a connection later than we do
 
         made.start = started  # type: ignore[method-assign]
         self.channels.append(made)
