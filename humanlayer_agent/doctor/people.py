@@ -42,7 +42,7 @@ def _passphrase_file(context: Context) -> Iterator[Finding]:
     yield warning(
         f"the passphrase of your key is in {one_line(named)} ({PASSPHRASE_VARIABLE}): a program that the policy lets "
         "run can read it there, and then it can sign",
-        "Have it so only where no agent runs as you: for a hub of another user, or on another machine.",
+        "Have it so only where agents' commands don't run as you, but in containers, or on another machine.",
     )
 
 
