@@ -9,7 +9,7 @@ from pathlib import Path
 
 from humanlayer_agent.channels import profiles
 from humanlayer_agent.channels.text import visible, warnings
-from humanlayer_agent.channels.tty import controlling_terminal, discard_input, write
+from humanlayer_agent.channels.tty import controlling_terminal, discard_input, read_line, write
 from humanlayer_agent.cli.human_only import human_only
 from humanlayer_agent.errors import ConfigError, NoTerminal
 from humanlayer_agent.places import PROJECT_FOLDER, write_own_json
@@ -69,7 +69,7 @@ def _ask(offers: list[_Offer]) -> int:
         with controlling_terminal() as fd:
             write(fd, shown + f"\nType {_word()} to trust exactly this text, anything else not to: ")
             discard_input(fd)
-            answer = _line(fd)
+            answer = read_line(fd)
     except NoTerminal as error:
         print(f"humanlayer-agent: not trusted: {error}", file=sys.stderr)
         return NO_HUMAN
@@ -147,14 +147,3 @@ def _numbered(path: str, raw: bytes) -> str:
 def _summary(policy: Policy) -> str:
     allows = [rule.id for rule in policy.rules if rule.decision == "allow" and not rule.inherited]
     return f"\nIt allows: {', '.join(allows) or 'nothing of its own'}."
-
-
-def _line(fd: int) -> str:
-    """One line as the terminal gives it; "" at its end."""
-    data = b""
-    while not data.endswith(b"\n") and len(data) < 4096:
-        more = os.read(fd, 1024)
-        if not more:
-            return ""
-        data += more
-    return data.decode("utf-8", "replace")
