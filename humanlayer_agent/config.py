@@ -7,6 +7,7 @@ from humanlayer_agent.light.later import pathlib
 from humanlayer_agent.light.typed import TYPE_CHECKING, Any, cast
 from humanlayer_agent.places import (
     PASSPHRASE_VARIABLE,
+    config_path,
     default_store_path,
     exists,
     home_folder,
@@ -91,6 +92,16 @@ def _too_wide(path: str) -> str:
     return ""
 
 
+def _refuse_settings_in(project: str) -> None:
+    """Raise ConfigError where the user's settings would be the project's own files: a repository is not the user."""
+    folder = config_path()
+    if f"{os.path.normpath(folder)}/".startswith(f"{project}/") and exists(folder):
+        raise ConfigError(
+            f"{folder} lies in the project, and would be taken for your own settings: set XDG_CONFIG_HOME to a folder "
+            "outside of it. (A project's own policy lies in .humanlayer, and is trusted by hla policy trust.)"
+        )
+
+
 def requester() -> str:
     """The stable identity of the person who started the run. (Not by $USER, which anybody may set.)"""
     from humanlayer_agent.approvals.process import os_user
@@ -130,6 +141,7 @@ def build_director(
         )
     from humanlayer_agent.policy.layers import find_layers, observed
 
+    _refuse_settings_in(base)
     layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
     return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base), once=once)
@@ -170,6 +182,8 @@ def build_authority(
     """
     from humanlayer_agent.channels import profiles
 
+    if channels is None and project is not None:
+        _refuse_settings_in(os.path.normpath(_absolute(project)))
     if channels is None and not any(profiles.exists(path) for _, path in profiles.places(project)):
         return None
     found = profiles.load(project, file=channels)

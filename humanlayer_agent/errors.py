@@ -47,5 +47,13 @@ class ActionDenied(HumanlayerError):
         self.denial = denial
 
 
+class AgentsStopped(HumanlayerError):
+    """A human has stopped every agent: nothing new may run; `halt` is which stop (`approvals.halt`)."""
+
+    def __init__(self, halt: object) -> None:
+        super().__init__("a human has stopped every agent of this store (hla stop): nothing new runs until hla resume")
+        self.halt = halt
+
+
 class RunTerminated(HumanlayerError):
     """A human stopped the run (q at the prompt, Ctrl-C)."""

@@ -126,8 +126,11 @@ def temporary_folder() -> str:
 
 
 def is_inside(folder: "Path", project: "Path | None") -> bool:
-    """Whether `folder` lies in `project`, where it would be the repository's to fill."""
-    return project is not None and pathlib.Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project))
+    """Whether `folder` lies in `project`, or is reached through it by links: then it is the repository's to fill."""
+    if project is None:
+        return False
+    top, named = os.path.realpath(project), os.path.abspath(folder)
+    return any(pathlib.Path(os.path.realpath(place)).is_relative_to(top) for place in upwards(named))
 
 
 def _data_folder() -> str:

@@ -1,11 +1,13 @@
 """Supervision for any Python code: a Gate made from the user's own settings, that runs what it permits."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from humanlayer_agent.actions import Action
+from humanlayer_agent.agents.envfile import refuse_env_file
 from humanlayer_agent.agents.process import CommandResult, command_environment, run_command, warn_unless_protected
 from humanlayer_agent.approvals import gate
 
@@ -40,8 +42,10 @@ class Gate(gate.Gate):
         Raises:
             ConfigError: a file can't be read or has a mistake.
         """
-        from humanlayer_agent.config import build_gate
+        from humanlayer_agent.config import build_gate, find_project
 
+        if "litellm" in sys.modules:  # the program is an agent of its own
+            refuse_env_file(Path(project) if project else find_project())
         return build_gate(agent=agent, project=project, kind=cls, **settings)
 
     def run(
@@ -68,11 +72,9 @@ class Gate(gate.Gate):
         """
         warn_unless_protected()
         here = os.path.abspath(cwd or os.getcwd())
+        project = project or str(getattr(self.director, "project", "") or here)
         action = Action(
-            command,
-            cwd=here,
-            project=project or str(getattr(self.director, "project", "") or here),
-            env=command_environment(os.environ, env),
+            command, cwd=here, project=project, env=command_environment(os.environ, env, project=project)
         )
 
         def execute(permitted: Action) -> CommandResult:

@@ -19,6 +19,8 @@ def denial_text(denial: Denial) -> str:
     The human's words come as one JSON string: they are data in a text that is otherwise ours.
     """
     texts = _texts()
+    if denial.halted:
+        return str(texts["denied"]["halted"])
     why = denial.decision.reason if denial.decision else ""
     answered = denial.answer if denial.answer in texts["denied"] else denial.by
     kind = "edit" if denial.edited else answered

@@ -75,11 +75,11 @@ class SupervisedEnvironment:
         if self.runs_here:
             warn_unless_protected()
             default_project = None
-            self._environment()  # a setting that can't be used is an error now, not at the first command
         else:
             default_project = directory_of(inner)
         known = director if gate is None else getattr(gate, "director", None)
         self.project = project_of(settings, known, default_project)
+        self._environment()  # a setting that can't be used is an error now, not at the first command
         self._close: weakref.finalize[..., Any] | None = None
 
         def supervisor() -> Supervisor:
@@ -235,7 +235,9 @@ class SupervisedEnvironment:
 
     def _environment(self) -> dict[str, str]:
         own = dict(getattr(self._inner.config, "env", None) or {})
-        return command_environment(os.environ, own, self.settings.pass_env) if self.runs_here else own
+        if not self.runs_here:
+            return own
+        return command_environment(os.environ, own, self.settings.pass_env, str(self.project))
 
     def _run_here(self, action: Action, timeout: int | None) -> dict[str, Any]:
         seconds = timeout or self._inner.config.timeout

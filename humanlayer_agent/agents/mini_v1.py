@@ -104,13 +104,16 @@ class SupervisedEnvironment:
         self._watch = watch
         if self.runs_here:
             warn_unless_protected()
-            self._environment()  # a setting that can't be used is an error now, not at the first command
         known = director if gate is None else getattr(gate, "director", None)
         self.project = project_of(self.settings, known, None if self.runs_here else directory_of(inner))
+        self._environment()  # a setting that can't be used is an error now, not at the first command
         self._close: weakref.finalize[..., Any] | None = None
 
         def supervisor() -> Supervisor:
             opened = open_gate(self.settings, director=director, user=user, gate=gate, project=self.project)
+            if gate is None and director is None and not self.runs_here:
+                judge: Any = opened.director
+                judge.reader = None  # the files of this machine are not those that its commands run
             if gate is None:
                 self._close = weakref.finalize(self, close_gate, opened)
             return Supervisor(opened, self.settings)
@@ -195,7 +198,9 @@ class SupervisedEnvironment:
 
     def _environment(self) -> dict[str, str]:
         own = dict(getattr(self._inner.config, "env", None) or {})
-        return command_environment(os.environ, own, self.settings.pass_env) if self.runs_here else own
+        if not self.runs_here:
+            return own
+        return command_environment(os.environ, own, self.settings.pass_env, str(self.project))
 
     def _run_here(self, action: Action, timeout: int | None) -> dict[str, Any]:
         seconds = timeout or self._inner.config.timeout

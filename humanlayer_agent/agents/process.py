@@ -17,13 +17,14 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 from humanlayer_agent.agents import reaper
 from humanlayer_agent.agents.orphans import Brood
 from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import PASSPHRASE_VARIABLE
+from humanlayer_agent.places import PASSPHRASE_VARIABLE, is_inside
 
 OUTPUT_LIMIT = 10_000_000
 """Bytes of output that are kept: the first and the last half of it."""
@@ -76,14 +77,18 @@ def changes_the_shell(name: str) -> bool:
 
 
 def command_environment(
-    environ: Mapping[str, str], extra_env: Mapping[str, str] | None = None, pass_env: Iterable[str] = ()
+    environ: Mapping[str, str],
+    extra_env: Mapping[str, str] | None = None,
+    pass_env: Iterable[str] = (),
+    project: str = "",
 ) -> dict[str, str]:
     """The environment of a supervised command.
 
     Args:
-        environ: our own environment, of which only listed variables are taken.
+        environ: our own environment, of which only listed variables are taken. Its PATH is taken as `safe_path` says.
         extra_env: variables set for commands on purpose (the `env:` of mini's environment).
         pass_env: further names that are taken from `environ`.
+        project: the directory the agent works for.
 
     Raises:
         ConfigError: a name that would change how bash reads the command, such as BASH_ENV, or that of the variable
@@ -106,7 +111,45 @@ def command_environment(
     taken = {
         name: value for name, value in environ.items() if name in PASSED or name in wanted or name.startswith("LC_")
     }
+    if path := taken.get("PATH"):
+        taken["PATH"] = safe_path(path, project)
     return taken | extra | {SUPERVISED: "1"}
+
+
+@lru_cache(maxsize=64)
+def safe_path(path: str, project: str) -> str:
+    """PATH without the directories where an agent may put programs unasked: then `ls` is the `ls` that was judged.
+
+    What is not absolute goes, and what lies in the project but for the folders of its environments (virtual
+    environments, node_modules): the shipped policies ask before those are changed. It is said once.
+
+    Example:
+        >>> safe_path("/usr/bin:.:/bin", "/srv/app")
+        '/usr/bin:/bin'
+    """
+    kept, left_out = [], []
+    for folder in path.split(os.pathsep):
+        (left_out if _is_the_agents(folder, project) else kept).append(folder)
+    if left_out:
+        logging.getLogger("humanlayer_agent").warning(
+            "Warning: PATH of supervised commands is without %s: the agent could put programs there. "
+            "Set PATH in the environment's `env` where they are needed.",
+            ", ".join(repr(folder) for folder in left_out),
+        )
+    return os.pathsep.join(kept)
+
+
+def _is_the_agents(folder: str, project: str) -> bool:
+    if not os.path.isabs(folder):
+        return True
+    if not project or not is_inside(Path(folder), Path(project)):
+        return False
+    above = Path(os.path.abspath(folder)).parent
+    return not (
+        (above / "pyvenv.cfg").is_file()
+        or (above / "conda-meta").is_dir()
+        or folder.rstrip("/").endswith("/node_modules/.bin")
+    )
 
 
 def run_command(

@@ -141,7 +141,8 @@ def open_gate(
         project: default of `settings.project`.
 
     Raises:
-        ConfigError: a gate and a part of one were both given, or a part can't be used.
+        ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
+            where our files are (see `envfile`).
     """
     if gate is not None:
         if director is not None or user is not None:
@@ -149,8 +150,10 @@ def open_gate(
         if "max_denials" in settings.model_fields_set:
             gate.max_denials = settings.max_denials
         return gate
+    from humanlayer_agent.agents.envfile import refuse_env_file
     from humanlayer_agent.config import build_gate
 
+    refuse_env_file(settings.project or project)
     if director is not None and not hasattr(director, "evaluate"):
         if not hasattr(director, "should_allow"):
             raise ConfigError(f"the director ({type(director).__name__}) has neither evaluate nor should_allow")
@@ -303,6 +306,8 @@ class Supervisor:
         self._denied_in_message = True
         if denial.in_a_row:
             self.exit = Exit("SupervisionDenials", text("exit.SupervisionDenials", count=denial.in_a_row))
+        elif denial.halted:
+            self.exit = Exit("SupervisionTerminated", text("exit.halted"))
         elif denial.terminate:
             reason = denial.comment or denial.reason
             self.exit = Exit("SupervisionTerminated", text("exit.SupervisionTerminated", reason=reason))

@@ -25,6 +25,9 @@ _TABLES = {
     "presented_digest, comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of FROM vote",
     "permit": "SELECT id, run_id AS run, request_id AS request, digest, state FROM permit",
     "execution": "SELECT permit_id AS id, state, started, returncode FROM execution",
+    "halt": "SELECT id, at, principal, reason FROM halt",
+    "resumption": "SELECT id, halt, at, principal, person, channel, assurance, comment, signer, signature "
+    "FROM resumption",
 }
 
 
@@ -59,6 +62,7 @@ class Agreement:
             "decision": self._hear_decision,
             "permit": self._hear_permit,
             "exec": self._hear_exec,
+            "supervision": self._hear_supervision,
         }
         for entry in entries:
             yield entry
@@ -158,6 +162,15 @@ class Agreement:
             known = event.get("returncode")
             fields = {"state": "failed" if known is None else "finished", "returncode": known}
         self._tell("execution", event["permit"], event["seq"], **fields)
+
+    def _hear_supervision(self, what: str, event: dict[str, Any]) -> None:
+        if what == "stopped":
+            fields = {"at": event["at"], "principal": event["by"], "reason": event["reason"]}
+            self._tell("halt", event["halt"], event["seq"], **fields)
+        elif what == "resumed":
+            fields = {name: event[name] for name in ("halt", "at", "person", "comment", "signer", "signature")}
+            who = {name: event["approver"][name] for name in ("principal", "channel", "assurance")}
+            self._tell("resumption", event["resumption"], event["seq"], **fields, **who)
 
 
 def _same(held: Any, told: Any, redactor: Redactor) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from humanlayer_agent.actions import Action, canonical, encodable
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.halt import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
 from humanlayer_agent.approvals.reaching import elsewhere, not_at, unreached
 from humanlayer_agent.approvals.signing import Signer, process_signer
@@ -85,6 +86,7 @@ class Asking:
         self._lock = threading.Lock()  # for what follows
         self._refusals: dict[str, Denial] = {}
         self._occurrences: dict[str, int] = {}
+        self._told_of = ""  # the stop of every agent that our channel was told of
         self._unheard: dict[str, str] = {}  # by request: why our own channel brought no answer that counts
 
     @cached_property
@@ -128,6 +130,18 @@ class Asking:
         reached = self._store.get(request.id)
         return self._ended(request, "revoked") if reached and reached.state == "revoked" else None
 
+    def halted(self, halt: Halt, decision: PolicyDecision | None = None, request_id: str = "") -> Denial:
+        """The denial of whatever is proposed while every agent is stopped. The human at our channel is told, once.
+
+        It ends the run where that is somebody's to end, and is not remembered: once that stop is lifted, an agent that
+        is still there may propose again.
+        """
+        with self._lock:
+            first, self._told_of = halt.id != self._told_of, halt.id
+        if first:
+            threading.Thread(target=self._tell, args=(described(halt),), daemon=True).start()
+        return Denial(STOPPED, by="human", decision=decision, request_id=request_id, terminate=True, halted=True)
+
     # Requests
 
     def _put(
@@ -137,7 +151,9 @@ class Asking:
         try:
             rule = self.authority.answerable(decision, self._requester)
         except ConfigError as error:
-            self._store.record_decision(action, decision, digest, denied=str(error), edit_of=parent or None)
+            self._store.record_decision(
+                action, decision, digest, authority=self.authority, denied=str(error), edit_of=parent or None
+            )
             return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
         draft = self._draft(action, decision, digest, key, rule, parent)
         return self._wait(self._store.create_request(draft, self.authority))
@@ -317,12 +333,19 @@ class Asking:
             case "expired":
                 return self._expired(request)
             case state:
-                return self.stopped or self._denied(request, f"the request is {state or 'gone'}")
+                return self.stopped or self._halt(request) or self._denied(request, f"the request is {state or 'gone'}")
+
+    def _halt(self, request: ApprovalRequest) -> Denial | None:
+        """The denial of what a stop of every agent has ended; None where there is none."""
+        halts = self._store.halts.standing(self.authority)
+        return self.halted(halts[0], request.decision, request.id) if halts else None
 
     def _permit(self, request: ApprovalRequest) -> Permit | Denial:
         permit = self._store.permit(request, self.authority, use_by_ms=self._use_by_ms)
         if isinstance(permit, Permit):
             return permit
+        if isinstance(permit, Halted):
+            return self.halted(permit.halt, request.decision, request.id)
         return self.revoked(request) or self._denied(request, permit.reason)
 
     def _ended(self, request: ApprovalRequest, state: str) -> Denial:
@@ -379,13 +402,20 @@ class Asking:
             return self._edit_denied(decision, action, edit)
         digest = action.digest(decision.policy_digest, decision.files)
         if decision.verdict is Verdict.ALLOW:
-            return self._store.allow(action, decision, digest, use_by_ms=self._use_by_ms, edit_of=original.id)
+            return self._store.allow(
+                action,
+                decision,
+                digest,
+                use_by_ms=self._use_by_ms,
+                edit_of=original.id,
+                authority=self.authority,
+            )
         if decision.verdict is Verdict.ASK:
             answered = self._put(action, decision, digest, ["edit of", original.id], parent=original.id)
             if isinstance(answered, Denial) and not answered.edited:
                 answered = replace(answered, edited=action.content)
             return answered
-        self._store.record_decision(action, decision, digest, edit_of=original.id)
+        self._store.record_decision(action, decision, digest, authority=self.authority, edit_of=original.id)
         rule = f" (rule {decision.rule})" if decision.rule else ""
         reason = f"the policy denies the edited command{rule}: {decision.reason}"
         return self._edit_denied(Denial(reason, by="policy", decision=decision), action, edit)

@@ -23,13 +23,15 @@ from typing import Protocol, Self, TypeVar
 from humanlayer_agent.actions import Action, FileDigest
 from humanlayer_agent.approvals.asking import Asking, describe
 from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.halt import Halt, Halted
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
 from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.approvals.reaching import Reach
 from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.approvals.standing import Leads, changed, leads
 from humanlayer_agent.approvals.store import Store, now_ms
 from humanlayer_agent.audit import events
-from humanlayer_agent.errors import ActionDenied, ConfigError, StoreError
+from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 
 TIMEOUT_MS = 600_000
@@ -160,6 +162,7 @@ class Gate:
         self._denials = 0  # in a row
         self._policies: set[str] = set()
         self._use_by: dict[str, float] = {}  # by permit, in monotonic seconds
+        self._led: dict[str, Leads] = {}  # by permit that humans gave: where its paths led when they were asked
         self._started: set[str] = set()  # permits: one that was used is used, whatever its row says later
         self._unrecorded: dict[str, Outcome] = {}  # by permit: what `finish` could not write
 
@@ -218,16 +221,17 @@ class Gate:
         with suppress(StoreError):
             self.store.stop_run(self.run_id, why)
 
-    def record(self, action: Action, decision: PolicyDecision, **fields: object) -> None:
+    def record(self, action: Action, decision: PolicyDecision, **fields: str | None) -> None:
         """Record a decision that others act upon (a coding agent's own prompt): it gets neither permit nor request.
 
         Raises:
             StoreError: it can't be written.
+            AgentsStopped: every agent is stopped; nobody may act upon it.
         """
         action = self._own(action)
         self._begin(action)
         digest = action.digest(decision.policy_digest, decision.files)
-        self.store.record_decision(action, decision, digest, **fields)
+        self.store.record_decision(action, decision, digest, authority=self.authority, **fields)
 
     def run(
         self, command: str, cwd: str | None = None, *, project: str = "", env: Mapping[str, str] | None = None
@@ -307,20 +311,31 @@ class Gate:
                 action,
                 decision,
                 digest,
+                authority=self.authority,
                 denied="the run was stopped" if earlier.terminate else "refused before",
                 earlier=earlier.request_id or None,
             )
             return earlier
         # A policy that is only observed stops nothing. What it said is recorded, with the permit.
         if decision.verdict is Verdict.ALLOW or not decision.enforced:
-            return self._issued(self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms))
+            return self._issued(self._allowed(action, decision, digest))
         if decision.verdict is Verdict.ASK:
             if self._reach is not None:
                 self._reach.start()
+            led = leads(action, decision)
             answered = self._asking.ask(action, decision, digest, instance=self.instance)
-            return self._issued(answered) if isinstance(answered, Permit) else answered
-        self.store.record_decision(action, decision, digest)
+            if not isinstance(answered, Permit):
+                return answered
+            if answered.edited_by:
+                led = leads(answered.action, answered.decision)
+            with self._lock:
+                self._led[answered.id] = led
+            return self._issued(answered)
+        self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
+
+    def _allowed(self, action: Action, decision: PolicyDecision, digest: str) -> Permit:
+        return self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority)
 
     def _own(self, action: Action) -> Action:
         """The action as one of this run."""
@@ -373,13 +388,19 @@ class Gate:
         self._begin(action)
         with self._lock:
             use_by = self._use_by.pop(permit.id, None)
+            led = self._led.pop(permit.id, {})
         if use_by is not None and self._monotonic() >= use_by:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
+        if permit.request and (why := changed(self.director, action, decision, led)):
+            self.store.void(permit.id, why)
+            return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
         digest = action.digest(decision.policy_digest, tuple(_rehash(file) for file in decision.files))
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
         authority = self._asking.authority if permit.request else self.authority
         result = self.store.consume(permit, digest, authority)
+        if isinstance(result, Halted):
+            return self._asking.halted(result.halt, decision, permit.request_id)
         if isinstance(result, Execution) and result.permit_id == permit.id and result.digest == digest:
             return self._used_before(permit)
         if permit.request and isinstance(result, Refused) and (revoked := self._asking.revoked(permit.request)):
@@ -396,7 +417,9 @@ class Gate:
             return None
 
     def _counted(self, denial: Denial) -> Denial:
-        """The denial, as one more in a row: the last that is borne ends the run."""
+        """The denial, as one more in a row: the last that is borne ends the run. (A stop of all agents is none.)"""
+        if denial.halted:
+            return denial
         with self._lock:
             self._denials += 1
             count = self._denials
@@ -407,6 +430,8 @@ class Gate:
 
     def _failed(self, error: Exception) -> Denial:
         """The denial for what kept a decision from being recorded. A run that was stopped stays stopped."""
+        if isinstance(error, AgentsStopped) and isinstance(error.halt, Halt):
+            return self._asking.halted(error.halt)
         if self._asking.stopped:
             return self._asking.stopped
         if isinstance(error, StoreError):

@@ -25,6 +25,10 @@ class Log:
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         return self._db.execute(query, values).fetchall()
 
+    def change(self, statement: str, *values: Any) -> int:
+        """Run a statement that changes rows; returns how many it has changed."""
+        return self._db.execute(statement, values).rowcount
+
     def append(self, kind: EventType, **fields: Any) -> None:
         """Seal an event behind the newest, without the secrets in it.
 

@@ -202,6 +202,7 @@ class Denial:
     `answer` is what the human said, where one did, and `comment` their words: an approver's, proved by a signed vote.
     `terminate` says that the whole run is to end; `in_a_row`, that it is because of so many denials in a row. Where a
     human had changed the command, `edited` is what it was changed to, and what `decision` and `reason` are about.
+    `halted`: because every agent of the store is stopped (`hla stop`), not only this one.
     """
 
     reason: str
@@ -214,6 +215,7 @@ class Denial:
     edited: str = ""
     answer: AnswerKind | None = None
     in_a_row: int = 0
+    halted: bool = False
 
     def __str__(self) -> str:
         return self.reason

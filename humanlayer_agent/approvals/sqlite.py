@@ -15,6 +15,7 @@ from humanlayer_agent.approvals import process
 from humanlayer_agent.approvals.agreement import Agreement
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.database import Database
+from humanlayer_agent.approvals.halt import STOPPED, Halted
 from humanlayer_agent.approvals.keeping import Degraded, Keeper
 from humanlayer_agent.approvals.ledger import Ledger
 from humanlayer_agent.approvals.log import log_key
@@ -38,6 +39,7 @@ from humanlayer_agent.approvals.record import (
 )
 from humanlayer_agent.approvals.recording import adoptable, record_answer
 from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.approvals.sqlite_halts import SQLiteHalts
 from humanlayer_agent.approvals.sqlite_reading import entry_of, read_events, read_requests
 from humanlayer_agent.approvals.sqlite_surfaces import SQLiteSurfaces
 from humanlayer_agent.approvals.store import now_ms
@@ -47,7 +49,7 @@ from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.audit.redact import Redactor, redactor
 from humanlayer_agent.audit.verify import Verification, verify
-from humanlayer_agent.errors import StoreError
+from humanlayer_agent.errors import AgentsStopped, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision
 
 
@@ -77,6 +79,7 @@ class SQLiteStore:
         self._keeper = Keeper()
         self._redactor: Redactor | None = None
         self.surfaces = SQLiteSurfaces(self._database, clock)
+        self.halts = SQLiteHalts(self._database, self._transaction, clock)
         if create:
             self._open_log()
 
@@ -154,24 +157,39 @@ class SQLiteStore:
         with self._transaction() as ledger:
             ledger.append(kind, **fields)
 
-    def record_decision(self, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
-        with self._transaction() as ledger:
+    def record_decision(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        authority: Authority | None = None,
+        **fields: Any,
+    ) -> None:
+        with self._unless_stopped(action, decision, digest, authority) as ledger:
             self._judged(ledger, action, decision, digest, **fields)
 
     def allow(
-        self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int, edit_of: str | None = None
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        use_by_ms: int,
+        edit_of: str | None = None,
+        authority: Authority | None = None,
     ) -> Permit:
-        with self._transaction() as ledger:
+        with self._unless_stopped(action, decision, digest, authority, edit_of) as ledger:
             use_by = ledger.now + use_by_ms
             permit_id = ledger.issue(action.run_id, digest, use_by, None)
             self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
         return Permit(permit_id, digest, action, decision, use_by)
 
     def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
-        with self._transaction() as ledger:
+        edit_of = draft.parent or None
+        with self._unless_stopped(draft.action, draft.decision, draft.digest, authority, edit_of) as ledger:
             waiting = adoptable(ledger, draft, authority)
             request = waiting or draft
-            edit_of = draft.parent or None
             self._judged(ledger, draft.action, draft.decision, draft.digest, request=request.id, edit_of=edit_of)
             if waiting:
                 ledger.adopt(waiting.id, draft.action.run_id)
@@ -218,6 +236,10 @@ class SQLiteStore:
     def permit(self, request: ApprovalRequest, authority: Authority, *, use_by_ms: int) -> Permit | Refused:
         with self._transaction() as ledger:
             row = self._known(ledger, request.id)
+            if halts := self.halts.standing_in(ledger, authority):
+                common = {"run": row["run_id"], "request": request.id, "digest": row["digest"]}
+                ledger.append(events.PERMIT_REFUSED, **common, why=STOPPED, halt=halts[0].id)
+                return Halted(STOPPED, halts[0])
             if row["state"] != "approved":
                 return Refused(f"the request is {row['state']}")
             if row["decided"] + row["valid_for"] <= ledger.now:
@@ -248,6 +270,10 @@ class SQLiteStore:
     def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
         with self._transaction() as ledger:
             row = ledger.permit(permit.id)
+            if halts := self.halts.standing_in(ledger, authority):
+                rows = {} if row is None else {"run": row["run_id"], "request": row["request_id"]}
+                ledger.void(permit.id, STOPPED, about_to_run=digest, halt=halts[0].id, **rows)
+                return Halted(STOPPED, halts[0])
             why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
             if row is not None and not why_not and ledger.consume(permit.id, digest):
                 return ledger.start(row)
@@ -335,6 +361,24 @@ class SQLiteStore:
         return dataclasses.replace(found, bad_seq=bad_seq, problem=problem, kind="tampered")
 
     # Shared steps
+
+    @contextmanager
+    def _unless_stopped(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        authority: Authority | None,
+        edit_of: str | None = None,
+    ) -> Iterator[Ledger]:
+        """A transaction that something may begin in. Where every agent is stopped the log says so, and it raises."""
+        with self._transaction() as ledger:
+            halts = self.halts.standing_in(ledger, authority)
+            if not halts:
+                yield ledger
+                return
+            self._judged(ledger, action, decision, digest, denied=STOPPED, halt=halts[0].id, edit_of=edit_of)
+        raise AgentsStopped(halts[0])
 
     def _judged(self, ledger: Ledger, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
         ledger.append(events.DECISION_EVALUATED, **action_fields(action, digest), **decision_fields(decision), **fields)

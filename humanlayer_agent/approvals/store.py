@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.halt import Halts
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -48,6 +49,11 @@ class Store(Protocol):
         """Where requests are shown, and which processes see to that."""
         ...
 
+    @property
+    def halts(self) -> Halts:
+        """The stops that keep every agent of this store from acting."""
+        ...
+
     def open_run(self, run: Run) -> None:
         """Begin a run of this process. What processes that are gone have left is settled first (`reconcile`)."""
         ...
@@ -68,17 +74,43 @@ class Store(Protocol):
         """Append an event that changes nothing else."""
         ...
 
-    def record_decision(self, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
-        """Append the decision on an action that gets neither a permit nor a request."""
+    def record_decision(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        authority: Authority | None = None,
+        **fields: Any,
+    ) -> None:
+        """Append the decision on an action that gets neither a permit nor a request.
+
+        Args:
+            authority: says who can have lifted a stop (None: nobody).
+
+        Raises:
+            AgentsStopped: every agent is stopped. The decision is in the log, with that.
+        """
         ...
 
     def allow(
-        self, action: Action, decision: PolicyDecision, digest: str, *, use_by_ms: int, edit_of: str | None = None
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        use_by_ms: int,
+        edit_of: str | None = None,
+        authority: Authority | None = None,
     ) -> Permit:
         """Record the policy's own allow and issue a permit that is good for `use_by_ms`.
 
         Args:
             edit_of: the request whose edit the action is.
+            authority: as for `record_decision`.
+
+        Raises:
+            AgentsStopped: every agent is stopped. The decision is in the log, with that.
         """
         ...
 
@@ -87,6 +119,9 @@ class Store(Protocol):
 
         A *pending* request with the same idempotency key, left by a run whose process is gone, is adopted instead: the
         human is asked once. An approved one never is, nor one with votes that `authority` does not count.
+
+        Raises:
+            AgentsStopped: every agent is stopped. The decision is in the log, with that, and nobody is asked.
         """
         ...
 
@@ -137,6 +172,9 @@ class Store(Protocol):
         Args:
             request: as the caller knows it, from `create_request`; the row is not believed.
             authority: counts the votes.
+
+        Returns:
+            `Halted` where every agent is stopped.
         """
         ...
 
@@ -147,6 +185,9 @@ class Store(Protocol):
             permit: as this store issued it.
             digest: computed anew from what is about to run.
             authority: that of the process that is about to run it.
+
+        Returns:
+            `Halted` where every agent is stopped, whatever else the rows say.
         """
         ...
 

@@ -40,6 +40,14 @@ RUN_STOPPED = EventType(
     "run.stopped", 302, "a run was stopped, by a human or its supervisor (`why`): nothing of it may run any more"
 )
 
+SUPERVISION_STOPPED = EventType(
+    "supervision.stopped", 350, "a human stopped every agent of the store: nothing new runs until that is lifted"
+)
+SUPERVISION_RESUMED = EventType("supervision.resumed", 351, "a human lifted a stop (`halt`), and signed that")
+SUPERVISION_REFUSED = EventType(
+    "supervision.refused", 352, "agents were not stopped, or a stop not lifted; `refusal` is the code of why not"
+)
+
 DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")
 
 REQUEST_CREATED = EventType("request.created", 500, "a human is asked")

@@ -45,6 +45,8 @@ PLAIN = frozenset(
         "request",
         "parent",
         "permit",
+        "halt",
+        "resumption",
         "sha256",
         "place",
     }

@@ -144,6 +144,11 @@ class Desk(Protocol):
         """All requests that wait for an answer, or all that don't any more, oldest first; for an inbox."""
         ...
 
+    def stopped(self) -> str:
+        """Since when every agent is stopped, by whom and why, for people to read; "" where none is. It holds somebody's
+        own words."""
+        ...
+
     def beside(self, channel: str) -> "Desk":
         """The desk of another channel: for a page that a message of that channel leads to."""
         ...

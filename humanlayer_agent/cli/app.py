@@ -16,6 +16,7 @@ from humanlayer_agent.cli.init import init
 from humanlayer_agent.cli.policy import app as policy
 from humanlayer_agent.cli.requests import app as requests
 from humanlayer_agent.cli.run import run
+from humanlayer_agent.cli.stopping import resume, stop
 
 app = typer.Typer(
     name="humanlayer-agent",
@@ -74,6 +75,8 @@ app.command()(run)
 app.command()(init)
 app.command()(doctor)
 app.command()(hub)
+app.command()(stop)
+app.command()(resume)
 app.add_typer(catalog, name="catalog", help="What the command catalog knows of a program.")
 app.add_typer(audit, name="audit", help="The log of every decision: tail, query, verify, export, head, hash, report.")
 app.add_typer(policy, name="policy", help="The rules: show, explain, test, lint, coverage, trust.")

@@ -155,6 +155,10 @@ def _what(event: dict[str, Any]) -> str:
             )
         case "policy":
             return " ".join(filter(None, (said.get("policy"), said.get("policy_digest", "")[:12], said.get("error"))))
+        case "supervision":
+            who = said.get("by") or _text((event.get("approver") or {}).get("principal", ""))
+            words = said.get("reason") or said.get("comment") or said.get("refusal")
+            return " ".join(filter(None, (said.get("halt", "")[:12], f"by {who}", words)))
         case "audit" | "key":
             head = event.get("head")
             if isinstance(head, dict):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from humanlayer_agent.cli.human_only import human_only
-from humanlayer_agent.cli.stored import Format, StoreOption, open_store, time_text
+from humanlayer_agent.cli.stored import Format, StoreOption, open_store, stopped_line, time_text
 
 if TYPE_CHECKING:
     from humanlayer_agent.cli.requests_answer import Wish
@@ -38,7 +38,10 @@ def ls(
     Example: hla requests ls --all
     """
     human_only("requests ls", _LOOKS, store)
-    found = open_store(store).requests(state=None if everything else "pending", run=run)
+    opened = open_store(store)
+    if stopped := stopped_line(opened):
+        typer.echo(stopped, err=output is Format.JSONL)
+    found = opened.requests(state=None if everything else "pending", run=run)
     if output is Format.JSONL:
         for request in found:
             typer.echo(json.dumps(_public(request)))

@@ -4,11 +4,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from humanlayer_agent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.gate import Gate
 
 
 def run(
@@ -81,10 +84,21 @@ def run_agent(
         inner = get_environment(settings["environment"], default_type="local")
         environment = SupervisedEnvironment(inner, settings=supervision, watch=narrator(console))
         print_observed(console, environment.supervisor)
+        _refuse_stopped(environment.supervisor.gate)
         model = open_model(model_name, settings["model"])  # last: litellm takes seconds to import
         agent = NarratedAgent(model, environment, console=console, supervision=supervision, **agent_config)
     with signals_end_cleanly():
         return run_and_report(agent, task, output=output or agent.config.output_path)
+
+
+def _refuse_stopped(gate: "Gate") -> None:
+    """Begin nothing while every agent is stopped: its first action would be denied, after a model was paid for it."""
+    from humanlayer_agent.approvals.halt import described
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.errors import HumanlayerError
+
+    if halts := gate.store.halts.standing(gate.authority):
+        raise HumanlayerError(f"not started: {one_line(described(halts[0]))}; hla resume ends that")
 
 
 def quiet_libraries() -> None:

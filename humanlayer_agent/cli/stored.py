@@ -40,6 +40,23 @@ def open_store(location: str | None) -> "SQLiteStore":
         raise ConfigError(str(error)) from error
 
 
+def stopped_line(opened: "SQLiteStore") -> str:
+    """Since when every agent is stopped, by whom and why, on one line; "" where none is."""
+    from humanlayer_agent.approvals.halt import described
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.config import build_authority
+    from humanlayer_agent.errors import ConfigError
+
+    halts = opened.halts.standing(None)
+    if not halts:
+        return ""
+    try:
+        halts = opened.halts.standing(build_authority())
+    except ConfigError:
+        pass  # then nobody is known who could have lifted one
+    return one_line(f"STOPPED: {'; '.join(map(described, halts))}; hla resume ends that") if halts else ""
+
+
 def time_text(ms: int) -> str:
     """A moment, to the second, in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 from humanlayer_agent.approvals.database import network_file_system, newest_schema
+from humanlayer_agent.approvals.halt import described
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit.heads import head_in
+from humanlayer_agent.channels.text import one_line
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
-from humanlayer_agent.errors import StoreError
+from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.places import default_store_path
 
 _MEGABYTE = 1_000_000
@@ -98,6 +100,26 @@ def log(context: Context) -> Iterator[Finding]:
         yield failed(
             f"TAMPERED: event {found.bad_seq}: {found.problem}", "Keep the file, and find out who could write it."
         )
+
+
+def stopped(context: Context) -> Iterator[Finding]:
+    """No human has stopped every agent."""
+    if (store := _opened()) is None:
+        return
+    try:
+        try:
+            halts = store.halts.standing(context.authority)
+        except ConfigError:
+            halts = store.halts.standing(None)
+    except StoreError as error:
+        yield failed(f"nobody can say whether agents are stopped, so nothing runs: {error}", "Mend the store.")
+        return
+    finally:
+        store.close()
+    if not halts:
+        yield ok("agents may act: nobody has stopped them")
+    for halt in halts:
+        yield warning(one_line(described(halt)), "hla resume lets them act again.")
 
 
 def heads(context: Context) -> Iterator[Finding]:

@@ -24,11 +24,14 @@ MAX_INPUT = 1024 * 1024
 REFUSED = 2
 """The exit code that stops a call, in every tool that we know."""
 
-PASSED = (
-    *("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SHELL", "GEMINI_PROJECT_DIR", "SHELL"),
-    *("BASH_ENV", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE"),
+PASSED = frozenset(
+    {
+        *("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),
+        *("GEMINI_PROJECT_DIR", "SHELL", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE"),
+    }
 )
-"""What the server is told of our environment: where the project is, and what commands will be run by."""
+"""What the server is told of our environment, beside what begins with BASH (exported functions too): where the project
+is, and what commands will be run by."""
 
 _DECIDES = ("HOME", "TMPDIR", "TEMP", "TMP", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HUMANLAYER_STORE")
 _REFUSALS = {
@@ -161,7 +164,7 @@ def _read_input(deadline: Deadline) -> bytes:
 
 def _answer(options: list[str], data: bytes, deadline: Deadline) -> tuple[int, bytes, bytes]:
     enter_folder()
-    given = [f"{name}={os.environ[name]}" for name in PASSED if name in os.environ]
+    given = [f"{name}={value}" for name, value in os.environ.items() if name in PASSED or name.startswith("BASH")]
     texts = [chr(0).join(part).encode("utf-8", "surrogateescape") for part in (identity(), options, given)]
     question = packed(*texts, data)
     for _ in range(_TRIES):

@@ -13,11 +13,12 @@ from humanlayer_agent.actions import Action
 from humanlayer_agent.agents.messages import denial_text
 from humanlayer_agent.agents.process import changes_the_shell
 from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
+from humanlayer_agent.approvals.halt import STOPPED
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.channels import profiles
 from humanlayer_agent.config import build_director, build_gate, checked_project
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import AgentsStopped, ConfigError
 from humanlayer_agent.files import DiskReader
 from humanlayer_agent.hooks.tools import BadQuestion, Inputs, Reply, Tool, question_of
 from humanlayer_agent.places import default_store_path, is_inside, key_path, state_folder
@@ -209,7 +210,11 @@ class _Session:
         if ask != "wait":
             decision = self._director.evaluate(action)
             if decision.verdict is Verdict.ASK and decision.enforced:
-                return self._not_asked_here(action, decision, ask=ask, may_ask=may_ask)
+                try:
+                    return self._not_asked_here(action, decision, ask=ask, may_ask=may_ask)
+                except AgentsStopped:
+                    stopped = Denial(STOPPED, "human", decision, terminate=True, halted=True)
+                    return Reply("deny", denial_text(stopped), stop=True)
         self._asker.waits_while(gone)
         try:
             checked = self._gate.check(action)
@@ -266,9 +271,17 @@ def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple
     shell = next((environ[name] for name in tool.shells if environ.get(name)), "") if tool.shells else "/bin/bash"
     if changing := sorted(name for name in environ if changes_the_shell(name)):
         return (f"bash with {' and '.join(changing)}", "-c")
-    if os.path.basename(shell) != "bash" or not os.path.isabs(shell) or is_inside(Path(shell), project):
+    if os.path.basename(shell) != "bash" or not _is_the_users(shell, project):
         return (f"the shell {shell!r}", "-c")  # never a name that the Director knows
+    for name in tool.around:
+        if environ.get(name) and not _is_the_users(environ[name].split(" ")[0], project):
+            return (f"bash with {name}", "-c")
     return ("bash", "-lc")
+
+
+def _is_the_users(path: str, project: Path) -> bool:
+    """Not what an agent can write while it works: where that is, and what a name without a directory means, it says."""
+    return os.path.isabs(path) and not is_inside(Path(path), project)
 
 
 def _settings(project: Path, options: Options) -> Iterator[str]:

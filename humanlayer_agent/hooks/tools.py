@@ -7,12 +7,16 @@ them, the tool's own rules decide.
 
 import json
 import shlex
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Verdict = Literal["allow", "deny", "ask", "none"]
 Inputs = Mapping[str, Any]
+
+_BLANKS = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What JavaScript's `trim` takes away."""
 
 
 class BadQuestion(Exception):
@@ -43,6 +47,7 @@ class Tool:
         project: the environment variable with the project's directory.
         shells: environment variables that name the shell it runs commands with, the first that is set counts. None: it
             always uses bash.
+        around: environment variables that name what runs with every command (a wrapper, a file that is sourced first).
         runs: its calls that run a shell command, each with how the command is found in its input.
         touches: its calls that read or write files, each with a command that does the same.
         prompts: whether it can be told to ask its user, by the `permission_mode` of a question.
@@ -53,6 +58,7 @@ class Tool:
     event: str
     project: str
     shells: tuple[str, ...]
+    around: tuple[str, ...]
     runs: Mapping[str, Callable[[Inputs], str]]
     touches: Mapping[str, Callable[[Inputs], str]]
     prompts: frozenset[str]
@@ -82,14 +88,31 @@ def command(inputs: Inputs) -> str:
     return text_of(inputs, "command")
 
 
+def spellings(path: str) -> list[str]:
+    """The words by which a shell finds every file that a tool may take `path` for.
+
+    Tools open it as it is written, or (some versions of Claude Code) without the blanks around it, with `~/` for the
+    home directory, and composed (Unicode's NFC). Which of it they do we can't tell: what is true of one counts.
+
+    Example:
+        >>> spellings("~/.ssh/config")
+        ["'~/.ssh/config'", '~/.ssh/config']
+    """
+    trimmed = path.strip(_BLANKS)
+    words = [shlex.quote(each) for each in dict.fromkeys((path, trimmed or ".", unicodedata.normalize("NFC", trimmed)))]
+    if trimmed == "~" or trimmed.startswith("~/"):
+        words += [f"~/{shlex.quote(trimmed[2:])}" if trimmed[2:] else "~/"]
+    return words
+
+
 def written(*names: str) -> Callable[[Inputs], str]:
     """A call that changes the file that one of these inputs names."""
-    return lambda inputs: f"> {shlex.quote(text_of(inputs, *names))}"
+    return lambda inputs: " ".join(f"> {word}" for word in spellings(text_of(inputs, *names)))
 
 
 def read(*names: str) -> Callable[[Inputs], str]:
     """A call that reads the file that one of these inputs names."""
-    return lambda inputs: f"cat -- {shlex.quote(text_of(inputs, *names))}"
+    return lambda inputs: f"cat -- {' '.join(spellings(text_of(inputs, *names)))}"
 
 
 def searched(*names: str) -> Callable[[Inputs], str]:
@@ -97,7 +120,7 @@ def searched(*names: str) -> Callable[[Inputs], str]:
 
     def find(inputs: Inputs) -> str:
         where = text_of(inputs, *names) if any(inputs.get(name) is not None for name in names) else "."
-        return f"grep -r -e {shlex.quote(text_of(inputs, 'pattern'))} -- {shlex.quote(where)}"
+        return f"grep -r -e {shlex.quote(text_of(inputs, 'pattern'))} -- {' '.join(spellings(where))}"
 
     return find
 
@@ -135,6 +158,7 @@ TOOLS: Mapping[str, Tool] = {
             event="PreToolUse",
             project="CLAUDE_PROJECT_DIR",
             shells=("CLAUDE_CODE_SHELL", "SHELL"),
+            around=("CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),  # https://code.claude.com/docs/en/env-vars
             runs={"Bash": command},
             touches={
                 "Write": written("file_path"),
@@ -154,6 +178,7 @@ TOOLS: Mapping[str, Tool] = {
             event="BeforeTool",
             project="GEMINI_PROJECT_DIR",
             shells=(),
+            around=(),
             runs={"run_shell_command": command},
             touches={
                 "write_file": written("file_path"),

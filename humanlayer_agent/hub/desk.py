@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from humanlayer_agent.approvals.authority import Authority, Person
+from humanlayer_agent.approvals.halt import described
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.approvals.presenting import Presentation
@@ -106,6 +107,9 @@ class StoreDesk:
         if waiting:
             return tuple(self._store.requests(state="pending"))
         return tuple(request for request in self._store.requests() if request.state != "pending")
+
+    def stopped(self) -> str:
+        return "; ".join(described(halt) for halt in self._store.halts.standing(self._authority))
 
     def beside(self, channel: str) -> "StoreDesk":
         return StoreDesk(

@@ -193,9 +193,9 @@ class Director:
 
     def in_force(self) -> InForce:
         """The rules that hold today. An override ends in a running process too."""
-        number = _day_number()
-        if self._today is None and number == self._number:
+        if self._today is None and time.time() // 86_400 == self._number:
             return self._in_force
+        number = _day_number()
         today = self._today() if self._today is not None else _day(number)
         if self._in_force.day != today:
             self._in_force = self._on(today)

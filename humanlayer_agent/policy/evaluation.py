@@ -21,7 +21,7 @@ __all__ = ["VERDICTS", "Cleared", "CompiledRule", "Hit", "Judged", "Rules", "com
 
 _MAX_FOUND = 4_096
 _MAX_ANSWERS = 4_096
-_MAX_EFFECTS = 16
+_MAX_EFFECTS = 64
 """A command with more effects is judged effect by effect."""
 
 

@@ -44,7 +44,13 @@ class Links:
     def unchanged(self) -> bool:
         """Do all paths that were looked up still lead where they did?"""
         for path, found in self._found.items():
-            if self._ask(path) != found:
+            if found == _MISSING and _ACCESS_TELLS:
+                try:
+                    if os.access(path, os.F_OK, follow_symlinks=False):
+                        return False
+                except (OSError, ValueError):
+                    return False
+            elif self._ask(path) != found:
                 return False
         return not self._led or all(_followed(path) == names for path, names in self._led.items())
 

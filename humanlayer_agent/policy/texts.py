@@ -16,16 +16,22 @@ class TextSet:
 
     def __init__(self, patterns: Iterable[Text]) -> None:
         found = tuple(patterns)
-        self._exact = frozenset(p.glob for p in found if p.glob is not None and not has_star(p.glob))
-        self._globs = tuple(p.glob for p in found if p.glob is not None and has_star(p.glob))
+        globs = [p.glob for p in found if p.glob is not None]
+        self._exact = frozenset(glob for glob in globs if not has_star(glob))
+        self._heads = tuple(glob[:-1] for glob in globs if glob[-1:] == "*" and not has_star(glob[:-1]))
+        self._globs = tuple(glob for glob in globs if has_star(glob))
+        self._other_globs = tuple(glob for glob in self._globs if glob[:-1] not in self._heads or glob[-1] != "*")
         self._regexes = tuple(regex.Regex(p.regex) for p in found if p.regex is not None)
 
     def has(self, word: str | None) -> int:
         """no, maybe or yes; None is a word of unknown value."""
         if word is None:
             return MAYBE
-        if word in self._exact or any(glob_matches(glob, word) for glob in self._globs):
+        if word in self._exact or word.startswith(self._heads):
             return YES
+        for glob in self._other_globs:
+            if glob_matches(glob, word):
+                return YES
         answers = [each.matches(word) for each in self._regexes]
         if True in answers:
             return YES

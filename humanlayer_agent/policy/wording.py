@@ -1,6 +1,7 @@
 """Makes the decision that people and programs see out of the hits of the rules: strictest verdict, reasons, spans."""
 
 import time
+from operator import attrgetter
 
 from humanlayer_agent.actions import FileDigest
 from humanlayer_agent.light.patterns import re
@@ -16,6 +17,7 @@ _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": 
 """Names for what an effect is about, and what is said where that is not known."""
 _SHOWN = 200
 _ONCE = ("once",)
+_RANK = attrgetter("severity")
 
 
 def decided(
@@ -63,7 +65,7 @@ def decided(
         allowing = [hit for each in judged for hit in each.hits() if hit.rule is not None]
         rules = rule_ids(_ordered(allowing + [hit for hit in more if hit.rule is not None]))
     else:
-        hits = [hit for each in judged for hit in each.hits()]
+        hits = [hit for each in judged if each.cleared is None for hit in each.hits()]
         hits += more
         ordered = _ordered([h for h in hits if h.verdict is worst])
         first = ordered[0] if ordered else None
@@ -103,7 +105,8 @@ def _allowing(cleared: Sequence[Cleared]) -> tuple[str, ...]:
     if len(cleared) == 1 and len(cleared[0].named) == 1:
         return cleared[0].named
     rules = [rule for each in cleared for rule in each.rules()]
-    return tuple(dict.fromkeys([rule.rule.id for rule in sorted(rules, key=lambda rule: -rule.severity)]))
+    rules.sort(key=_RANK, reverse=True)
+    return tuple(dict.fromkeys([rule.rule.id for rule in rules]))
 
 
 def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:
@@ -126,7 +129,7 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
     """
     if len(deciding) < 2:
         return deciding
-    return sorted(deciding, key=lambda h: (h.rule is None, not h.certain, _decides_more(h), -_severity(h)))
+    return sorted(deciding, key=_rank)
 
 
 def _part(judged: Judged) -> PartVerdict:
@@ -158,7 +161,7 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
         return hits[0].rule.allows
     # What nothing is said about is that the command itself runs, which its own allow covers.
     said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
-    worst = max((h.verdict for h in said), default=Verdict.ALLOW)
+    worst = max([h.verdict for h in said], default=Verdict.ALLOW)
     deciding = [h for h in said if h.verdict is worst]
     stopped = worst is not Verdict.ALLOW
     return EffectVerdict(
@@ -169,13 +172,12 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
     )
 
 
-def _decides_more(hit: Hit) -> bool:
-    """A deny rule that only asks, because it can't tell: it comes after the rules that were made to ask."""
-    return hit.rule is not None and VERDICTS[hit.rule.rule.decision] is not hit.verdict
-
-
-def _severity(hit: Hit) -> int:
-    return hit.rule.severity if hit.rule is not None else -1
+def _rank(hit: Hit) -> tuple[bool, bool, bool, int]:
+    rule = hit.rule
+    if rule is None:
+        return True, not hit.certain, False, 1
+    # A deny rule that only asks, because it can't tell, comes after the rules that were made to ask.
+    return False, not hit.certain, VERDICTS[rule.rule.decision] is not hit.verdict, -rule.severity
 
 
 def rule_ids(hits: Iterable[Hit]) -> tuple[str, ...]:

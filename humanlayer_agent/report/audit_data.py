@@ -73,6 +73,9 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
         ],
         "votes_not_counted": [{"request": id_, **_vote(vote)} for id_, vote in facts.refused_votes],
         "redactions": {"commands": facts.redacted, "erased": dict(facts.erased)},
+        "stops": [
+            {"seq": seq, "at": at, "type": kind, "by": who, "words": words} for seq, at, kind, who, words in facts.stops
+        ],
         "about_the_log": [
             {"seq": seq, "at": at, "type": kind, "details": details} for seq, at, kind, details in facts.about_log
         ],

@@ -299,12 +299,14 @@ def refused(facts: Facts) -> Html:
         for id_, vote in facts.refused_votes[-MAX_ROWS:]
     )
     log = ([seq, moment(at), tag("code", kind), details] for seq, at, kind, details in facts.about_log[-MAX_ROWS:])
+    stops = ([seq, moment(at), tag("code", kind), who, words] for seq, at, kind, who, words in facts.stops[-MAX_ROWS:])
     titles = ("When", "Outcome", "Answer", "Who", "Why", "Request")
     return section(
         "refused",
-        "Answers that did not count, and the log itself",
+        "Answers that did not count, stops, and the log itself",
         "Late, doubled and refused answers changed nothing. Every one left its mark.",
         table("Answers that did not count", titles, votes) if facts.refused_votes else tag("p", "All answers counted."),
         more(min(len(facts.refused_votes), MAX_ROWS), len(facts.refused_votes), "hla audit query --type vote"),
+        table("Stops of every agent", (">Event", "When", "Type", "Who", "Words"), stops) if facts.stops else None,
         table("Events about the log", (">Event", "When", "Type", "Details"), log) if facts.about_log else None,
     )

@@ -193,6 +193,8 @@ class Facts:
     erased: Counter[str] = field(default_factory=Counter)
     redacted: int = 0
     """Commands with at least one secret taken out."""
+    stops: list[tuple[int, int, str, str, str]] = field(default_factory=list)
+    """When every agent was stopped, and let go on: number, time, type, who, their words."""
     about_log: list[tuple[int, int, str, str]] = field(default_factory=list)
     """What happened to the log itself: number, time, type, details."""
     unreadable: int = 0
@@ -235,6 +237,10 @@ class Facts:
                 self._vote(kind, at, event)
             case "permit" | "exec":
                 self._execution(kind, at, event)
+            case "supervision":
+                who = said((event.get("approver") or {}).get("principal")) or said(event.get("by"))
+                words = said(event.get("reason")) or said(event.get("comment")) or said(event.get("refusal"))
+                self.stops.append((int(event["seq"]), at, kind, who, words))
         if kind.startswith(_LOG_EVENTS):
             self._about_log(kind, at, event)
 

@@ -4,9 +4,7 @@
 flows through a State; where two ways meet, the States are joined. Every limit ends in "partial", never in silence.
 """
 
-import posixpath
-
-from humanlayer_agent.light.cached import cached_property, lru_cache
+from humanlayer_agent.light.cached import cached_property
 from humanlayer_agent.light.records import replace
 from humanlayer_agent.light.typed import Callable, Mapping
 from humanlayer_agent.shell import (
@@ -33,6 +31,7 @@ from humanlayer_agent.shell.elsewhere import note_elsewhere
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.links import doubt_links
 from humanlayer_agent.shell.parse import Parse, parse
+from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import Reader
 from humanlayer_agent.shell.remembered import Remembered
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.code import Behaviour, Found, Text
 
 MAX_COMMANDS = 2_000
+_OUTERMOST = Context()
 _FED = frozenset({"heredoc", "here-string", "pipe", "file", "script"})
 _NEVER_DEFINED = frozenset({"command_not_found_handle"})
 
@@ -93,7 +93,7 @@ def analyse(
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
         ['ls', 'head']
     """
-    place = logical_start(cwd)
+    place = logical(cwd, "/") if cwd.startswith("/") else "/"
     start = State((place,), dict(environ or {}), closed, fresh=True)
     walk = Walk(text, start.environ, reader, memory)
     walk.root(parse(text), start)
@@ -101,12 +101,6 @@ def analyse(
     note_elsewhere(walk.program.commands, place)
     vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
     return walk.program
-
-
-@lru_cache(maxsize=256)
-def logical_start(cwd: str) -> str:
-    """`cwd` in its shortest form; "/" where it is not absolute."""
-    return posixpath.normpath(cwd) if cwd.startswith("/") else "/"
 
 
 class Walk:
@@ -158,11 +152,12 @@ class Walk:
             self.memory = None  # their words are not all that their text says
         try:
             if parsed.script is not None:
-                self.script(parsed.script, state, Context())
+                self.script(parsed.script, state, _OUTERMOST)
                 if state.work.wondered:
                     self.script(parsed.script, state.assumed(), Context(inside=("usually",)))
                 self.uncalled(state)
-            self.witnesses(parsed, state, Context(inside=("witness",)))
+            if parsed.guess is not None or parsed.witnesses:
+                self.witnesses(parsed, state, Context(inside=("witness",)))
             if "scripts" in self.__dict__:
                 while self.scripts.finish():
                     self.uncalled(state)
@@ -418,7 +413,7 @@ class Walk:
         if plain.run(self, node, state, context):
             return state, state
         before = state
-        if not invoke.only_runs_program(node, state):
+        if not invoke.leaves_state(node, state):
             state = state.copy()
         start, mark = len(self.program.commands), len(self.expanded)
         fields = self.fields(node.words, state, context)
@@ -481,6 +476,9 @@ class Walk:
             return ends
         keeps = fields[0].many or fields[0].text is None or fields[0].text in builtins.KEEPS_PREFIX
         keeps |= any(f.text in builtins.KEEPS_PREFIX for f in fields[1:3]) or fields[0].text in state.functions
+        runs_program = ends == (scoped, scoped) and not invoke.is_builtin(fields[0].text or "", scoped)
+        if runs_program and not (keeps or state.references):
+            return state, state  # bash puts back what the program was given
         return _without_prefix(ends[0], state, node, keeps), _without_prefix(ends[1], state, node, keeps)
 
     def assignments_only(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:

@@ -318,6 +318,12 @@ HANDLERS: dict[str, Handler] = {
     "suspend": nothing, "help": nothing,
 }  # fmt: skip
 
+SILENT = frozenset([name for name, handler in HANDLERS.items() if handler is nothing])
+"""Builtins without an effect of their own."""
+
+PURE = SILENT | {"cd", "pushd", "popd"}
+"""Builtins that leave the state they are given alone: what they change they change in a copy."""
+
 KEEPS_PREFIX = frozenset({"eval", "source", ".", "unset", *DECLARERS})
 """Builtins after which a variable that was set for them alone may keep a value (`x=1 export x`)."""
 

@@ -1,11 +1,10 @@
 """Data that goes through files: what one command writes and another reads or runs."""
 
 import fnmatch
-import posixpath
 from collections.abc import Callable
-from functools import lru_cache
 
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import SimpleCommand
 
 Names = Callable[[str], tuple[str, ...]]
@@ -48,12 +47,7 @@ def _links(command: SimpleCommand) -> bool:
 
 def plain_names(path: str) -> tuple[str, ...]:
     """The path itself; where links lead is not looked up."""
-    return (_plain(path),)
-
-
-@lru_cache(maxsize=4096)
-def _plain(path: str) -> str:
-    return "/" + posixpath.normpath(path).lstrip("/")
+    return (plain(path),)
 
 
 def meet(out: Effect, into: Effect, names: Names) -> bool | None:
@@ -90,5 +84,5 @@ def _exact(effect: Effect) -> bool:
 
 def _matches(pattern: str, path: str) -> bool:
     """May `path` be one of those that the shell's pattern stands for? `*` is taken to match slashes too."""
-    plain = _plain(pattern).replace("/**/", "/*")
-    return "[" in plain or "\\" in plain or fnmatch.fnmatchcase(path, plain)
+    short = plain(pattern).replace("/**/", "/*")
+    return "[" in short or "\\" in short or fnmatch.fnmatchcase(path, short)

@@ -38,10 +38,14 @@ def _options(fields: list[Field]) -> tuple[str, list[Field]]:
 
 def _plain(operands: list[Field], options: str, state: State) -> bool:
     """True where `cd` goes to the one directory it names: no `-P` (which leaves the name behind), no `-`, no CDPATH."""
-    target = operands[0]
-    if len(operands) > 1 or set(options) - {"L"} or any(t.startswith("-") for t in target.texts):
+    if len(operands) > 1 or (options and set(options) - {"L"}):
         return False
-    if all(t.startswith("/") for t in target.texts):
+    absolute = True
+    for text in operands[0].texts:
+        if text.startswith("-"):
+            return False
+        absolute = absolute and text.startswith("/")
+    if absolute:
         return True
     return not state.havoc and state.lookup("CDPATH") in ((), ("",), None) and "CDPATH" not in state.variables
 
@@ -58,6 +62,8 @@ def destination(target: Field, state: State) -> tuple[str, ...] | None:
     texts = target.texts
     if not texts or target.many:
         return None
+    if len(texts) == 1 and state.cwd is not None and len(state.cwd) == 1:
+        return (logical(texts[0], state.cwd[0]),)
     if all(t.startswith("/") for t in texts):
         return dedupe(logical(t, "/") for t in texts)
     if state.cwd is None:

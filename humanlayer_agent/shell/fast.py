@@ -7,7 +7,7 @@ number; quantifiers are possessive, so the time is linear.
 """
 
 from humanlayer_agent.light.patterns import re
-from humanlayer_agent.shell.builder import Role, WordBuilder
+from humanlayer_agent.shell.builder import Role, WordBuilder, is_pattern
 from humanlayer_agent.shell.source import MAX_WORDS, Source, refusal
 from humanlayer_agent.shell.syntax import (
     Assign,
@@ -74,6 +74,7 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _DOUBLE_PIECE = re.compile(rf"([^$\\]++)|\\(.)|({_PARAMETER})|\$\(([^()]++)\)|(\$)", re.DOTALL)
+_BARE_WORDS = re.compile(rf"{_BARE}++")
 _ASSIGNED = re.compile(rf"({_NAME})=")
 _OTHER_ASSIGNMENT = re.compile(rf"{_NAME}(?:\[|\+=)")
 _DELIMITER = re.compile(r"'[^'\n$`]++'|\"[^\"\n$`\\]++\"|\\?[A-Za-z0-9_]++")
@@ -100,6 +101,9 @@ class _UnsureError(Exception):
 
 def _mixed(source: Source, start: int, end: int, role: Role = Role.WORD) -> Word:
     """The word at [start, end), which the expression has found to be made of known pieces."""
+    raw = source.text[start:end]
+    if _BARE_WORDS.fullmatch(raw):
+        return Word(raw, raw, start, end, False, is_pattern(raw, role), False, [])
     out = WordBuilder()
     for piece in _PIECE.finditer(source.text, start, end):
         bare, single, double, escaped, parameter, inner, dollar = piece.groups()

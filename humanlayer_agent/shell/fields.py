@@ -71,7 +71,7 @@ class Field:
 
 def positional(fields: list[Field]) -> tuple[str, ...] | None:
     """`fields` as positional parameters, or None where a value, or even their number, is not known."""
-    texts = tuple(f.text for f in fields if f.text is not None)
+    texts = tuple([f.text for f in fields if f.text is not None])
     return texts if len(texts) == len(fields) else None
 
 

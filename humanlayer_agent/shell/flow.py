@@ -16,7 +16,8 @@ def sequence(walk: "Walk", node: Sequence, state: State, context: Context) -> En
     ends: Ends = (state, None)
     current: State | None = state
     end = node.start
-    for chain, terminator in _and_or_lists(node):
+    lists = _and_or_lists(node)
+    for chain, terminator in lists:
         if node is walk.unit and "\n" in walk.quote(end, chain[0][1].start):
             current, walk.aborted = join(current, walk.aborted), None
         # After `exit` nothing runs, but it is listed all the same.
@@ -29,7 +30,8 @@ def sequence(walk: "Walk", node: Sequence, state: State, context: Context) -> En
             ends = (entry, None)
         else:
             ends = _chain(walk, chain, entry, context)
-        current = join(*ends) if current is not None else None
+        if current is not None:  # behind the last one, only whether anything can come
+            current = join(*ends) if chain is not lists[-1][0] else ends[0] or ends[1]
         end = chain[-1][1].end
     if current is None:
         return None, None

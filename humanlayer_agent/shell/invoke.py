@@ -92,18 +92,25 @@ def is_builtin(name: str, state: State) -> bool:
     return name in builtins.HANDLERS or name in _PREFIXES or name in state.functions
 
 
-def only_runs_program(node: Simple, state: State) -> bool:
-    """Is `node` a program with plain words? Neither the words nor what they run change what the shell knows then."""
-    if node.assigns or not node.words:
+def leaves_state(node: Simple, state: State) -> bool:
+    """Is it certain that neither the words of `node` nor what they name change `state` itself?"""
+    if not node.words:
         return False
     name = node.words[0].static
-    if name is None or is_builtin(name, state):
+    if name is None or (is_builtin(name, state) and (name in state.functions or name not in builtins.PURE)):
         return False
-    if any(word.dynamic for word in node.words):
-        return False
-    return not any(
-        r.target.dynamic or r.fd.startswith("{") or (r.body is not None and r.body.dynamic) for r in node.redirects
-    )
+    for word in node.words:
+        if word.dynamic:
+            return False
+    for assign in node.assigns:
+        if assign.value.dynamic or assign.index is not None:
+            return False
+    for redirect in node.redirects:
+        if redirect.target.dynamic or redirect.fd.startswith("{"):
+            return False
+        if redirect.body is not None and redirect.body.dynamic:
+            return False
+    return True
 
 
 def _each_choice(

@@ -4,9 +4,8 @@
 at or below what an earlier command of the same action may have linked, moved or unpacked is therefore uncertain.
 """
 
-import posixpath
-
 from humanlayer_agent.light.records import replace
+from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _MAKERS = frozenset(
@@ -56,7 +55,7 @@ def _links(command: SimpleCommand) -> list[str]:
     copies_links = command.program == "cp" and not _LINKING_COPY.isdisjoint(command.flags)
     maker = command.program in _MAKERS or copies_links
     return [
-        _plain(e.operand)
+        plain(e.operand)
         for e in command.effects
         if e.kind == "write" and e.operand is not None and (maker or e.role in _LINKING_ROLES)
     ]
@@ -65,9 +64,5 @@ def _links(command: SimpleCommand) -> list[str]:
 def _leads_through(path: str | None, made: list[str]) -> bool:
     if path is None or not made:
         return False
-    plain = _plain(path)
-    return any(plain == m or plain.startswith(m.rstrip("/") + "/") for m in made)
-
-
-def _plain(path: str) -> str:
-    return "/" + posixpath.normpath(path).lstrip("/")
+    path = plain(path)
+    return any(path == m or path.startswith(m.rstrip("/") + "/") for m in made)

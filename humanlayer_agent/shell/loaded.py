@@ -71,19 +71,23 @@ def _is_code(command: SimpleCommand) -> bool:
 
 
 def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:
-    return any(_fills(command, known) for command in commands)
+    for command in commands:  # noqa: SIM110  a generator takes longer, and every action that runs tests is asked
+        if command.effects and _fills(command, known):
+            return True
+    return False
 
 
 def _fills(command: SimpleCommand, known: Container[int]) -> bool:
     """Does it fill a file that is code by its name, from anything but code?"""
-    if any(e.kind in _CHANGES and (e.operand or "").endswith(_UNREAD) for e in command.effects):
+    changed = [effect for effect in command.effects if effect.kind in _CHANGES]
+    if not changed:
+        return False
+    if any((effect.operand or "").endswith(_UNREAD) for effect in changed):
         return command.program not in _EDITORS
     written = [
         effect
-        for effect in command.effects
-        if effect.kind in _CHANGES
-        and id(effect) not in known
-        and code.by_name(effect.operand or "") not in (None, "notebook")
+        for effect in changed
+        if id(effect) not in known and code.by_name(effect.operand or "") not in (None, "notebook")
     ]
     if not written:
         return False

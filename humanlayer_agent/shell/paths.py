@@ -18,8 +18,14 @@ def absolute(text: str, cwd: str) -> str:
 
 def logical(text: str, cwd: str) -> str:
     """Where `cd text` leads by name, as bash computes PWD (not resolving symbolic links)."""
-    path = posixpath.normpath(absolute(text, cwd))
-    return "/" + path.lstrip("/")
+    return plain(absolute(text, cwd))
+
+
+def plain(path: str) -> str:
+    """`path`, which is absolute, without `.`, `..` and doubled slashes, by name alone."""
+    if path[:1] == "/" and "/." not in path and "//" not in path and path[-1] != "/":
+        return path
+    return "/" + posixpath.normpath(path).lstrip("/")
 
 
 def shortest(text: str) -> str:
@@ -35,19 +41,27 @@ def split_pattern(pattern: str) -> tuple[str, bool]:
     again.
     """
     components = pattern.split("/")
-    for n, component in enumerate(components):
-        if has_wildcard(component):
-            safe = not any(c == ".." or _may_be_parent(c) for c in components[n:])
-            return "/".join(components[:n]) or "/", safe
-    return pattern, True
+    first = _first_wildcard(components)
+    if first == len(components):
+        return pattern, True
+    safe = "." not in pattern or not any(c == ".." or _may_be_parent(c) for c in components[first:])
+    return "/".join(components[:first]) or "/", safe
 
 
 def takes_all(pattern: str) -> bool:
     """Does `pattern` stand for all that is in a directory (`dir/*`, `dir/.*`, `dir/*/*`), hidden or not?"""
     components = pattern.rstrip("/").split("/")
-    first = next((n for n, component in enumerate(components) if has_wildcard(component)), len(components))
+    first = _first_wildcard(components)
     rest = [component for component in components[first:] if component not in ("", ".")]
     return bool(rest) and all(_ALL_NAMES.fullmatch(component) for component in rest)
+
+
+def _first_wildcard(components: list[str]) -> int:
+    """The place of the first component with a wildcard."""
+    for n, component in enumerate(components):
+        if ("*" in component or "?" in component or "[" in component) and has_wildcard(component):
+            return n
+    return len(components)
 
 
 def _may_be_parent(component: str) -> bool:
@@ -76,7 +90,7 @@ def has_wildcard(text: str) -> bool:
 
 def unescape(text: str) -> str:
     """`text` without the backslashes that keep wildcards literal."""
-    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) if "\\" in text else text
 
 
 def dedupe(paths: Iterable[str]) -> tuple[str, ...]:

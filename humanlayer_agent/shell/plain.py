@@ -1,10 +1,11 @@
-"""Programs that are given literal words and nothing else: most commands are no more, so they take a short way.
+"""Programs, and builtins without an effect, that are given literal words and wildcards: most commands are no more.
 
-Such a program changes nothing that the shell knows.
+They take a short way. Such a command changes nothing that the shell knows.
 """
 
 from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell import invoke, redirects, written
+from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.context import Context
 from humanlayer_agent.shell.effects import WRITERS
 from humanlayer_agent.shell.fields import Field
@@ -12,34 +13,37 @@ from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.remembered import Key, Remembered, stand_ins
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import Redirect, Simple
+from humanlayer_agent.shell.words import bare_pattern, wildcards
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
 
 
 def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
-    """Note what `node` does; False where it is more than a program with literal words."""
+    """Note what `node` does; False where it is more than that."""
     commands, redirections = walk.program.commands, node.redirects
     if redirections and any(map(_expands, redirections)):
         return False
     start, text = len(commands), walk.text[node.start : node.end]
-    # Of a nested text the spelling alone does not say what the words are.
-    memory = None if context.depth or walk.frozen_span or state.functions else walk.memory
+    # Of a nested text the spelling alone does not say what the words are, and settings say what wildcards become.
+    special = context.depth or walk.frozen_span or state.functions or state.nullglob or walk.fails_on_globs
+    memory = None if special else walk.memory
     key = (text, node.start, state.cwd, context.via, context.inside)
     command = memory.get(key) if memory is not None else None
     if command is None:
-        argv = _words(node, state)
-        if argv is None:
+        fields = _fields(walk, node, state)
+        if fields is None:
             return False
-        command = _by_itself(memory, key, node, argv) if memory is not None else None
+        command = _by_itself(memory, key, fields) if memory is not None else None
     if redirections:
         context = redirects.fed(walk, redirections, state, context)
     if command is not None:
         commands.append(command)
     else:
-        command = _command(node, argv or [], walk.frozen_span or (node.start, node.end), key)
+        command = _command(fields or [], walk.frozen_span or (node.start, node.end), key)
         commands.append(command)
-        invoke.outside(walk, command, command.words, state, context)
+        if command.program not in SILENT:
+            invoke.outside(walk, command, command.words, state, context)
     if context.stdin.kind == "script":
         invoke.doubt_input(walk, command)
     if redirections:
@@ -50,12 +54,25 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
     return True
 
 
-def _words(node: Simple, state: State) -> list[str] | None:
+def _fields(walk: "Walk", node: Simple, state: State) -> list[Field] | None:
     words = node.words
     if not words or node.assigns:
         return None
-    argv = [word.text for word in words if word.text is not None and not word.pattern]
-    return argv if len(argv) == len(words) and not invoke.is_builtin(argv[0], state) else None
+    name = words[0].static
+    if name is None or (invoke.is_builtin(name, state) and (name not in SILENT or name in state.functions)):
+        return None
+    found = []
+    for word in words:
+        if word.dynamic:
+            return None
+        if not word.pattern:
+            text = word.text or ""
+            found.append(Field(word, word.start, word.end, text, (), None, text))
+        elif bare_pattern(word) and not walk.fails_on_globs:
+            found.append(wildcards(word, nullglob=state.nullglob))
+        else:
+            return None
+    return found
 
 
 def _expands(redirect: Redirect) -> bool:
@@ -64,24 +81,25 @@ def _expands(redirect: Redirect) -> bool:
     return redirect.target.static is None or redirect.fd.startswith("{") or (body is not None and body.dynamic)
 
 
-def _command(node: Simple, argv: list[str], span: tuple[int, int], key: Key) -> SimpleCommand:
+def _command(fields: list[Field], span: tuple[int, int], key: Key) -> SimpleCommand:
     text, _, cwd, via, inside = key
+    argv = [field.text if field.text is not None else field.word.raw for field in fields]
     command = SimpleCommand(argv[0], argv, span, text, via, inside, cwd)
-    words = zip(node.words, argv, strict=True)
-    command.words = [Field(word, word.start, word.end, value, (), None, value) for word, value in words]
+    command.words = fields
     return command
 
 
-def _by_itself(memory: Remembered, key: Key, node: Simple, argv: list[str]) -> SimpleCommand | None:
+def _by_itself(memory: Remembered, key: Key, fields: list[Field]) -> SimpleCommand | None:
     """What follows from the words and the directory alone, which is remembered. None where that is not all."""
-    name = argv[0]
-    if name in memory.wider or "/" in name or not memory.comes_again(key):
+    name = fields[0].text or ""
+    if "/" in name or not memory.worth_it(name, key):
         return None
-    command = _command(node, argv, (node.start, node.end), key)
+    command = _command(fields, (key[1], key[1] + len(key[0])), key)
     try:
-        invoke.outside(*stand_ins(key[2], command))
+        if name not in SILENT:
+            invoke.outside(*stand_ins(key[2], command))
     except AttributeError:
-        memory.wider.add(name)
+        memory.put(name, key, None)
         return None
-    memory.put(key, command)
+    memory.put(name, key, command)
     return command

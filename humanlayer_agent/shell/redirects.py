@@ -78,22 +78,21 @@ def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field
             return  # copies, moves or closes a descriptor
         if redirect.op == "<&" or redirect.fd not in ("", "1"):
             command.doubt(redirect.target.raw)
-    span = walk.span(target.start, target.end)
-    hosts = [network_device(t) for t in target.texts or (target.prefix,)]
-    for host in hosts:
-        if host is not None:
-            known = bool(target.texts) and bool(host)
-            origin = f"{redirect.op} redirect"
-            command.effects.append(Effect("network", "redirect", host or None, known, span, origin, source="redirect"))
-    if target.texts and None not in hosts:
-        return
+    origin = f"{redirect.op} redirect"
+    if target.text is None or target.text.startswith("/dev/"):
+        hosts = [network_device(t) for t in target.texts or (target.prefix,)]
+        for host in hosts:
+            if host is not None:
+                known, span = bool(target.texts) and bool(host), walk.span(target.start, target.end)
+                effect = Effect("network", "redirect", host or None, known, span, origin, source="redirect")
+                command.effects.append(effect)
+        if target.texts and None not in hosts:
+            return
     kinds = _KINDS[redirect.op]
     if redirect.op == "<&" and target.text is None:
         kinds = ("read",)
     for kind in kinds:
-        touch.path(
-            walk, command, kind, target, state, role="redirect", origin=f"{redirect.op} redirect", source="redirect"
-        )
+        touch.path(walk, command, kind, target, state, role="redirect", origin=origin, source="redirect")
 
 
 def network_device(text: str) -> str | None:
@@ -108,10 +107,12 @@ def network_device(text: str) -> str | None:
 
 def fed(walk: "Walk", redirects: list[Redirect], state: State, context: Context) -> Context:
     """`context` with what a command reads from its standard input and other descriptors, after its redirects."""
+    opened = [r for r in redirects if r.op in _INPUTS and (r.fd or r.op not in (">&", ">"))]
+    if not opened and not context.descriptors:
+        return context
     inputs = {"": context.stdin, **dict(context.descriptors)}
-    for redirect in redirects:
-        if redirect.op in _INPUTS and (redirect.fd or redirect.op not in (">&", ">")):
-            inputs[redirect.fd.lstrip("0")] = _input(walk, redirect, state, inputs)
+    for redirect in opened:
+        inputs[redirect.fd.lstrip("0")] = _input(walk, redirect, state, inputs)
     stdin = inputs.pop("")
     context = context.fed(stdin)
     others = tuple((fd, each) for fd, each in inputs.items() if each.given is not None)

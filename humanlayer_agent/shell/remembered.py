@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 8_192
 MAX_TEXT = 500
+MAX_PROGRAMS = 1_024
+MAX_WIDER = 4
 MAX_CODE = 4_000_000
 """Most characters of code that are kept; a tree counts as TREE times its text."""
 TREE = 20
@@ -64,8 +66,8 @@ class Remembered:
     """Commands that were read before; the oldest go first. Thread-safe: reading takes no lock."""
 
     def __init__(self, size: int = MAX_ENTRIES) -> None:
-        self.wider: set[str] = set()
-        """Programs of which it is known that they depend on more."""
+        self._wider: dict[str, int] = {}
+        """How many more commands of a program have depended on more than have not."""
         self._size = size
         self._commands: dict[Key, SimpleCommand | None] = {}
         self._code: dict[tuple[str, Hashable], Behaviour] = {}
@@ -78,17 +80,26 @@ class Remembered:
         found = self._commands.get(key)
         return _again(found) if found is not None else None
 
-    def comes_again(self, key: Key) -> bool:
-        """Was the command asked for before? Most never are, and to remember them would only cost time."""
+    def worth_it(self, program: str, key: Key) -> bool:
+        """Is it worth while to find out whether the command can be kept?
+
+        It must have been asked for before: most never are, and to remember them would only cost time. And commands of
+        the program must not mostly depend on more.
+        """
+        if self._wider.get(program, 0) >= MAX_WIDER:
+            return False
         if key in self._commands:
             return True
         if len(key[0]) <= MAX_TEXT:
             self._keep(key, None)
         return False
 
-    def put(self, key: Key, command: SimpleCommand) -> None:
-        """Remember `command`, as it is now."""
-        if len(command.effects) <= MAX_TEXT:
+    def put(self, program: str, key: Key, command: SimpleCommand | None) -> None:
+        """Remember `command`, as it is now. None: it depends on more."""
+        if len(self._wider) >= MAX_PROGRAMS:
+            self._wider.clear()
+        self._wider[program] = self._wider.get(program, 0) + (1 if command is None else -1)
+        if command is not None and len(command.effects) <= MAX_TEXT:
             self._keep(key, _again(command))
 
     def code(self, text: str, place: Hashable) -> "Behaviour | None":

@@ -10,16 +10,17 @@ from collections.abc import Callable, Sequence
 from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell.code import SHELLS, by_name, interpreter
-from humanlayer_agent.shell.code.behaviour import Found, Text
+from humanlayer_agent.shell.code.behaviour import NOT_THERE, Found, Text
 from humanlayer_agent.shell.code.perform import perform
 from humanlayer_agent.shell.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import Field, positional
+from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.reading import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import Word
-from humanlayer_agent.shell.written import Written, plain
+from humanlayer_agent.shell.written import Written
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -82,6 +83,8 @@ class Scripts:
     def look(self, path: str) -> Found:
         """What the file at `path` may hold, as it is on disk and as this action writes it."""
         source = self.source(path)
+        if source is None and path not in self.written.texts:
+            return NOT_THERE
         contents = tuple(self.written.contents(path, source.text if source is not None else None))
         if source is None:
             return Found(contents)
@@ -135,9 +138,10 @@ class Scripts:
             start = len(self.walk.program.commands)
             job()
             self.walk.program.trace.append(("script", command, start, start, len(self.walk.program.commands)))
-        if not self._runs and not self._later:
+        count = self._count
+        if not pending and not jobs:  # nothing else is left
             self._judge_written()
-        return bool(pending or jobs or self._runs or self._later)
+        return bool(pending or jobs or self._runs or self._later) or self._count > count
 
     def doubt_changed(self) -> None:
         """Files that the action may have changed in a way that can't be told are unread after all."""
@@ -172,7 +176,7 @@ class Scripts:
         path = _exact(run.effect)
         if path is None:
             return False
-        if run.language == "python" and self.look(path) == Found():
+        if run.language == "python" and self.look(path) == NOT_THERE:
             path = f"{path}/__main__.py"  # python runs a directory by this file in it
         source = self.source(path)
         contents = self.written.contents(path, source.text if source is not None else None)

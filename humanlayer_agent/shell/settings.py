@@ -93,7 +93,7 @@ def _after(before: Value, found: Value) -> Value:
 
 
 def _mentions(name: str, text: str) -> int:
-    return len(re.findall(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", text, re.ASCII))
+    return name in text and len(re.findall(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", text, re.ASCII))
 
 
 def _plain_mentions(name: str, parts: Sequence[Part]) -> int:

@@ -129,13 +129,13 @@ def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[A
     """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
     if not any(selects_code(each.name, None) for each in assigns):
         return
-    state = state.copy()
+    state = state.copy() if len(assigns) > 1 else state
     for each in assigns:
         plain = each.index is None and _array(each.value) is None
         found = settings.values(each.name, each.value, state, append=each.append) if plain else None
         note_effect(walk, command, each.name, found, each.start, each.end)
-        # `x=1 y=$x cmd`: the second sees what the first has set.
-        state.assign(each.name, literal_values(each.value, state) if plain and not each.append else None)
+        if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.
+            state.assign(each.name, literal_values(each.value, state) if plain and not each.append else None)
 
 
 def note_effect(walk: "Walk", command: SimpleCommand, name: str, found: Value, start: int, end: int) -> None:

@@ -79,7 +79,9 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
     """The fields that `word` becomes. `declaration`: an assignment after export and its like, which does not split."""
     if not word.dynamic and not word.pattern:
         text = word.text or ""
-        return [Field(word, word.start, word.end, text=text, prefix=text)]
+        return [Field(word, word.start, word.end, text, (), None, text)]
+    if bare_pattern(word):
+        return [wildcards(word, nullglob=state.nullglob)]
     out: list[Field] = []
     try:
         mode = _Mode.DECLARATION if declaration else _Mode.WORD
@@ -90,6 +92,24 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
     except Unknown:
         return [Field(word, word.start, word.end, many=not declaration)]
     return out
+
+
+def bare_pattern(word: Word) -> bool:
+    """Is `word` nothing but unquoted text, in which wildcards may stand, and no braces and tildes?"""
+    if word.dynamic or word.quoted or word.parts:
+        return False
+    text = word.text or ""
+    return not ("{" in text or "~" in text or "\\" in text)
+
+
+def wildcards(word: Word, *, nullglob: bool = False) -> Field:
+    """The field of a word of which `bare_pattern` is true."""
+    text = word.text or ""
+    if _WILD.search(text) is None:
+        return Field(word, word.start, word.end, text, (), None, text)
+    first = _WILD_CHARACTER.search(text)
+    head = text[: first.start()] if first is not None else text
+    return Field(word, word.start, word.end, None, (), text, head, nullglob, None, True)
 
 
 def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:

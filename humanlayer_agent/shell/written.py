@@ -4,8 +4,6 @@ Order does not count, so that loops, jobs and functions need no thought: a file 
 to it anywhere.
 """
 
-import posixpath
-
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.light.typed import TYPE_CHECKING
@@ -13,6 +11,7 @@ from humanlayer_agent.shell import output
 from humanlayer_agent.shell.context import Stdin
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import Field, positional
+from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import Redirect
@@ -84,20 +83,20 @@ def note(
     """Note the texts that `command`, whose effects are known, writes to files."""
     if command.program in ("patch", "git") and stdin.text is not None:
         walk.scripts.written.patch(stdin.text, command)
-    if not any(e.kind in _WRITES for e in command.effects):
+    writes = [effect for effect in command.effects if effect.kind in _WRITES]
+    if not writes:
         return
     if command.program == "tee":
         if stdin.text is not None:
-            for effect in command.effects:
-                if effect.kind in _WRITES and effect.source == "own":
+            for effect in writes:
+                if effect.source == "own":
                     walk.scripts.written.add(effect, stdin.text, command)
         return
     if command.program == "sed":
         _edited(walk, command, fields)
         return
-    if not any(r.op in _TO_STDOUT and r.fd in ("", "1") for r in redirects):
-        return
-    if any(r.op in _TO_STDOUT and r.fd not in ("", "1") for r in redirects):
+    out = [r.fd in ("", "1") for r in redirects if r.op in _TO_STDOUT]
+    if not out or not all(out):
         return
     words = positional(fields)
     if words is None or not words or words[0] in state.functions or not state.untouched("PATH"):
@@ -105,8 +104,8 @@ def note(
     text = output.prints(words, stdin.text)
     if text is None or "\0" in text:
         return
-    for effect in command.effects:
-        if effect.kind in _WRITES and effect.source == "redirect":
+    for effect in writes:
+        if effect.source == "redirect":
             walk.scripts.written.add(effect, text, command)
 
 
@@ -135,8 +134,3 @@ def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
     for text in dict.fromkeys(texts):
         lines = [pattern.sub(lambda _: new, line, count=0 if every else 1) for line in text.split("\n")]
         walk.scripts.written.add(changes[0], "\n".join(lines), command)
-
-
-def plain(path: str) -> str:
-    """`path` without `.`, `..` and doubled slashes."""
-    return "/" + posixpath.normpath(path).lstrip("/")

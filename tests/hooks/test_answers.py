@@ -31,7 +31,16 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
     ("tool", "inputs", "verdict"),
     [
         ("Write", {"file_path": "src/a.py", "content": "x"}, ""),
-        ("Write", {"file_path": "~/.bashrc", "content": "x"}, ""),  # literally: tools expand nothing
+        ("Write", {"file_path": "~/.bashrc", "content": "x"}, "ask"),  # some versions of it expand that, others don't
+        ("Write", {"file_path": " ~/.bashrc\n", "content": "x"}, "ask"),  # and some take the blanks away
+        ("Write", {"file_path": "\ufeff/etc/cron.d/x", "content": "x"}, "ask"),
+        ("Write", {"file_path": "~x", "content": "x"}, ""),
+        ("Write", {"file_path": "~; ls", "content": "x"}, ""),
+        ("Read", {"file_path": "~/.ssh/id_rsa"}, "ask"),
+        ("Read", {"file_path": " .env"}, "ask"),
+        ("Read", {"file_path": "~/.config/humanlayer-agent/policy.yaml"}, "deny"),
+        ("Grep", {"pattern": "KEY", "path": "~/.aws"}, "ask"),
+        ("Edit", {"file_path": "~/.profile'; rm -rf /;'.txt", "old_string": "a", "new_string": "b"}, ""),
         ("Write", {"file_path": "/etc/cron.d/x", "content": "x"}, "ask"),
         ("Write", {"file_path": ".claude/settings.json", "content": "{}"}, "ask"),
         ("Write", {"file_path": ".git/hooks/pre-commit", "content": "x"}, "ask"),
@@ -98,13 +107,29 @@ def test_another_shell_than_bash_is_not_judged_as_bash(machine: Machine, shell: 
 def test_a_bash_of_the_projects_own_is_none_that_we_know(machine: Machine) -> None:
     assert machine.bash("ls", env={**machine.env, "SHELL": str(machine.project / "bin/bash")}).verdict == "ask"
     assert machine.bash("ls", env={**machine.env, "SHELL": "bash"}).verdict == "ask"
+    (machine.project / "sh").mkdir()
+    (machine.project / "sh/bash").symlink_to("/bin/bash")  # today; the agent can lead it elsewhere
+    assert machine.bash("ls", env={**machine.env, "SHELL": str(machine.project / "sh/bash")}).verdict == "ask"
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "SHELLOPTS", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT"])
+@pytest.mark.parametrize(
+    "name", ["BASH_ENV", "BASHOPTS", "SHELLOPTS", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT", "BASH_FUNC_ls%%"]
+)
 def test_a_variable_that_changes_what_bash_does(machine: Machine, name: str) -> None:
     answered = machine.bash("ls", env={**machine.env, name: "x"})
     assert answered.verdict == "ask"
     assert name in answered.reason
+
+
+@pytest.mark.parametrize("name", ["CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"])
+def test_what_runs_with_every_command_is_not_the_projects(machine: Machine, name: str) -> None:
+    for value in (f"{machine.project}/wrap.sh", f"{machine.project}/wrap.sh --quiet", "./wrap.sh", "wrap"):
+        answered = machine.bash("ls", env={**machine.env, name: value})
+        assert (answered.verdict, name in answered.reason) == ("ask", True), (value, answered)
+    (machine.project / "wrap-link").symlink_to("/usr/bin/env")  # today; the agent can lead it elsewhere
+    assert machine.bash("ls", env={**machine.env, name: f"{machine.project}/wrap-link"}).verdict == "ask"
+    (machine.project / "wrap-link").unlink()
+    assert machine.bash("ls", env={**machine.env, name: "/usr/local/bin/wrap.sh --log"}).verdict == "allow"
 
 
 def test_another_policy(machine: Machine) -> None:

@@ -181,7 +181,8 @@ class _Views:
         person = desk.person_of(visitor.principal)
         decided = desk.requests(waiting=False)[-RECENT:][::-1]
         named = [(request, self._name(request.decided_by)) for request in decided]
-        return self._show.at(visitor.home).inbox(waiting, here, named, person.id if person else "")
+        who = person.id if person else ""
+        return self._show.at(visitor.home).inbox(waiting, here, named, who, desk.stopped())
 
     def _name(self, principal: str) -> str:
         known = self._site.desk.person_of(principal) if principal else None

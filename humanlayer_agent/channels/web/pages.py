@@ -56,14 +56,19 @@ class Pages:
         here: "Collection[str]",
         decided: "Sequence[tuple[ApprovalRequest, str]]",
         who: str,
+        stopped: str = "",
     ) -> Response:
-        """What waits, and what was decided lately and by whom. `here` are those that can be answered on these pages."""
+        """What waits, and what was decided lately and by whom. `here` are those that can be answered on these pages.
+
+        `stopped` says that every agent is stopped, where that is so.
+        """
         rows = [_row(request) | {"here": request.id in here} for request in waiting]
         return self._page(
             "inbox.html",
             waiting=rows,
             decided=[_row(request) | {"by": one_line(by)} for request, by in decided],
             who=who,
+            stopped=one_line(stopped),
         )
 
     def request(

@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from humanlayer_agent.files import GivenReader
 from humanlayer_agent.policy.replay.steps import Wrote
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import MAX_TEXT, Reader, Source
-from humanlayer_agent.shell.written import Text, plain
+from humanlayer_agent.shell.written import Text
 
 MAX_FILES = 10_000
 """Most files that are known of one run; the oldest are forgotten."""

@@ -63,6 +63,8 @@ SLOTS = {
     "revision-or-path": "a name of git's, or a path, which it reads where it can be told from a name",
     "refspec": "what git pushes; + forces it, an empty source deletes",
     "project": "a directory or file whose code it runs as the project's (path::name too)",
+    "go-package": "a package of Go to run or build: a file, a directory, a name, or name@version, which is fetched",
+    "go-flags": "options of Go's compiler or linker, some of which start programs",
     "test-name": "a module, package or test by name, or a path whose code it runs",
     "pytest-setting": "name=value of pytest's settings, some of which are options or paths",
     "write-or-command": "a file it writes, or a command after | or !",

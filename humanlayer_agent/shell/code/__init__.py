@@ -46,6 +46,10 @@ _WHOLE = {
 """Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 
 
+Whole = Callable[[str, "str | None", "Callable[[str], Found] | None"], Behaviour]
+"""A reader: the text, the file's path, and what gives the files that it includes."""
+
+
 def language_of(path: str, text: str) -> str | None:
     """The language that the file at `path` is run in: by its first line, else by its name; None where neither tells."""
     return interpreter(text) or by_name(path)
@@ -99,7 +103,13 @@ def read(
 
         return python.read(text, argv=argv, path=path)
     if language in _WHOLE:
-        module, _, function = _WHOLE[language].partition(":")
-        found: Behaviour | None = getattr(import_module(f"{__name__}.{module}"), function)(text, path, files)
-        return found
+        return _whole(language)(text, path, files)
     return None
+
+
+@lru_cache(maxsize=64)
+def _whole(language: str) -> Whole:
+    """The reader of a language in which a file says all, whichever words it is given."""
+    module, _, function = _WHOLE[language].partition(":")
+    found: Whole = getattr(import_module(f"{__name__}.{module}"), function)
+    return found

@@ -62,6 +62,9 @@ class Found:
     project: bool = False
 
 
+NOT_THERE = Found()
+
+
 @dataclass(slots=True, eq=False)
 class Behaviour:
     """All that code does.

@@ -12,11 +12,10 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.inherited import keeps_secret
-from humanlayer_agent.shell.paths import absolute, dedupe
+from humanlayer_agent.shell.paths import absolute, dedupe, plain
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import MAX_CHOICES, State
 from humanlayer_agent.shell.syntax import Word
-from humanlayer_agent.shell.written import plain
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk

@@ -8,7 +8,7 @@ the program uses what is not described here (@include, |&, ARGV, /inet), it coun
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -76,8 +76,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note what awk's program does, and the files that it reads."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)
@@ -93,8 +91,6 @@ def read(
 
 
 def _program(walk: "Walk", command: SimpleCommand, word: Field, state: State, context: "Context") -> None:
-    from humanlayer_agent.shell import invoke
-
     origin = f"{command.program} program"
     try:
         if word.text is None:

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.names import named
@@ -27,8 +27,6 @@ def compiler(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """A C compiler reads its operands and writes -o, a.out, or an object file for each."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     for use in arguments.options:
@@ -65,8 +63,6 @@ def interpreter(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """perl, ruby, node ...: code in an option, in a file, or on standard input."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, _apart(fields) if command.program == "perl" else fields)
     harmless = _prints_only(command, arguments)
     if harmless:

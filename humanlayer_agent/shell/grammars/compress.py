@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -34,8 +34,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note what is read, and what is written and removed in its place."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)

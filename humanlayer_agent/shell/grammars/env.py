@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -22,8 +22,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note the variables that are set and the command that runs with them."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     words: list[Field] = []

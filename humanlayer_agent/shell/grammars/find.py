@@ -6,7 +6,7 @@ Source: the manual of GNU findutils 4.9. A primary that is not listed makes the 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import absolute
@@ -144,8 +144,6 @@ def _exec(
     context: "Context",
 ) -> int:
     """`-exec cmd {} ;`: the command runs with what was found, which lies below the start points."""
-    from humanlayer_agent.shell import invoke
-
     end = i + 1
     while end < len(fields) and not (
         fields[end].text == ";" or (fields[end].text == "+" and end > i + 1 and fields[end - 1].text == "{}")

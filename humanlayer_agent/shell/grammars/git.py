@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -42,8 +42,6 @@ def config(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """git config: with one operand it prints a setting, with two it sets one."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     operands = arguments.operands
     prints = "get" in arguments.flags() or (len(operands) < 2 and "change" not in arguments.flags())
@@ -67,8 +65,6 @@ def clone(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """git clone URL [directory]: without a directory, the last component of the URL names it."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands

@@ -4,7 +4,7 @@ import shlex
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.context import Stdin
@@ -21,8 +21,6 @@ def watch(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """watch [options] words: `sh -c "words"`, with -x the words as they are."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
@@ -36,8 +34,6 @@ def watch(
 
 def joined_shell(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
     """Run `words`, joined by blanks, as a shell's text."""
-    from humanlayer_agent.shell import invoke
-
     origin = f"{command.program} command"
     texts = [w.text for w in words]
     if any(t is None for t in texts):
@@ -54,8 +50,6 @@ def entr(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """entr [options] words: the words as they are, with -s the first as a shell's text."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
@@ -69,8 +63,6 @@ def parallel(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """parallel joins its words, puts inputs into them and hands the result to a shell: it can't be read beforehand."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
@@ -121,8 +113,6 @@ def script(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """script records what -c's text, or a shell that reads the input, prints."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     invoke.note_operands(walk, spec, command, arguments, state, context)
@@ -134,8 +124,6 @@ def as_user(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """pkexec COMMAND, gosu USER COMMAND."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands if command.program == "pkexec" else arguments.operands[1:]
@@ -146,8 +134,6 @@ def as_user(
 
 def run_words(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
     """Run `words` as a command of their own, found without a shell."""
-    from humanlayer_agent.shell import invoke
-
     if not words:
         return
     inner = context.deeper(via=(*context.via, command.program or "?"))
@@ -161,8 +147,6 @@ def input_script(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """at, batch: the commands come on standard input, and run later. `at -f FILE` reads them from a file."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -173,8 +157,6 @@ def input_script(
 
 def run_stdin(walk: "Walk", command: SimpleCommand, state: State, context: "Context") -> None:
     """Note that a shell runs what comes on standard input."""
-    from humanlayer_agent.shell import invoke
-
     text = context.stdin.text
     if context.stdin.kind == "null":
         return
@@ -190,8 +172,6 @@ def user_shell(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """su, runuser, newgrp: a shell as another user, which runs -c's text (an option's slot) or its input."""
-    from humanlayer_agent.shell import invoke
-
     words = [f for f in fields if f.text != "-"]
     arguments = read_arguments(spec, words)
     invoke.note_options(walk, spec, command, arguments, state, context)
@@ -210,8 +190,6 @@ def flock(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """flock FILE command ..., flock FILE -c 'text', flock NUMBER."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
@@ -235,8 +213,6 @@ def ssh(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """ssh [options] host [options] [words]: what the other machine runs is not judged by its paths here."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands

@@ -7,18 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES
 from humanlayer_agent.shell.catalog.spec import Spec
-from humanlayer_agent.shell.code.behaviour import Found
+from humanlayer_agent.shell.code.behaviour import NOT_THERE, Found
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.grammars.python import note_project
+from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
-from humanlayer_agent.shell.written import plain
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -40,8 +40,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """make runs the project's rules; a variable on the command line may put other commands into them."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -119,7 +117,7 @@ class _Run:
         if effect.operand is None:
             return
         found = {path: self.walk.scripts.look(path) for name in NAMES for path in [_beside(effect.operand, name)]}
-        here = {path: each for path, each in found.items() if each != Found()}
+        here = {path: each for path, each in found.items() if each != NOT_THERE}
         for path in found:
             self._watch(effect, path)
         if all(self._own(path, each, effect.operand) for path, each in here.items()):
@@ -148,7 +146,7 @@ class _Run:
             sources = [(posixpath.basename(path), found.texts)]
             make.read(sources, goals=(), files=self._look, directory=directory, search=self.search)
             others = [self.walk.scripts.look(each) for each in self.included]
-            notes[key] = all(each.project or each == Found() for each in others)
+            notes[key] = all(each.project or each == NOT_THERE for each in others)
         return notes[key]
 
     def _look(self, path: str) -> Found:
@@ -245,8 +243,6 @@ class _Run:
         return state
 
     def _watch(self, effect: Effect, path: str) -> None:
-        from humanlayer_agent.shell import invoke
-
         self.walk.scripts.judged(self.command, effect, plain(path), invoke.implied(self.command, path))
 
     def _unread(self, *effects: Effect) -> None:

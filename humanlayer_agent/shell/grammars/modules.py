@@ -2,10 +2,10 @@
 
 import posixpath
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import builtins, invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog import family, lookup
 from humanlayer_agent.shell.catalog.spec import Spec
@@ -28,6 +28,7 @@ _PROGRAMS = {
 """Modules that are a program of another name."""
 
 
+@lru_cache(maxsize=1_024)
 def program_of(name: str) -> Spec | None:
     """What the catalog says of a module: under `python -m NAME`, or as the program that it is."""
     found = lookup(f"python -m {name}") or lookup(_PROGRAMS.get(name, ""))
@@ -41,8 +42,6 @@ def own(walk: "Walk", command: SimpleCommand, name: str, rest: Sequence[Field], 
 
 
 def _own(walk: "Walk", command: SimpleCommand, name: str, rest: list[Field], state: State, known: bool) -> None:
-    from humanlayer_agent.shell import invoke
-
     parts = name.split(".")
     if len(parts) <= MAX_PARTS and all(part.isidentifier() for part in parts):
         for place in _places(state):
@@ -101,7 +100,6 @@ def timeit(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """timeit [-s SETUP] LINE ...: lines of Python."""
-    from humanlayer_agent.shell import invoke
     from humanlayer_agent.shell.grammars import python
 
     arguments = read_arguments(spec, fields)
@@ -120,8 +118,6 @@ def archive(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """zipfile and tarfile: -l and -t read, -c writes, -e unpacks into a directory."""
-    from humanlayer_agent.shell import builtins, invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
@@ -147,8 +143,6 @@ def gzip(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """gzip writes NAME.gz beside NAME; with -d NAME beside NAME.gz."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]

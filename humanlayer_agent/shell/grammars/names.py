@@ -3,7 +3,7 @@
 import posixpath
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.slots import names_beginning
@@ -25,8 +25,6 @@ def rmdir(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """rmdir removes its operands, with -p the directories on the way as well."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -46,8 +44,6 @@ def ln(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
 
     A symbolic link is followed from where it stands, not from the working directory.
     """
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
@@ -88,8 +84,6 @@ def split(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """split writes PREFIXaa, PREFIXab ... (x), csplit PREFIX00 ... (xx)."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands

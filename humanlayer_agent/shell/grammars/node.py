@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import builtins, touch
+from humanlayer_agent.shell import builtins, invoke, touch
 from humanlayer_agent.shell.catalog import family
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.code.behaviour import Found
@@ -35,8 +35,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note what the catalog says, and look for what the scripts say."""
-    from humanlayer_agent.shell import invoke
-
     first = len(command.effects)
     invoke.apply(walk, replace(spec, grammar=""), command, fields, state, context)
     if command.program == "yarn" and command.subcommand is None and "version" not in command.flags:
@@ -94,8 +92,6 @@ class _Run:
             self.command.resolved = self.command.known = not self.command.unresolved
 
     def _nearest(self, directory: str, effect: Effect) -> tuple[str, Found]:
-        from humanlayer_agent.shell import invoke
-
         directory = posixpath.normpath(directory)
         for _ in range(MAX_LEVELS):
             path = posixpath.join(directory, "package.json")
@@ -163,8 +159,6 @@ class _Run:
 
     def _shadowed(self, first: int, directory: str) -> None:
         """A program in node_modules/.bin comes before one of the same name elsewhere."""
-        from humanlayer_agent.shell import invoke
-
         for command in self.walk.program.commands[first:]:
             name = command.program
             if not name or command.path is not None or name in _BUILTINS or family(name) in (None, "node"):

@@ -4,7 +4,7 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.fields import Field
@@ -32,8 +32,6 @@ def nbconvert(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """nbconvert [--execute] NOTEBOOK ...: writes files whose names begin as the notebook's, where it lies."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -70,8 +68,6 @@ def papermill(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """papermill IN OUT: parameters are put into the notebook as code, so that nobody has read what runs then."""
-    from humanlayer_agent.shell import invoke
-
     words: list[Field] = []
     i, given = 0, False
     while i < len(fields):

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -21,8 +21,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note the files that are read, and initial commands that are not known to be harmless."""
-    from humanlayer_agent.shell import invoke
-
     words: list[Field] = []
     for each in fields:
         if each.text is not None and each.text.startswith("+"):

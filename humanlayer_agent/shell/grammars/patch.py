@@ -4,7 +4,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -26,8 +26,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """patch [options] [file [patchfile]]."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
@@ -49,8 +47,6 @@ def apply(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """git apply [options] [patch...]."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]

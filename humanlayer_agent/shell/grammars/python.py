@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -20,8 +20,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note what python runs. `-c` and `-m` end its own options."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     given = {use.option.name: use.value for use in arguments.options}  # not the flags: profilers come here again
@@ -66,7 +64,6 @@ def module(
     walk: "Walk", command: SimpleCommand, word: Field | None, rest: list[Field], state: State, context: "Context"
 ) -> None:
     """What `python -m word rest` does."""
-    from humanlayer_agent.shell import invoke
     from humanlayer_agent.shell.grammars import modules
 
     name = word.text if word is not None else None
@@ -81,8 +78,6 @@ def pytest(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """pytest: its debugger (--pdb, --trace) runs what it is given on standard input."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -103,8 +98,6 @@ def django(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """django-admin COMMAND: startproject and startapp write a directory, the others run the project's code."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import builtins, touch
+from humanlayer_agent.shell import builtins, invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.fields import listed
@@ -24,8 +24,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note what the shell runs; a text that can't be seen is unread code."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, _without_unset_options(fields))
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
@@ -73,8 +71,6 @@ def _without_unset_options(fields: list[Field]) -> list[Field]:
 
 
 def _text(walk: "Walk", command: SimpleCommand, operands: list[Field], state: State, context: "Context") -> None:
-    from humanlayer_agent.shell import invoke
-
     if not operands:
         command.doubt("-c")
         return

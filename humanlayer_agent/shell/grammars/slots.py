@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
@@ -53,8 +53,6 @@ def _maybe_shell(
     walk: "Walk", command: SimpleCommand, kind: str, word: Field, state: State, context: "Context", origin: str
 ) -> None:
     """Texts of which a part may be a command."""
-    from humanlayer_agent.shell import invoke
-
     text = word.text
     if text is None:
         command.doubt(word.word.raw)
@@ -128,6 +126,15 @@ def _git_remote(walk: "Walk", command: SimpleCommand, word: Field, state: State,
     from humanlayer_agent.shell.grammars import git
 
     git.note_remote(walk, command, word, state, origin)
+
+
+def _go(name: str) -> Noter:
+    def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+        from humanlayer_agent.shell.grammars import go
+
+        (go.package if name == "go-package" else go.flags)(walk, command, word, state, origin)
+
+    return noter
 
 
 def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
@@ -249,6 +256,8 @@ def _notebook(walk: "Walk", command: SimpleCommand, word: Field, state: State, o
 
 _NOTERS: dict[str, Noter] = {
     "notebook": _notebook,
+    "go-package": _go("go-package"),
+    "go-flags": _go("go-flags"),
     "prefix": _prefix,
     "template": _template,
     "test-name": _test_name,

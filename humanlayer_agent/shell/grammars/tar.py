@@ -6,7 +6,7 @@ Source: the manual of GNU tar 1.34. Extracting writes below the directory of -C;
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -38,8 +38,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note the archive, the files that go into it, and where its members are written."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, _with_dash(spec, fields))
     start = state
     state = invoke.note_options(walk, spec, command, arguments, state, context)

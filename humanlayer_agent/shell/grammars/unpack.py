@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import touch
+from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.tar import extracted
@@ -21,8 +21,6 @@ def unzip(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """ARCHIVE [members]: members are written below the working directory, or below -d (which moves it)."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     into = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -36,8 +34,6 @@ def cpio(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """cpio -i unpacks its input; cpio -o and -p read the files whose names come on the input."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     into = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
@@ -52,8 +48,6 @@ def cpio(
 
 def ar(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
     """ar KEYS [position] ARCHIVE [members]: the letters of the first word say what happens."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
@@ -75,8 +69,6 @@ def objcopy(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """objcopy IN [OUT]: without a second operand it rewrites the first."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell import invoke
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.context import Stdin
@@ -40,8 +41,6 @@ def read(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """Note the command that xargs runs, with unknown words after (or, with -I, in place of) its own."""
-    from humanlayer_agent.shell import invoke
-
     arguments = read_arguments(spec, fields)
     invoke.note_options(walk, spec, command, arguments, state, context)
     words = list(arguments.operands)
@@ -68,8 +67,6 @@ def read(
 
 def _runs(walk: "Walk", command: SimpleCommand, arguments: Arguments, context: "Context") -> list[list[Field]] | None:
     """The words of each command that is run; None where they are not known."""
-    from humanlayer_agent.shell import invoke
-
     flags, words = command.flags, arguments.operands
     if not flags <= _UNDERSTOOD or not command.flags_complete or arguments.unknown:
         return None
@@ -121,8 +118,6 @@ def _items(text: str, command: SimpleCommand) -> list[str] | None:
 
 def _file(walk: "Walk", command: SimpleCommand, arguments: Arguments) -> tuple[Field, str | None]:
     """The file after -a, and its text where that is known."""
-    from humanlayer_agent.shell import invoke
-
     effects = [e for e in command.effects if e.kind == "read"]
     values = [use.value for use in arguments.options if use.option.name == "arg-file"]
     if len(effects) != 1 or len(values) != 1 or values[0] is None:

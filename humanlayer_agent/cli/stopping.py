@@ -1,0 +1,221 @@
+"""`hla stop` and `hla resume`: every agent of a store at once.
+
+Stopping asks for nothing but a human's terminal, and does its work before it looks at anything else. Going on again is
+signed, like an approval: the human sees what was stopped, types a word, and the passphrase of their key.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from humanlayer_agent.cli.human_only import human_only
+from humanlayer_agent.cli.stored import StoreOption
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.authority import Authority
+    from humanlayer_agent.approvals.halt import Halt
+    from humanlayer_agent.approvals.signing import Signer
+    from humanlayer_agent.approvals.sqlite import SQLiteStore
+
+DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
+_CHANNEL = "command-line"
+_WORDS_LIMIT = 2000
+_PATIENCE_MS = 60_000
+"""How long a stop waits for other processes' writes: giving up would be worse."""
+
+
+def stop(
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; for humans, no agent is told.")] = "",
+    store: StoreOption = None,
+) -> None:
+    """Stop every agent at once: nothing new runs until hla resume.
+
+    From the moment it returns, every action of every agent of this store is denied before anybody is asked: also what a
+    policy allows, and what was approved and has not begun. Requests that wait are withdrawn. Agents are told to end.
+
+    A command that runs already is not killed, nor a call that a coding agent's own prompt was already asked about: end
+    that agent itself (Ctrl-C; it ends its command too).
+
+    Example: hla stop --reason "it deletes in the wrong bucket"
+    """
+    human_only("stop", "stops agents", store)
+    if not _has_terminal():
+        _refused(store, "stop", "no-terminal")
+        print(
+            "humanlayer-agent: NOT stopped: only a human at a terminal stops agents (ssh -t has one)", file=sys.stderr
+        )
+        raise typer.Exit(NO_HUMAN)
+    raise typer.Exit(_stop(reason, store))
+
+
+def resume(
+    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Words that are recorded with it.")] = "",
+    channels: Annotated[
+        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Let agents act again after hla stop: you see what was stopped, type a word and your key's passphrase.
+
+    It takes a key that your channels.yaml names under signers (hla init makes one), and somebody who may approve by the
+    route "default". What was withdrawn or approved before stays void: agents propose anew.
+
+    Example: hla resume --comment "the bucket is mended"
+    """
+    human_only("resume", "lets agents go on", store)
+    from humanlayer_agent.approvals.protection import protect_secrets
+    from humanlayer_agent.channels.tty import controlling_terminal
+    from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
+
+    protect_secrets()
+    try:
+        with controlling_terminal() as fd, closing(_open(store)) as opened:
+            raise typer.Exit(_resume(fd, opened, comment, channels, store))
+    except NoTerminal as error:
+        _refused(store, "resume", "no-terminal")
+        print(f"humanlayer-agent: not resumed: only a human at a terminal does that: {error}", file=sys.stderr)
+        raise typer.Exit(NO_HUMAN) from error
+    except StoreError as error:
+        raise ConfigError(f"not resumed: {error}") from error
+
+
+# Stopping
+
+
+def _stop(reason: str, location: str | None) -> int:
+    from humanlayer_agent.approvals.process import os_user
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.errors import ConfigError, HumanlayerError, StoreError
+
+    try:
+        with closing(_open(location)) as opened:
+            opened.halts.stop(os_user(), one_line(reason.strip())[:_WORDS_LIMIT])
+            print(f"stopped: no new action of any agent of {one_line(str(opened.path))} runs; hla resume ends that")
+            with suppress(HumanlayerError):
+                _say_running(opened)
+                opened.write_head()  # that the end of the log was cut off shows with one that is kept elsewhere
+    except (ConfigError, StoreError) as error:
+        raise ConfigError(f"NOT stopped: {error}. End the agents themselves (Ctrl-C, kill)") from error
+    return DONE
+
+
+def _say_running(opened: "SQLiteStore") -> None:
+    """Which commands go on all the same, and which process to end for that."""
+    from humanlayer_agent.channels.text import one_line
+
+    for each in opened.halts.running():
+        agent = one_line(each.agent) or "an agent"
+        print(
+            f"still running: a command of {agent} (run {one_line(each.run)[:8]}); its supervisor is process {each.pid}"
+        )
+
+
+# Going on again
+
+
+def _resume(fd: int, opened: "SQLiteStore", comment: str, channels: Path | None, location: str | None) -> int:
+    from humanlayer_agent.approvals.model import Approver, Refused
+    from humanlayer_agent.approvals.process import os_user
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.channels.unlocking import ask
+    from humanlayer_agent.errors import ConfigError
+
+    authority, signer = _credentials(channels)
+    halts = opened.halts.standing(authority)
+    if not halts:
+        print("no agent is stopped")
+        return DONE
+    if not _wanted(fd, halts) or not ask(fd, signer, wrong=lambda: _refused(location, "resume", "wrong-passphrase")):
+        print("nothing was resumed")
+        return NOT_DONE
+    who = Approver(os_user(), _CHANNEL, "terminal")
+    refused = opened.halts.resume(halts, who, one_line(comment.strip())[:_WORDS_LIMIT], authority, signer)
+    if isinstance(refused, Refused):
+        _refused(location, "resume", "not-an-approver")
+        raise ConfigError(f"not resumed: {one_line(refused.reason)}")
+    if still := opened.halts.standing(authority):
+        print(f"not resumed: {one_line(_described(still[-1]))}", file=sys.stderr)  # stopped again meanwhile
+        return NOT_DONE
+    print("resumed: agents act again, as their policies say; what was withdrawn or approved before stays void")
+    return DONE
+
+
+def _credentials(channels: Path | None) -> "tuple[Authority, Signer]":
+    from humanlayer_agent.config import build_authority, build_signer
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.places import key_path
+
+    if not os.path.lexists(key_path()):
+        raise ConfigError(f"there is no signing key ({key_path()}), and resuming is signed: run hla init")
+    authority = build_authority(channels)
+    signer = build_signer(authority)
+    if authority is None or signer is None:
+        raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
+    _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
+    return authority, signer
+
+
+def _wanted(fd: int, halts: "Sequence[Halt]") -> bool:
+    """Show the stops, and take the word for it."""
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.channels.tty import discard_input, read_line, write
+
+    sys.stdout.flush()
+    said = "\n".join(one_line(_described(halt)) for halt in halts)
+    write(fd, f'{said}\n\nType "resume" to let every agent act again, anything else not to: ')
+    discard_input(fd)
+    return read_line(fd).strip() == "resume"
+
+
+# What both need
+
+
+def _described(halt: "Halt") -> str:
+    from humanlayer_agent.approvals.halt import described
+
+    return described(halt)
+
+
+def _has_terminal() -> bool:
+    """Whether there is a controlling terminal; what it can show does not matter to a stop."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _open(location: str | None) -> "SQLiteStore":
+    """The store, to write in it. None is made: agents that use another one would not be stopped.
+
+    Raises:
+        ConfigError: it is not there, or can't be opened.
+    """
+    from humanlayer_agent.approvals.sqlite import SQLiteStore
+    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.errors import ConfigError, StoreError
+    from humanlayer_agent.places import default_store_path
+
+    path = Path(sqlite_path(location)) if location else default_store_path()
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {one_line(str(path))}, so no agent uses it (--store names another)")
+    try:
+        return SQLiteStore(path, busy_ms=_PATIENCE_MS)
+    except StoreError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _refused(location: str | None, wanted: str, code: str) -> None:
+    """Put it in the log that somebody could not. That it can't be logged is no way around the refusal."""
+    from humanlayer_agent.approvals.process import os_user
+    from humanlayer_agent.audit import events
+    from humanlayer_agent.errors import HumanlayerError
+
+    with suppress(HumanlayerError), closing(_open(location)) as opened:
+        opened.record(events.SUPERVISION_REFUSED, wanted=wanted, by=os_user(), refusal=code)

@@ -1,0 +1,48 @@
+"""A repository is not the user: what lies in the project is never taken for the user's own settings."""
+
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.config import build_authority, build_director
+from humanlayer_agent.errors import ConfigError
+
+ALLOW_ALL = "version: 1\npolicy: planted\ndefaults: {unmatched: allow, maybe: ask, unparsed: ask}\nrules: []\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that brings a folder of settings."""
+    made = tmp_path / "project"
+    settings = made / "conf/humanlayer-agent"
+    settings.mkdir(parents=True)
+    (settings / "policy.yaml").write_text(ALLOW_ALL)
+    (settings / "channels.yaml").write_text("version: 1\n")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(made / "conf"))
+    return made
+
+
+def test_settings_in_the_project_are_not_the_users(project: Path) -> None:
+    for place in (project, f"{project}/", f"{project}/src/.."):
+        with pytest.raises(ConfigError, match="would be taken for your own settings"):
+            build_director(project=place)
+        with pytest.raises(ConfigError, match="would be taken for your own settings"):
+            build_authority(project=place)
+
+
+def test_settings_beside_the_project_are(project: Path) -> None:
+    other = project.parent / "project-2"
+    other.mkdir()
+    assert build_director(project=other).name == "planted"
+    build_authority(project=other)
+
+
+def test_a_folder_that_is_not_there_is_nobodys(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "none"))
+    assert build_director(project=project).name == "default"
+    assert build_authority(project=project) is None
+
+
+def test_a_policy_that_was_named_needs_no_settings(project: Path) -> None:
+    assert build_director("strict", project=project).name == "strict"
