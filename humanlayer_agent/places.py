@@ -72,9 +72,10 @@ def config_path(*names: str) -> str:
 
 
 def own_places() -> dict[str, str]:
-    """The variables of policies that name what is ours: the store's file and our folders."""
+    """The variables of policies that name what is ours: the store's and the passphrase's file, and our folders."""
     return {
         "STORE": _store_path(),
+        "PASSPHRASE_FILE": _passphrase_path(),
         "PACKAGE": spelled(os.path.dirname(__file__)),
         "OWN_CONFIG": config_path(),
         "OWN_STATE": state_path(),
@@ -143,6 +144,12 @@ def _store_path() -> str:
     if named := os.environ.get(STORE_VARIABLE):
         return spelled(named) if named.startswith("/") else str(pathlib.Path(named).expanduser().absolute())
     return os.path.join(_data_folder(), "store.sqlite3")
+
+
+def _passphrase_path() -> str:
+    """The file with the passphrase; where none is named (by an absolute path), one in our own folder stands for it."""
+    named = os.environ.get(PASSPHRASE_VARIABLE, "")
+    return spelled(named) if named.startswith("/") else os.path.join(_data_folder(), "passphrase")
 
 
 def _xdg(variable: str, below_home: str) -> str:

@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.config import build_authority, build_director
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ConfigError, PolicyError
 
-ALLOW_ALL = "version: 1\npolicy: planted\ndefaults: {unmatched: allow, maybe: ask, unparsed: ask}\nrules: []\n"
+ALLOW_ALL = """\
+version: 1
+policy: planted
+defaults: {unmatched: allow, maybe: ask, unparsed: ask}
+rules:
+  - {id: all, decision: allow, reason: x, when: {effect: read}}
+"""
 
 
 @pytest.fixture
@@ -42,6 +48,12 @@ def test_a_folder_that_is_not_there_is_nobodys(project: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "none"))
     assert build_director(project=project).name == "default"
     assert build_authority(project=project) is None
+
+
+def test_a_policy_without_rules_is_a_mistake_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("version: 1\npolicy: p\ndefaults: {unmatched: allow}\nrules: []\n")
+    with pytest.raises(PolicyError, match=r"p\.yaml:1:1: a policy has rules"):
+        build_director(tmp_path / "p.yaml", project=tmp_path)
 
 
 def test_a_policy_that_was_named_needs_no_settings(project: Path) -> None:

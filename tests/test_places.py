@@ -40,7 +40,8 @@ def test_existing_is_as_pathlib_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("home", ["/home/x", "/home/x/", "/home//x/./y", "/", "", "relative", None])
 def test_folders_are_below_the_home(home: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", places.STORE_VARIABLE):
+    variables = (places.STORE_VARIABLE, places.PASSPHRASE_VARIABLE)
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *variables):
         monkeypatch.delenv(name, raising=False)
     if home is None:
         monkeypatch.delenv("HOME")
@@ -50,6 +51,7 @@ def test_folders_are_below_the_home(home: str | None, monkeypatch: pytest.Monkey
     assert places.state_folder() == Path.home() / ".local/state/humanlayer-agent"
     assert places.own_places() == {
         "STORE": str(places.default_store_path()),
+        "PASSPHRASE_FILE": str(places.data_folder() / "passphrase"),
         "PACKAGE": str(Path(places.__file__).parent),
         "OWN_CONFIG": str(places.config_folder()),
         "OWN_STATE": str(places.state_folder()),
@@ -70,3 +72,26 @@ def test_settings_name_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert places.state_path().startswith(str(Path.home()))
     monkeypatch.setenv(places.STORE_VARIABLE, "store")
     assert places.default_store_path() == Path(os.getcwd()) / "store"
+
+
+def test_the_file_with_the_passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(places.PASSPHRASE_VARIABLE, "/run//credentials/hub")
+    assert places.own_places()["PASSPHRASE_FILE"] == "/run/credentials/hub"
+    for unusable in ("", "relative", "~/x"):
+        monkeypatch.setenv(places.PASSPHRASE_VARIABLE, unusable)
+        assert places.own_places()["PASSPHRASE_FILE"] == str(places.data_folder() / "passphrase")
+
+
+def test_what_is_reached_through_the_project_lies_in_it(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "src", outside):
+        folder.mkdir(parents=True)
+    (project / "out").symlink_to(outside)
+    (outside / "in").symlink_to(project / "src")
+    (outside / "here").symlink_to(project / "out/none")
+    inside = (project, project / "src/../x", project / "out", project / "out/x", outside / "in/x", project / "out/in")
+    for path in inside:
+        assert places.is_inside(path, project), path
+    for path in (outside, outside / "x", tmp_path, tmp_path / "project-2", Path("/")):
+        assert not places.is_inside(path, project), path
+    assert not places.is_inside(project, None)

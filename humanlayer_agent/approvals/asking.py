@@ -152,7 +152,7 @@ class Asking:
             rule = self.authority.answerable(decision, self._requester)
         except ConfigError as error:
             self._store.record_decision(
-                action, decision, digest, authority=self.authority, denied=str(error), edit_of=parent or None
+                action, decision, digest, authority=self._given_authority, denied=str(error), edit_of=parent or None
             )
             return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
         draft = self._draft(action, decision, digest, key, rule, parent)
@@ -337,7 +337,7 @@ class Asking:
 
     def _halt(self, request: ApprovalRequest) -> Denial | None:
         """The denial of what a stop of every agent has ended; None where there is none."""
-        halts = self._store.halts.standing(self.authority)
+        halts = self._store.halts.standing(self._given_authority)
         return self.halted(halts[0], request.decision, request.id) if halts else None
 
     def _permit(self, request: ApprovalRequest) -> Permit | Denial:
@@ -408,14 +408,14 @@ class Asking:
                 digest,
                 use_by_ms=self._use_by_ms,
                 edit_of=original.id,
-                authority=self.authority,
+                authority=self._given_authority,
             )
         if decision.verdict is Verdict.ASK:
             answered = self._put(action, decision, digest, ["edit of", original.id], parent=original.id)
             if isinstance(answered, Denial) and not answered.edited:
                 answered = replace(answered, edited=action.content)
             return answered
-        self._store.record_decision(action, decision, digest, authority=self.authority, edit_of=original.id)
+        self._store.record_decision(action, decision, digest, authority=self._given_authority, edit_of=original.id)
         rule = f" (rule {decision.rule})" if decision.rule else ""
         reason = f"the policy denies the edited command{rule}: {decision.reason}"
         return self._edit_denied(Denial(reason, by="policy", decision=decision), action, edit)

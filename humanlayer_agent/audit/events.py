@@ -45,7 +45,9 @@ SUPERVISION_STOPPED = EventType(
 )
 SUPERVISION_RESUMED = EventType("supervision.resumed", 351, "a human lifted a stop (`halt`), and signed that")
 SUPERVISION_REFUSED = EventType(
-    "supervision.refused", 352, "agents were not stopped, or a stop not lifted; `refusal` is the code of why not"
+    "supervision.refused",
+    352,
+    "a stop, a resumption or (`refusal` is stopped) a call that no policy judges did not happen, and the code of why",
 )
 
 DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")

@@ -1,5 +1,6 @@
 """What the commands that read the store have in common."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -50,10 +51,8 @@ def stopped_line(opened: "SQLiteStore") -> str:
     halts = opened.halts.standing(None)
     if not halts:
         return ""
-    try:
+    with suppress(ConfigError):  # else nobody is known who could have lifted one
         halts = opened.halts.standing(build_authority())
-    except ConfigError:
-        pass  # then nobody is known who could have lifted one
     return one_line(f"STOPPED: {'; '.join(map(described, halts))}; hla resume ends that") if halts else ""
 
 

@@ -16,8 +16,9 @@ from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
 from humanlayer_agent.approvals.halt import STOPPED
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
 from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.audit import events
 from humanlayer_agent.channels import profiles
-from humanlayer_agent.config import build_director, build_gate, checked_project
+from humanlayer_agent.config import build_authority, build_director, build_gate, checked_project
 from humanlayer_agent.errors import AgentsStopped, ConfigError
 from humanlayer_agent.files import DiskReader
 from humanlayer_agent.hooks.tools import BadQuestion, Inputs, Reply, Tool, question_of
@@ -122,7 +123,7 @@ class Judge:
             raise BadQuestion("tool_name or tool_input is missing")
         find = tool.runs.get(name) or tool.touches.get(name)
         if find is None:
-            return Reply("none"), inputs
+            return self._unjudged(tool, options, environ, name), inputs
         project = _project(tool, environ)
         action = Action(
             content=find(inputs),
@@ -144,6 +145,20 @@ class Judge:
             for session in self._sessions.values():
                 session.end("ended")
             self._sessions.clear()
+
+    def _unjudged(self, tool: Tool, options: Options, environ: Mapping[str, str], name: str) -> Reply:
+        """No opinion on a call that no policy is about, unless every agent is stopped: then that is none too many."""
+        with self._lock:
+            store = self._store = self._store or SQLiteStore(default_store_path())
+        if not store.halts.standing(None):
+            return Reply("none")
+        halts = store.halts.standing(build_authority(options.channels, project=_project(tool, environ)))
+        if not halts:
+            return Reply("none")
+        store.record(
+            events.SUPERVISION_REFUSED, wanted=f"{tool.name}: {name[:200]}", refusal="stopped", halt=halts[0].id
+        )
+        return _stopped()
 
     def _session(self, tool: Tool, options: Options, project: Path, name: str) -> "_Session":
         key = (tool.name, options, project, name)
@@ -213,8 +228,7 @@ class _Session:
                 try:
                     return self._not_asked_here(action, decision, ask=ask, may_ask=may_ask)
                 except AgentsStopped:
-                    stopped = Denial(STOPPED, "human", decision, terminate=True, halted=True)
-                    return Reply("deny", denial_text(stopped), stop=True)
+                    return _stopped()
         self._asker.waits_while(gone)
         try:
             checked = self._gate.check(action)
@@ -248,6 +262,11 @@ class _Session:
         if not runs and not permit.request_id:
             return Reply("none")
         return Reply("allow", permit.decision.reason or "allowed by the policy", command=edited)
+
+
+def _stopped() -> Reply:
+    """The reply to whatever an agent wants to do while every agent is stopped."""
+    return Reply("deny", denial_text(Denial(STOPPED, "human", terminate=True, halted=True)), stop=True)
 
 
 def _project(tool: Tool, environ: Mapping[str, str]) -> Path:

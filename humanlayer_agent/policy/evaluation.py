@@ -115,7 +115,10 @@ Answers = tuple[tuple[CompiledRule, int | None], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """The rules that can apply to one program, or to one kind of its effects. `keeps`: some of them are settled."""
+    """The rules that can apply to one program, or to one kind of its effects.
+
+    `keeps`: a key tells something of some of them.
+    """
 
     rules: tuple[CompiledRule, ...]
     keeps: bool
@@ -198,7 +201,7 @@ class Rules:
         found = self._plans.get(key)
         if found is None:
             rules = tuple(rule for rule in self.all if rule.concerns(program, kind))
-            keeps = self._index is not None and any(rule.settled for rule in rules)
+            keeps = self._index is not None and any(rule.settled or rule.ahead is not None for rule in rules)
             found = _Plan(rules, keeps, tuple((rule, None) for rule in rules))
             if len(self._plans) >= _MAX_FOUND:
                 self._plans.clear()

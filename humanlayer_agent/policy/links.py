@@ -37,8 +37,18 @@ class Links:
     def names(self, path: str) -> tuple[str, ...]:
         """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
         found = self._names.get(path)
-        if found is None:
-            found = self._names[path] = self._look_up(path)
+        if found is not None:
+            return found
+        plain: str | None = path
+        if "/." in path or "//" in path or path[-1:] == "/":
+            # Where `..` leads depends on the links before it.
+            up = ".." in path and ".." in path.split("/")
+            plain = "/" + posixpath.normpath(path).lstrip("/") if not up else None
+        if plain is not None and path[:1] == "/" and not self._led_through(plain):
+            found = (plain,)
+        else:
+            found = self._led[path] = _followed(path)
+        self._names[path] = found
         return found
 
     def unchanged(self) -> bool:
@@ -53,17 +63,6 @@ class Links:
             elif self._ask(path) != found:
                 return False
         return not self._led or all(_followed(path) == names for path, names in self._led.items())
-
-    def _look_up(self, path: str) -> tuple[str, ...]:
-        plain: str | None = path
-        if "/." in path or "//" in path or path[-1:] == "/":
-            # Where `..` leads depends on the links before it.
-            up = ".." in path and ".." in path.split("/")
-            plain = "/" + posixpath.normpath(path).lstrip("/") if not up else None
-        if plain is not None and path[:1] == "/" and not self._led_through(plain):
-            return (plain,)
-        names = self._led[path] = _followed(path)
-        return names
 
     def _led_through(self, path: str) -> bool:
         """Is there a link among the components of `path` (absolute, without `.` and `..`)?"""

@@ -14,7 +14,7 @@ def explained(document: yamlfile.Document, error: ValidationError, model: type[B
     found = [each for each in error.errors() if not (each["type"] == "string_type" and isinstance(each["input"], dict))]
     first = (found or error.errors())[0]
     loc = tuple(part for part in first["loc"] if part != "RaisedRoute")
-    if loc[0] == "lists":
+    if loc[:1] == ("lists",):
         loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
     path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
     message = first["msg"].removeprefix("Value error, ")

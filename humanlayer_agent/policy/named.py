@@ -50,7 +50,7 @@ def variables(
         for each in command.effects if effect is None else (effect,):
             if each.kind == "environment":
                 value = _named(each, wanted)
-                if value != NO and places is not None:
+                if value > answer and places is not None:
                     value = min(value, _lies_in(each, places, command, situation))
                 answer = max(answer, value)
         return answer

@@ -14,19 +14,17 @@ from humanlayer_agent.shell import (
     dialect,
     environment,
     flow,
+    full,
     inherited,
-    invoke,
     loaded,
     loops,
+    nested,
     plain,
     redirects,
     scripts,
     variables,
-    written,
 )
-from humanlayer_agent.shell import words as meaning
 from humanlayer_agent.shell.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
-from humanlayer_agent.shell.effects import WRITERS
 from humanlayer_agent.shell.elsewhere import note_elsewhere
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.links import doubt_links
@@ -37,26 +35,19 @@ from humanlayer_agent.shell.reading import Reader
 from humanlayer_agent.shell.remembered import Remembered
 from humanlayer_agent.shell.state import READONLY, State, Value, join
 from humanlayer_agent.shell.syntax import (
-    Arith,
     ArithCommand,
-    ArrayLit,
     Case,
     Function,
     Group,
     If,
     Loop,
     Node,
-    Param,
-    Part,
     Pipeline,
-    ProcSub,
     Redirect,
     Script,
     Sequence,
     Simple,
-    Sub,
     Test,
-    Word,
     words_of,
 )
 
@@ -377,7 +368,7 @@ class Walk:
         self.program.commands.append(command)
         mark = len(self.expanded)
         for word in words:
-            self.nested(word, out, context)
+            nested.word(self, word, out, context)
         if isinstance(node, Test):
             builtins.conditional(self, words, out)
             inherited.comparison(self, words, out)
@@ -406,168 +397,10 @@ class Walk:
     # ---- simple commands ----------------------------------------------------------------------------
 
     def simple(self, node: Simple, state: State, context: Context) -> Ends:
-        """Expand the words, then hand them to what they name: a function, a builtin, or a program."""
+        """Follow a simple command."""
         if len(self.program.commands) > MAX_COMMANDS:
             self.program.doubt("too many commands")
             return state, state
         if plain.run(self, node, state, context):
             return state, state
-        before = state
-        if not invoke.leaves_state(node, state):
-            state = state.copy()
-        start, mark = len(self.program.commands), len(self.expanded)
-        fields = self.fields(node.words, state, context)
-        for assign in node.assigns:
-            self.nested(assign.value, state, context)
-            self.nested_parts(assign.index_parts, state, context)
-        inner = redirects.fed(self, node.redirects, state, context) if node.redirects else context
-        # No words, or only ones that vanish: the assignments stay then, and nothing runs.
-        run = self.command if fields else self.assignments_only
-        middle = len(self.program.commands)
-        ends = run(node, fields, state, inner)
-        self.program.trace.append(("simple", node, start, middle, len(self.program.commands)))
-        if len(self.expanded) > mark:
-            inherited.note(self, self.program.commands[middle], list(words_of(node)), mark)
-        if node.redirects:
-            if redirects.may_fail(node.redirects):
-                ends = ends[0], join(ends[1], before)
-            for end in ends:
-                if end is not None:
-                    redirects.forget_descriptors(node.redirects, end)
-        return ends
-
-    def fields(self, words: list[Word], state: State, context: Context) -> list[Field]:
-        """The fields of a command's words; values of a declaration's assignments don't split."""
-        out: list[Field] = []
-        declares = bool(words) and words[0].static in variables.DECLARERS and not words[0].quoted
-        for word in words:
-            if declares and word.dynamic and variables.is_assignment(word):
-                self.nested(word, state, context)
-                braces = word.pattern and "{" in word.raw  # `export x={$a,b}` is two assignments
-                out += (
-                    [Field(word, word.start, word.end, many=True)]
-                    if braces
-                    else meaning.expand(word, state, declaration=True)
-                )
-            else:
-                out += self.expand(word, state, context)
-        return out
-
-    def command(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
-        """Run `fields` with the assignments and redirects of `node`."""
-        scoped = state
-        if node.assigns:
-            scoped = state.copy()
-            variables.assign(self, node.assigns, scoped, exported=True)
-        span, text = self.span(node.start, node.end), self.quote(node.start, node.end)
-        first = len(self.program.commands)
-        ends = invoke.run(self, fields, scoped, context, span, text)
-        command = self.program.commands[first]
-        if node.assigns:
-            variables.assignment_effects(self, command, node.assigns, state)
-        if node.redirects:
-            redirects.add(self, command, node.redirects, state, context)
-            if fields[0].text == "exec" and len(fields) == 1:
-                inputs = [context.stdin, *(each for _, each in context.descriptors)]
-                self.heard += [each.text for each in inputs if each.text is not None]
-        if command.effects and (node.redirects or command.program in WRITERS):
-            written.note(self, command, fields, node.redirects, context.stdin, state)
-        if not node.assigns:
-            return ends
-        keeps = fields[0].many or fields[0].text is None or fields[0].text in builtins.KEEPS_PREFIX
-        keeps |= any(f.text in builtins.KEEPS_PREFIX for f in fields[1:3]) or fields[0].text in state.functions
-        runs_program = ends == (scoped, scoped) and not invoke.is_builtin(fields[0].text or "", scoped)
-        if runs_program and not (keeps or state.references):
-            return state, state  # bash puts back what the program was given
-        return _without_prefix(ends[0], state, node, keeps), _without_prefix(ends[1], state, node, keeps)
-
-    def assignments_only(self, node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
-        """Assignments that stay, and redirects."""
-        out = state.copy()
-        variables.assign(self, node.assigns, out, exported=False)
-        command = self.plain(node.start, node.end, state, context)
-        variables.assignment_effects(self, command, node.assigns, state)
-        redirects.add(self, command, node.redirects, state, context)
-        self.program.commands.append(command)
-        return out, out
-
-    # ---- words --------------------------------------------------------------------------------------
-
-    def expand(self, word: Word, state: State, context: Context) -> list[Field]:
-        """The fields of `word`; what it runs on the way (substitutions) is analysed as well."""
-        if word.dynamic:
-            self.nested(word, state, context)
-        fields = meaning.expand(word, state)
-        if self.fails_on_globs and any(f.glob is not None for f in fields):
-            self.may_abort(state)
-        return fields
-
-    def nested(self, word: Word, state: State, context: Context) -> None:
-        """Analyse every script inside `word`, and note in `state` what its expansions assign."""
-        self.nested_parts(word.parts, state, context)
-
-    def nested_parts(self, parts: list[Part], state: State, context: Context) -> None:
-        for part in parts:
-            match part:
-                case Sub():
-                    self.substitution(part, state, context.around("substitution"))
-                case ProcSub():
-                    self.substitution(part, state, context.around("process-substitution"))
-                case Param():
-                    self.nested_parts(part.index_parts, state, context)
-                    variables.expansion(self, part, state, context)
-                    if part.arg is not None:
-                        self.nested(part.arg, state, context)
-                case Arith():
-                    inherited.evaluation(self, part.raw, state)
-                    self.nested_parts(part.parts, state, context)
-                    self.arithmetic(part, state, context)
-                case ArrayLit():
-                    for word in part.words:
-                        self.nested(word, state, context)
-
-    def substitution(self, part: Sub | ProcSub, state: State, context: Context) -> None:
-        aborted, frames, start = self.aborted, self.frames, len(self.program.commands)
-        self.frames = [*frames]
-        self.script(part.script, state.copy(), context.deeper(stdin=context.stdin.shared()))
-        self.aborted, self.frames = aborted, frames
-        self.program.trace.append(("substitution", part, start, start, len(self.program.commands)))
-
-    def arithmetic(self, part: Arith, state: State, context: Context) -> None:
-        """`$(( ))`: strings that it evaluates, and names that it assigns."""
-        if (why := arithmetic.risk(part.raw, part.parts, state)) is not None:
-            self.program.doubt(why)
-        if arithmetic.may_fail(part.raw, part.parts, state):
-            self.may_abort(state)
-        for name in sorted(arithmetic.assigned(part.raw)):
-            self.implicit(name, None, state, context, part.raw, number=True)
-
-    def text_of(self, word: Word, state: State) -> str | None:
-        """The one text `word` stands for where nothing splits, or None."""
-        values = meaning.literal_values(word, state, assignment=False)
-        return values[0] if values is not None and len(values) == 1 else None
-
-
-def _without_prefix(end: State | None, before: State, node: Simple, keeps: bool) -> State | None:
-    """`x=1 cmd` gives x to cmd only: afterwards it has the value it had, unless cmd `keeps` what it finds."""
-    if end is None:
-        return None
-    out = end.copy()
-    for name in {a.name for a in node.assigns}:
-        if keeps:
-            out.forget([name])
-            out.unexport([name])
-            continue
-        if name in before.variables:
-            out.assign(name, before.variables[name], number=name in before.numbers)
-            out.outside |= before.outside & {name}
-        else:
-            out.assign(name, None)
-            del out.variables[name]
-        if name in before.arrays:
-            out.arrays[name] = before.arrays[name]
-        out.exported = (out.exported - {name}) | (before.exported & {name})
-        out.maybe_exported = (out.maybe_exported - {name}) | (before.maybe_exported & {name})
-        if name == "IFS":
-            out.default_ifs = before.default_ifs
-    return out
+        return full.run(self, node, state, context)

@@ -38,15 +38,16 @@ class Arguments:
 
 def read_arguments(spec: Spec, fields: Sequence[Field]) -> Arguments:
     """Split `fields` (without the program's name) the way getopt does, with abbreviation and bundling."""
-    texts = [word.text for word in fields]
     # Of other words than options only the place counts here: `grep -n a b` is read as `grep -n c d` is.
-    shape = tuple([text if text is not None and text[:1] in ("-", "+") else text and "" for text in texts])
+    shape = tuple([
+        text if (text := word.text) is not None and text[:1] in ("-", "+") else text and "" for word in fields
+    ])  # fmt: skip
     read = spec.shapes.get(shape)
     if read is not None:
         return _as_before(read, fields)
     out = _read(spec, fields)
-    small = len(texts) <= _MAX_WORDS and sum([len(text or "") for text in shape]) <= _MAX_TEXT
-    if small and None not in texts and len(spec.shapes) < _MAX_SHAPES:
+    small = len(shape) <= _MAX_WORDS and sum([len(text or "") for text in shape]) <= _MAX_TEXT
+    if small and None not in shape and len(spec.shapes) < _MAX_SHAPES:
         spec.shapes[shape] = _places(out, fields)
     return out
 
@@ -70,7 +71,8 @@ def _as_before(shape: Shape, fields: Sequence[Field]) -> Arguments:
         OptionUse(option, fields[at], (fields[value].tail(cut) if cut else fields[value]) if value >= 0 else None)
         for option, at, value, cut in options
     ]
-    return Arguments(uses, [fields[n] for n in operands], [fields[n] for n in unknown], [])
+    at_place = fields.__getitem__
+    return Arguments(uses, list(map(at_place, operands)), list(map(at_place, unknown)), [])
 
 
 def _read(spec: Spec, fields: Sequence[Field]) -> Arguments:

@@ -275,6 +275,24 @@ def hash_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
     return state, state
 
 
+def jobs(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`jobs -x command word ...` runs it, with the numbers of processes in place of jobs."""
+    for n, each in enumerate(fields):
+        if each.text is None and each.may_be_option():
+            command.doubt(each.word.raw)
+        if each.text is None or not each.text.startswith("-"):
+            break
+        if "x" in each.text and fields[n + 1 :]:
+            words = positional(fields[n + 1 :])
+            if words is None:
+                command.doubt(command.text)
+            else:
+                text = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+                walk.source(text, each, state.copy(), context.deeper(via=(*context.via, "jobs")), "string")
+            break
+    return state, state
+
+
 def doubtful(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """Builtins that change what names mean (enable -f, bind -x, complete -C): a human decides."""
     if fields:
@@ -314,7 +332,7 @@ HANDLERS: dict[str, Handler] = {
     "history": doubtful, "compgen": doubtful, "coproc": doubtful,
     ":": nothing, "true": nothing, "false": nothing, "echo": nothing, "pwd": nothing, "dirs": nothing,
     "unalias": nothing, "type": nothing, "times": nothing, "umask": nothing, "ulimit": nothing,
-    "wait": _of_variables("wait"), "jobs": nothing, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing,
+    "wait": _of_variables("wait"), "jobs": jobs, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing,
     "suspend": nothing, "help": nothing,
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Lists, pipelines, groups, conditions: where control goes, and what is known where it arrives."""
 
 from humanlayer_agent.light.typed import TYPE_CHECKING
-from humanlayer_agent.shell import output, redirects
+from humanlayer_agent.shell import nested, output, redirects
 from humanlayer_agent.shell.context import Context, Ends, Stdin
 from humanlayer_agent.shell.state import State, join
 from humanlayer_agent.shell.syntax import Case, Group, If, Node, Pipeline, Sequence
@@ -101,12 +101,12 @@ def conditional(walk: "Walk", node: If, state: State, context: Context) -> Ends:
 
 def case(walk: "Walk", node: Case, state: State, context: Context) -> Ends:
     """`case`: any arm may run, or none."""
-    walk.nested(node.subject, state, context)
+    nested.word(walk, node.subject, state, context)
     inner = walk.redirected(node.redirects, state, context)
     after: State | None = state
     for arm in node.arms:
         for pattern in arm.patterns:
-            walk.nested(pattern, state, context)
+            nested.word(walk, pattern, state, context)
         if arm.body is not None:
             # `;&` falls through: the arms before may have run.
             after = join(after, join(*walk.node(arm.body, (after or state).copy(), inner)))

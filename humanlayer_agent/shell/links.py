@@ -5,6 +5,7 @@ at or below what an earlier command of the same action may have linked, moved or
 """
 
 from humanlayer_agent.light.records import replace
+from humanlayer_agent.light.typed import Sequence
 from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
@@ -25,10 +26,7 @@ def doubt_links(program: Program) -> None:
 
     The effect by name stays: a rule that denies the path as written still does.
     """
-    for command in program.commands:
-        if _may_link(command):
-            break
-    else:
+    if not _may_link(program.commands):
         return
     # What repeats, or runs beside, may have run before everything else.
     made = [path for c in program.commands if not _AGAIN.isdisjoint(c.inside) for path in _links(c)]
@@ -41,12 +39,13 @@ def doubt_links(program: Program) -> None:
         made += _links(command)
 
 
-def _may_link(command: SimpleCommand) -> bool:
-    if command.program in _MAKERS or command.program == "cp":
-        return True
-    for effect in command.effects:  # noqa: SIM110  a generator takes twice as long, and every command is asked
-        if effect.role in _LINKING_ROLES:
+def _may_link(commands: Sequence[SimpleCommand]) -> bool:
+    for command in commands:
+        if command.program in _MAKERS or command.program == "cp":
             return True
+        for effect in command.effects:
+            if effect.role in _LINKING_ROLES:
+                return True
     return False
 
 

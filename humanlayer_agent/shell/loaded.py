@@ -5,6 +5,7 @@ an action fills a file that is code by its name with a text that nobody could re
 unread.
 """
 
+from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import Container, Iterable
 from humanlayer_agent.shell import code
 from humanlayer_agent.shell.effects import Effect
@@ -15,6 +16,8 @@ _EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf"
 """Programs that change code in place, or bring back what is under version control."""
 _PASS_ON = frozenset({"tee", "dd", "cp", "mv", "ln", "install"})
 """Programs that write their input, or a file, as it is."""
+_COPIES = re.compile(r"shutil\.(?:copy\w*|move)|os\.(?:rename|replace|renames|link|symlink)|(?:^|\.)(?:rename|replace)$")
+"""Functions of Python that bring a file under another name."""
 _UNREAD = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
     ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
@@ -31,14 +34,17 @@ def doubt(program: Program, known: Container[int]) -> None:
         program: all of an action.
         known: the identities of effects that write a text which is known, and judged.
     """
-    commands = program.commands
+    commands, loads = program.commands, []
     for command in commands:
+        changed = None
         for effect in command.effects:
-            if effect.kind in _CHANGES and (effect.source == "redirect" or command.program in _PASS_ON):
-                if command.program or _is_compound(program, command):  # `> x.py` alone makes it empty
-                    _redirected(command, effect, known)
-                break
-    loads = [c for c in commands for e in c.effects if e.role in _LOADS and e.kind == "execute"]
+            if effect.kind == "execute" and effect.role in _LOADS:
+                loads.append(command)
+            elif changed is None and effect.kind in _CHANGES and _passed_on(command, effect):
+                changed = effect
+        # `> x.py` alone makes it empty
+        if changed is not None and (command.program or _is_compound(program, command)):
+            _redirected(command, changed, known)
     if not loads or not _brings_code(commands, known):
         return
     for command in loads:
@@ -48,6 +54,29 @@ def doubt(program: Program, known: Container[int]) -> None:
                 command.doubt(effect.operand or effect.origin)
 
 
+def _passed_on(command: SimpleCommand, effect: Effect) -> bool:
+    """Does `effect` fill its file with what `command` prints, or is given?"""
+    if effect.source == "redirect" or command.program in _PASS_ON:
+        return True
+    return _by_its_script(command, effect) or _moved_by_git(command, effect) or _copied(command, effect)
+
+
+def _by_its_script(command: SimpleCommand, effect: Effect) -> bool:
+    """Does a script of sed write it (`w`), or put another file into it (`r`)?"""
+    if command.program != "sed":
+        return False
+    return effect.role == "script" or any(e.kind == "read" and e.role == "script" for e in command.effects)
+
+
+def _moved_by_git(command: SimpleCommand, effect: Effect) -> bool:
+    return command.program == "git" and command.subcommand == "mv"
+
+
+def _copied(command: SimpleCommand, effect: Effect) -> bool:
+    """Does Python code bring another file under this name?"""
+    return effect.origin.startswith("python ") and _COPIES.search(effect.origin) is not None
+
+
 def _is_compound(program: Program, command: SimpleCommand) -> bool:
     """Does it stand for the redirects of `{ ...; } > f`, or of a loop?"""
     return any(kind == "redirects" and program.commands[at] is command for kind, _, _, at, _ in program.trace)
@@ -55,7 +84,7 @@ def _is_compound(program: Program, command: SimpleCommand) -> bool:
 
 def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -> None:
     """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
-    if id(effect) in known or code.by_name(effect.operand or "") is None or _is_code(command):
+    if id(effect) in known or code.by_name(effect.operand or "") is None or _is_code(command, effect):
         return
     if any(e.kind == "execute" for e in command.effects):
         return  # what prints is asked about by itself, or the project's own
@@ -64,10 +93,15 @@ def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -
     command.doubt(effect.operand or "")
 
 
-def _is_code(command: SimpleCommand) -> bool:
+def _is_code(command: SimpleCommand, into: Effect) -> bool:
     """Is what it reads code by its name? That was judged when it was written."""
-    sources = [effect.operand for effect in command.effects if effect.kind in ("read", "move")]
+    sources = [e.operand for e in command.effects if e.kind in ("read", "move") and _belongs(e, into)]
     return bool(sources) and all(code.by_name(each or "") is not None for each in sources)
+
+
+def _belongs(source: Effect, into: Effect) -> bool:
+    """Code of Python may do many things: what one call reads and writes has one origin."""
+    return source.origin == into.origin or not into.origin.startswith("python ")
 
 
 def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:

@@ -1,7 +1,7 @@
 """Loops: the body may run any number of times, so it starts from whatever an earlier round left behind."""
 
 from humanlayer_agent.light.typed import TYPE_CHECKING
-from humanlayer_agent.shell import lines
+from humanlayer_agent.shell import lines, nested
 from humanlayer_agent.shell.assigned import Changes, changes
 from humanlayer_agent.shell.context import MAX_FOLLOWED, Context, Ends, Stdin
 from humanlayer_agent.shell.fields import Field
@@ -21,13 +21,13 @@ def loop(walk: "Walk", node: Loop, state: State, context: Context) -> Ends:
     inner = redirected.around("loop")
     values: Value = None
     if node.words is not None:
-        fields = [f for w in node.words for f in walk.expand(w, state, context)]
+        fields = [f for w in node.words for f in nested.expand(walk, w, state, context)]
         values = _loop_values(fields)
     elif node.kind == "for" and state.positional:
         each = [one(element) for element in state.positional]
         values = _distinct([value for found in each for value in found or ()]) if None not in each else None
     if node.head is not None:
-        walk.nested(node.head, state, context)
+        nested.word(walk, node.head, state, context)
     found = _changes(walk, node)
     entry = _entry(found, state)
     if node.name is not None and node.name.text is not None:

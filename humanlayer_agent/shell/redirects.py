@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import replace
 from humanlayer_agent.light.typed import TYPE_CHECKING
-from humanlayer_agent.shell import output, touch
+from humanlayer_agent.shell import nested, output, touch
 from humanlayer_agent.shell.context import Context, Stdin
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import Field, positional
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import ProcSub, Redirect
-from humanlayer_agent.shell.words import expand
+from humanlayer_agent.shell.words import expand, text_of
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -36,9 +36,9 @@ def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: 
     """Add the effects of `redirects` to `command`."""
     for redirect in redirects:
         if redirect.target.dynamic:
-            walk.nested(redirect.target, state, _taking(command, redirect, context))
+            nested.word(walk, redirect.target, state, _taking(command, redirect, context))
         if redirect.body is not None and redirect.body.dynamic:
-            walk.nested(redirect.body, state, context.within("heredoc"))
+            nested.word(walk, redirect.body, state, context.within("heredoc"))
         if redirect.op in ("<<", "<<-", "<<<"):
             continue
         fields = expand(redirect.target, state)
@@ -127,9 +127,9 @@ def stdin_of(walk: "Walk", redirects: list[Redirect], state: State, context: Con
 def _input(walk: "Walk", redirect: Redirect, state: State, inputs: Mapping[str, Stdin]) -> Stdin:
     """What can be read from the descriptor that `redirect` opens, given what the others hold."""
     if redirect.op in ("<<", "<<-") and redirect.body is not None:
-        return Stdin("heredoc", walk.text_of(redirect.body, state), redirect.body.start)
+        return Stdin("heredoc", text_of(redirect.body, state), redirect.body.start)
     if redirect.op == "<<<":
-        value = walk.text_of(redirect.target, state)
+        value = text_of(redirect.target, state)
         return Stdin("here-string", None if value is None else value + "\n", redirect.target.start)
     if redirect.op in ("<&", ">&"):
         number = (redirect.target.static or "").removesuffix("-")

@@ -94,6 +94,13 @@ class Scripts:
             return Found(contents)
         return Found(None if source.text is None else tuple(dict.fromkeys((source.text, *contents))))
 
+    def there(self, path: str) -> bool:
+        """Is there a file at `path`, or does this action write one, or can nobody tell?"""
+        if self.reader is None and path not in self.written.texts:
+            return False
+        found = self.look(path)
+        return found.project or found.texts != ()
+
     def judged(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
         """What `effect` runs of the file at `path` was judged: should its content be doubtful, so is the effect."""
         self._judged.append((path, _Run(command, effect, word, State(None, {}), _PART, None)))

@@ -71,7 +71,7 @@ def declared(name: str, field: Field, state: State) -> Value:
 
 def entries(found: Sequence[str]) -> str:
     """Every entry of these values, separated by colons."""
-    return ":".join(dict.fromkeys(entry for value in found for entry in value.split(":")))
+    return ":".join(dict.fromkeys([entry for value in found for entry in value.split(":")]))
 
 
 def _read(word: Word, state: State, declared: bool) -> Value:

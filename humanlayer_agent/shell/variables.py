@@ -23,6 +23,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _ENTRY = re.compile(r"\[([A-Za-z0-9_]+)\]=", re.ASCII)
 _KEY = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_INDEX = re.compile(r"\]\+?=")
 _HARMLESS_SUBSCRIPTS = ("@", "*", "")
 
 
@@ -41,6 +42,7 @@ def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: b
             subscript(walk, each.name, each.index, state)
             state.assign_map(each.name, _with_entry(each, state))
         elif (array := _array(each.value)) is not None:
+            _subscripts(walk, each.name, array, state)
             elements = _elements(array, state)
             before = state.arrays.get(each.name, ()) if each.append else ()
             known = not each.append or each.name in state.arrays
@@ -60,7 +62,14 @@ def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: b
 
 
 def _array(value: Word) -> ArrayLit | None:
-    return next((p for p in value.parts if isinstance(p, ArrayLit)), None)
+    return next((p for p in value.parts if isinstance(p, ArrayLit)), None) if value.parts else None
+
+
+def _subscripts(walk: "Walk", name: str, array: ArrayLit, state: State) -> None:
+    """The subscripts of `([x]=1 ...)`, each of which is arithmetic."""
+    for word in array.words:
+        if word.raw.startswith("[") and (end := _INDEX.search(word.raw)) is not None:
+            subscript(walk, name, word.raw[1 : end.start()], state)
 
 
 def _elements(array: ArrayLit, state: State) -> tuple[str, ...] | None:
@@ -260,15 +269,16 @@ def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     if "f" in letters or "F" in letters or "p" in letters:
         return out, out
     for each in names:
-        if not _declare_word(walk, command, each, state, out, letters, removed):
+        if not _declare_word(walk, command, each, state, out, context, letters, removed):
             command.doubt(each.word.raw)
             out.forget(None)
     return out, out
 
 
 def _declare_word(
-    walk: "Walk", command: SimpleCommand, each: Field, before: State, state: State, letters: str, removed: str
-) -> bool:
+    walk: "Walk", command: SimpleCommand, each: Field, before: State, state: State, context: Context, letters: str,
+    removed: str,
+) -> bool:  # fmt: skip
     """`name=value` or `name` as a word, expanded in the state `before`; False where even the name is not known."""
     written = each.text if each.text is not None else each.word.raw
     found = _IDENTIFIER.match(written)
@@ -293,7 +303,10 @@ def _declare_word(
         if "A" in letters:
             state.assign_map(name, _entries(array, state) if shape[2] == "=" else None)
         else:
+            _subscripts(walk, name, array, state)
             state.assign_array(name, _elements(array, state) if shape[2] == "=" else None)
+    elif shape is not None and written.startswith("(", shape.end()) and _is_array(name, state, letters):
+        _read_again(walk, each, name, state, context)
     elif shape is not None:
         value = (each.text[shape.end() :],) if each.text is not None and shape[2] == "=" else None
         number = shape[2] == "=" and value is None and _declares_number(each.word, state)
@@ -304,6 +317,8 @@ def _declare_word(
         state.assign_map(name, {})
     elif command.program == "local" or (command.program != "export" and command.program != "readonly" and walk.frames):
         state.assign(name, None)  # a new local: unset, or what an outer function holds
+    elif "a" in letters and name not in state.arrays:
+        state.assign_array(name, () if state.unused(name) else None)
     if kept:
         state.outside |= {name}
     if "r" in letters:
@@ -323,6 +338,21 @@ def _declare_word(
         found_values = settings.declared(name, each, before) if plain and selects_code(name, None) else None
         note_effect(walk, command, name, found_values, each.start, each.end)
     return True
+
+
+def _is_array(name: str, state: State, letters: str) -> bool:
+    if set("aA") & set(letters) or name in state.arrays or name in state.maps:
+        return True
+    return state.lookup(name) is None and not state.untouched(name)  # it may be one
+
+
+def _read_again(walk: "Walk", each: Field, name: str, state: State, context: Context) -> None:
+    """`declare -a 'x=($(cmd))'`: a text that stands for an array is expanded once more, as if it were typed."""
+    if each.text is None:
+        walk.program.doubt(f"{each.word.raw} is expanded once more")
+    else:
+        walk.source(each.text, each, state.copy(), context.deeper(), "string")
+    state.assign_array(name, None)
 
 
 def _integer_value(walk: "Walk", each: Field, name: str, state: State) -> None:

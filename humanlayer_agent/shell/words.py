@@ -127,6 +127,12 @@ def literal_values(word: Word, state: State, *, assignment: bool = True) -> Valu
     return found[0].texts or None if len(found) == 1 else None
 
 
+def text_of(word: Word, state: State) -> str | None:
+    """The one text `word` stands for where nothing splits, or None."""
+    values = literal_values(word, state, assignment=False)
+    return values[0] if values is not None and len(values) == 1 else None
+
+
 def _parts(word: Word) -> list[Part]:
     return word.parts or [Lit(word.text or "", word.quoted)]
 

@@ -9,7 +9,9 @@ import pytest
 
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import TEST_APPROVER, TEST_AUTHORITY
 
 
 @pytest.fixture
@@ -17,7 +19,12 @@ def used(make_gate: Callable[..., Gate], act: Callable[..., object], store: SQLi
     """A store in which everything has happened once, and everything agrees."""
     script = [("approve", "fine"), ("reject", "no \ud800"), None]
     edits = [("edit", "ask five"), "approve", ("edit", "ls -l"), ("edit", "rm x")]
-    gate = make_gate([*script, *edits])
+    signer = Signer()
+    trusted = TEST_AUTHORITY.trusting(signer.fingerprint)
+    halt = store.halts.stop("os:1000:tester", "no \ud800")
+    assert store.halts.resume([halt], TEST_APPROVER, "go on", trusted, signer) is None
+    requester = "os:1000:alice"
+    gate = make_gate([*script, *edits], authority=trusted, requester=requester)
     for command in ("ls", "ask one", "ask two", "ask three", "ask four", "ask six", "ask seven", "rm x", "true"):
         permit = gate.check(act(command))  # type: ignore[arg-type]
         if isinstance(permit, Permit) and command != "true":
@@ -71,6 +78,14 @@ def edit(path: Path, *statements: str) -> None:
         ("UPDATE request SET needed = 7 WHERE state = 'rejected'", "needed is 7"),
         ("UPDATE request SET rule = '' WHERE state = 'rejected'", "rule is ''"),
         ("UPDATE request SET escalated = 7 WHERE state = 'rejected'", "escalated is 7"),
+        ("UPDATE halt SET reason = 'another'", "reason is 'another'"),
+        ("UPDATE halt SET at = at + 1", "at is"),
+        ("DELETE FROM halt", "its row is missing"),
+        ("UPDATE resumption SET halt = 'another'", "halt is 'another'"),
+        ("UPDATE resumption SET person = 'mallory'", "person is 'mallory'"),
+        ("UPDATE resumption SET signature = replace(signature, 'a', 'b')", "signature is"),
+        ("DELETE FROM resumption", "its row is missing"),
+        ("INSERT INTO halt SELECT hex(randomblob(16)), at, principal, reason FROM halt", "no event"),
         ("UPDATE permit SET digest = replace(digest, 'a', 'b')", "digest is"),
         ("UPDATE permit SET state = 'consumed' WHERE state = 'issued'", "the log does not say so"),
         ("UPDATE permit SET state = 'issued' WHERE state = 'consumed'", "state is 'issued'"),

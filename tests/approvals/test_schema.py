@@ -10,7 +10,7 @@ from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
+from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedApprovers, answer
 
 H = "'" + "a" * 64 + "'"
 ID = "'" + "b" * 32 + "'"
@@ -37,16 +37,19 @@ def raw(
     decide: Callable[..., PolicyDecision],
 ) -> Iterator[sqlite3.Connection]:
     """A plain connection to a store with one request of each of four kinds, and a consumed and an unused permit."""
-    edited = store.create_request(draft("zero"))
+    halt = store.halts.stop("os:1000:tester")
+    assert store.halts.resume([halt], TEST_APPROVER, "", TEAM.authority, TEAM.signer) is None
+    edited = store.create_request(draft("zero"), TEAM.authority)
     TEAM.decide(store, edited.id, answer(edited, "edit", edited="four"))
     for command, kind in (("one", "approve"), ("two", "reject"), ("three", None)):
-        request = store.create_request(draft(command))
+        request = store.create_request(draft(command), TEAM.authority)
         if kind:
             TEAM.decide(store, request.id, answer(request, kind))  # type: ignore[arg-type]
-    TEAM.vote(store, store.create_request(draft("six", route="two")))
+    TEAM.vote(store, store.create_request(draft("six", route="two"), TEAM.authority))
     for command in ("four", "five"):
         action = act(command)
-        permit = store.allow(action, decide(Verdict.ALLOW), action.digest(POLICY_DIGEST), use_by_ms=10_000)
+        digest = action.digest(POLICY_DIGEST)
+        permit = store.allow(action, decide(Verdict.ALLOW), digest, use_by_ms=10_000, authority=TEAM.authority)
         assert isinstance(permit, Permit)
     store.consume(permit, permit.digest, TEAM.authority)
     connection = sqlite3.connect(path)
@@ -159,6 +162,25 @@ def raw(
         (
             "INSERT INTO execution (permit_id, process, started) SELECT id, 'x', 1 FROM permit WHERE state = 'issued'",
             "needs a consumed permit",
+        ),
+        ("UPDATE halt SET principal = 'mallory'", "immutable"),
+        ("DELETE FROM halt", "kept"),
+        ("UPDATE resumption SET comment = 'x'", "immutable"),
+        ("DELETE FROM resumption", "kept"),
+        (
+            f"INSERT INTO resumption SELECT {ID}, halt, at, principal, '', channel, assurance, '', signer, signature "
+            "FROM resumption",
+            "CHECK",
+        ),
+        (
+            f"INSERT INTO resumption SELECT {ID}, halt, at, principal, person, channel, 'os', '', signer, signature "
+            "FROM resumption",
+            "CHECK",
+        ),
+        (
+            f"INSERT INTO resumption SELECT {ID}, halt, at, principal, person, channel, assurance, '', signer, '' "
+            "FROM resumption",
+            "CHECK",
         ),
         ("UPDATE run SET requester = 'mallory'", "immutable"),
         ("UPDATE run SET ended = 1", "CHECK"),

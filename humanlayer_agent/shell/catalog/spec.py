@@ -65,6 +65,8 @@ SLOTS = {
     "project": "a directory or file whose code it runs as the project's (path::name too)",
     "go-package": "a package of Go to run or build: a file, a directory, a name, or name@version, which is fetched",
     "go-flags": "options of Go's compiler or linker, some of which start programs",
+    "task": "a task of a build tool by its name (grammars/tasks.py knows those that reach beyond the project)",
+    "build-setting": "name=value for a build tool, some of which select code",
     "test-name": "a module, package or test by name, or a path whose code it runs",
     "pytest-setting": "name=value of pytest's settings, some of which are options or paths",
     "write-or-command": "a file it writes, or a command after | or !",

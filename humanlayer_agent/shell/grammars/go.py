@@ -24,6 +24,8 @@ _SAFE = re.compile(
 def package(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     """`x.go` is a file that is run or compiled; ./x and /x are directories; x@v1 is fetched first; x is a name."""
     text = word.text
+    if command.subcommand == "run" and _is_argument(command, text):
+        return
     if text is None:
         touch.path(walk, command, "execute", word, state, role="project", origin=origin)
     elif text.endswith(".go") and command.subcommand == "run":
@@ -36,6 +38,15 @@ def package(walk: "Walk", command: SimpleCommand, word: Field, state: State, ori
             walk, command, "execute", Field(word.word, word.start, word.end, text=place, prefix=place), state,
             role="project", origin=origin,
         )  # fmt: skip
+
+
+def _is_argument(command: SimpleCommand, text: str | None) -> bool:
+    """`go run a.go b.go x` and `go run ./cmd x`: what follows the files, or the package, is the program's own."""
+    operands = command.operands
+    if text is None or text not in operands:
+        return False
+    files = next((n for n, o in enumerate(operands) if not (o or "").endswith(".go")), len(operands))
+    return operands.index(text) >= max(files, 1)
 
 
 def flags(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:

@@ -1,6 +1,5 @@
 """`python -m NAME`: modules of the standard library with arguments of their own, and modules of the project."""
 
-import posixpath
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -45,7 +44,7 @@ def _own(walk: "Walk", command: SimpleCommand, name: str, rest: list[Field], sta
     parts = name.split(".")
     if len(parts) <= MAX_PARTS and all(part.isidentifier() for part in parts):
         for place in _places(state):
-            run, found = _files(walk, posixpath.join(place, *parts), place)
+            run, found = _files(walk, f"{place.rstrip('/')}/{'/'.join(parts)}", place)
             known |= found
             for path in run:
                 word = invoke.implied(command, path)
@@ -66,17 +65,13 @@ def _places(state: State) -> tuple[str, ...]:
 def _files(walk: "Walk", base: str, place: str) -> tuple[list[str], bool]:
     """The files that run for the module at `base`, and whether it is there: packages on the way are run as well."""
 
-    def there(path: str) -> bool:
-        found = walk.scripts.look(path)
-        return found.project or found.texts != ()
-
-    module, main = base + ".py", posixpath.join(base, "__main__.py")
-    run = [path for path in (module, main) if there(path)]
+    there = walk.scripts.there
+    run = [path for path in (f"{base}.py", f"{base}/__main__.py") if there(path)]
     imported: list[str] = []
     package = base
     while package != place and len(package) > len(place):
-        imported += [posixpath.join(package, "__init__.py"), *([package + ".py"] if package != base else [])]
-        package = posixpath.dirname(package)
+        imported += [f"{package}/__init__.py", *([f"{package}.py"] if package != base else [])]
+        package = package.rpartition("/")[0]
     return [path for path in reversed(imported) if there(path)] + run, bool(run)
 
 

@@ -137,6 +137,15 @@ def _go(name: str) -> Noter:
     return noter
 
 
+def _task(kind: str) -> Noter:
+    def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+        from humanlayer_agent.shell.grammars import tasks
+
+        (tasks.task if kind == "task" else tasks.setting)(walk, command, word, state, origin)
+
+    return noter
+
+
 def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     path, separator, _ = (word.text or "").partition("::")
     if path.startswith("@"):
@@ -258,6 +267,8 @@ _NOTERS: dict[str, Noter] = {
     "notebook": _notebook,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),
+    "task": _task("task"),
+    "build-setting": _task("build-setting"),
     "prefix": _prefix,
     "template": _template,
     "test-name": _test_name,

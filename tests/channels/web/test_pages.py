@@ -488,3 +488,21 @@ def test_pages_have_no_script_and_nothing_from_elsewhere(inbox, page) -> None:
             for name in ("href", "src", "action"):
                 assert not values.get(name) or values[name].startswith(("/", "#"))
                 assert not values.get(name, "").startswith("//")
+
+
+# ---- every agent is stopped ----------------------------------------------------------------------------
+
+
+def test_the_inbox_says_that_every_agent_is_stopped(inbox, page) -> None:
+    request = inbox.ask()
+    inbox.deliver(request)
+    alice = inbox.rig.alice()
+    assert "Stopped:" not in alice.get("/").text
+    inbox.store.halts.stop("os:1000:bob", "<script>alert(1)</script>\nwrong bucket")
+    shown = alice.get("/").text
+    words = " ".join(" ".join(page(shown).words).split())
+    assert "Stopped: every agent is stopped since" in words
+    assert "by bob" in words
+    assert "wrong bucket" in words
+    assert "<script>" not in shown
+    assert inbox.state(request) == "withdrawn"
