@@ -1,5 +1,6 @@
 """A Field: what one word of a command becomes, as far as that is certain."""
 
+from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.light.typed import Sequence
 from humanlayer_agent.shell.state import Anything, Glob, Paths
@@ -7,6 +8,9 @@ from humanlayer_agent.shell.syntax import Word
 
 PROCESS_SUBSTITUTION = "/dev/fd/63"
 """What bash puts in the place of `<( )`: a path of this form."""
+
+WILD = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+WILD_CHARACTER = re.compile(r"[*?\[]")
 
 
 @dataclass(slots=True, eq=False)
@@ -93,3 +97,21 @@ def listed(fields: Sequence[Field]) -> tuple[str, ...] | None:
 def certain(elements: Sequence[str]) -> int:
     """How many of the first `elements` stand for one text each: after `Paths` all places are shifted."""
     return next((n for n, each in enumerate(elements) if isinstance(each, Paths)), len(elements))
+
+
+def bare_pattern(word: Word) -> bool:
+    """Is `word` nothing but unquoted text, in which wildcards may stand, and no braces and tildes?"""
+    if word.dynamic or word.quoted or word.parts:
+        return False
+    text = word.text or ""
+    return not ("{" in text or "~" in text or "\\" in text)
+
+
+def wildcards(word: Word, *, nullglob: bool = False) -> Field:
+    """The field of a word of which `bare_pattern` is true."""
+    text = word.text or ""
+    if WILD.search(text) is None:
+        return Field(word, word.start, word.end, text, (), None, text)
+    first = WILD_CHARACTER.search(text)
+    head = text[: first.start()] if first is not None else text
+    return Field(word, word.start, word.end, None, (), text, head, nullglob, None, True)

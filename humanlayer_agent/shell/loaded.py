@@ -16,7 +16,9 @@ _EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf"
 """Programs that change code in place, or bring back what is under version control."""
 _PASS_ON = frozenset({"tee", "dd", "cp", "mv", "ln", "install"})
 """Programs that write their input, or a file, as it is."""
-_COPIES = re.compile(r"shutil\.(?:copy\w*|move)|os\.(?:rename|replace|renames|link|symlink)|(?:^|\.)(?:rename|replace)$")
+_COPIES = re.compile(
+    r"shutil\.(?:copy\w*|move)|os\.(?:renames|link|symlink)|\.(?:rename|replace|symlink_to|hardlink_to)$", re.ASCII
+)
 """Functions of Python that bring a file under another name."""
 _UNREAD = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
@@ -36,15 +38,16 @@ def doubt(program: Program, known: Container[int]) -> None:
     """
     commands, loads = program.commands, []
     for command in commands:
-        changed = None
+        changed: list[Effect] = []
         for effect in command.effects:
             if effect.kind == "execute" and effect.role in _LOADS:
                 loads.append(command)
-            elif changed is None and effect.kind in _CHANGES and _passed_on(command, effect):
-                changed = effect
+            elif effect.kind in _CHANGES and (not changed or _copied(effect)) and _passed_on(command, effect):
+                changed.append(effect)
         # `> x.py` alone makes it empty
-        if changed is not None and (command.program or _is_compound(program, command)):
-            _redirected(command, changed, known)
+        if changed and (command.program or _is_compound(program, command)):
+            for effect in changed:
+                _redirected(command, effect, known)
     if not loads or not _brings_code(commands, known):
         return
     for command in loads:
@@ -56,25 +59,19 @@ def doubt(program: Program, known: Container[int]) -> None:
 
 def _passed_on(command: SimpleCommand, effect: Effect) -> bool:
     """Does `effect` fill its file with what `command` prints, or is given?"""
-    if effect.source == "redirect" or command.program in _PASS_ON:
-        return True
-    return _by_its_script(command, effect) or _moved_by_git(command, effect) or _copied(command, effect)
+    return effect.source == "redirect" or command.program in _PASS_ON or _brought(command, effect)
 
 
-def _by_its_script(command: SimpleCommand, effect: Effect) -> bool:
-    """Does a script of sed write it (`w`), or put another file into it (`r`)?"""
-    if command.program != "sed":
-        return False
-    return effect.role == "script" or any(e.kind == "read" and e.role == "script" for e in command.effects)
+def _brought(command: SimpleCommand, effect: Effect) -> bool:
+    """Does what else changes code bring another file there: `sed 'r f'` and `w f`, `git mv`, shutil.copy?"""
+    if command.program == "sed":
+        return effect.role == "script" or any(e.kind == "read" and e.role == "script" for e in command.effects)
+    return _copied(effect) or (command.program == "git" and command.subcommand == "mv")
 
 
-def _moved_by_git(command: SimpleCommand, effect: Effect) -> bool:
-    return command.program == "git" and command.subcommand == "mv"
-
-
-def _copied(command: SimpleCommand, effect: Effect) -> bool:
+def _copied(effect: Effect) -> bool:
     """Does Python code bring another file under this name?"""
-    return effect.origin.startswith("python ") and _COPIES.search(effect.origin) is not None
+    return effect.origin.startswith("python") and _COPIES.search(effect.origin) is not None
 
 
 def _is_compound(program: Program, command: SimpleCommand) -> bool:
@@ -86,7 +83,7 @@ def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -
     """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
     if id(effect) in known or code.by_name(effect.operand or "") is None or _is_code(command, effect):
         return
-    if any(e.kind == "execute" for e in command.effects):
+    if any(e.kind == "execute" for e in command.effects) and not _copied(effect):
         return  # what prints is asked about by itself, or the project's own
     found = Effect("execute", "script", effect.operand, False, effect.span, "code that is printed", unread=True)
     command.effects.append(found)
@@ -101,7 +98,7 @@ def _is_code(command: SimpleCommand, into: Effect) -> bool:
 
 def _belongs(source: Effect, into: Effect) -> bool:
     """Code of Python may do many things: what one call reads and writes has one origin."""
-    return source.origin == into.origin or not into.origin.startswith("python ")
+    return source.origin == into.origin or not _copied(into)
 
 
 def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:
@@ -127,6 +124,8 @@ def _fills(command: SimpleCommand, known: Container[int]) -> bool:
         return False
     if any(effect.source == "redirect" for effect in written):
         return True
+    if any(_brought(command, effect) and not _is_code(command, effect) for effect in written):
+        return True
     program = command.program or ""
     python = "python" in command.via or program.startswith(("python", "pypy")) or "written" in command.inside
-    return program not in _EDITORS and not python and not _is_code(command)
+    return program not in _EDITORS and not python and not _is_code(command, written[0])

@@ -8,12 +8,11 @@ from humanlayer_agent.shell import invoke, redirects, written
 from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.context import Context
 from humanlayer_agent.shell.effects import WRITERS
-from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.fields import Field, bare_pattern, wildcards
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.remembered import Key, Remembered, stand_ins
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.syntax import Redirect, Simple
-from humanlayer_agent.shell.words import bare_pattern, wildcards
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk

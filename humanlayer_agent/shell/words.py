@@ -13,13 +13,11 @@ from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.shell import output, parameters
 from humanlayer_agent.shell.braces import MAX_VARIANTS, Unknown, expand_braces
-from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
+from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, WILD, WILD_CHARACTER, Field, bare_pattern, wildcards
 from humanlayer_agent.shell.state import MAX_CHOICES, Anything, Glob, Paths, State, Value
 from humanlayer_agent.shell.syntax import Arith, Lit, Param, Part, ProcSub, Sub, Word
 
-_WILD = re.compile(r"[*?]|\[.*\]", re.DOTALL)
 _HEAD = re.compile(r"(?:[^*?\[\\]|\\.)*", re.DOTALL)
-_WILD_CHARACTER = re.compile(r"[*?\[]")
 _LATER_TILDE = re.compile(r"[=:]~")
 _EMPTY_QUOTES = re.compile(r"''|\"\"")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=", re.ASCII)
@@ -92,24 +90,6 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
     except Unknown:
         return [Field(word, word.start, word.end, many=not declaration)]
     return out
-
-
-def bare_pattern(word: Word) -> bool:
-    """Is `word` nothing but unquoted text, in which wildcards may stand, and no braces and tildes?"""
-    if word.dynamic or word.quoted or word.parts:
-        return False
-    text = word.text or ""
-    return not ("{" in text or "~" in text or "\\" in text)
-
-
-def wildcards(word: Word, *, nullglob: bool = False) -> Field:
-    """The field of a word of which `bare_pattern` is true."""
-    text = word.text or ""
-    if _WILD.search(text) is None:
-        return Field(word, word.start, word.end, text, (), None, text)
-    first = _WILD_CHARACTER.search(text)
-    head = text[: first.start()] if first is not None else text
-    return Field(word, word.start, word.end, None, (), text, head, nullglob, None, True)
 
 
 def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:
@@ -377,7 +357,7 @@ class _Expansion:
     def _field(self, partial: _Partial) -> Field:
         word, pieces = self.word, partial.pieces
         loose = "".join(p.text if isinstance(p, _Text) and not p.quoted else "\0" for p in pieces)
-        wild = self.split and _WILD.search(loose) is not None
+        wild = self.split and WILD.search(loose) is not None
         head = self._head(pieces, wild)
         gaps = [p for p in pieces if isinstance(p, _Gap)]
         many = self.split and (any(g.many for g in gaps) or (wild and self.state.nullglob))
@@ -400,7 +380,7 @@ class _Expansion:
             if isinstance(piece, _Gap):
                 head += piece.head
                 break
-            stop = _WILD_CHARACTER.search(piece.text) if wild and not piece.quoted else None
+            stop = WILD_CHARACTER.search(piece.text) if wild and not piece.quoted else None
             if stop is not None:
                 return head + piece.text[: stop.start()]
             head += piece.text

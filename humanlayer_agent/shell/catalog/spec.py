@@ -65,6 +65,8 @@ SLOTS = {
     "project": "a directory or file whose code it runs as the project's (path::name too)",
     "go-package": "a package of Go to run or build: a file, a directory, a name, or name@version, which is fetched",
     "go-flags": "options of Go's compiler or linker, some of which start programs",
+    "js-code": "a module of JavaScript by its name, or a file of code that it loads",
+    "delete-glob": "a file or directory it removes, or a pattern of names",
     "task": "a task of a build tool by its name (grammars/tasks.py knows those that reach beyond the project)",
     "build-setting": "name=value for a build tool, some of which select code",
     "test-name": "a module, package or test by name, or a path whose code it runs",

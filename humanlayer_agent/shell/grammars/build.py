@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.context import Context
 
 _WRITES_OR_RUNS = re.compile(
-    r"plugin|dump|profile|save-opt|module-mapper|callgraph|stack-usage|auto-profile|pass-plugin|[lpa],", re.ASCII
+    r"plugin|dump|profile|save-opt|module-mapper|callgraph|stack-usage|auto-profile|pass-plugin|[lpa],"
+    r"|opt-info.*=|diagnostics-add-output|use-ld=(?!(?:bfd|gold|lld|mold)$)|(?!\w+-prefix-map=)[^=]*=.*/",
+    re.ASCII,
 )
-"""Values of a compiler's -f and -W that load code, write files or pass options on (-Wl,...)."""
+"""Values of a compiler's -f and -W that load code, write files, name one, or pass options on (-Wl,...)."""
 
 
 def compiler(

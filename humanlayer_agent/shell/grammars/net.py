@@ -33,6 +33,8 @@ def ip(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
         )
         return
     shows = len(texts) < 2 or texts[1] in _SHOWS if command.program == "ip" else len(texts) < 2
+    if texts[1:2] == ["s"] and "link".startswith(texts[0] or "?"):
+        shows = False  # `ip link s` is set
     if not shows or any(t is None for t in texts[:2]):
         command.effects.append(
             Effect("system", "setting", "network settings", True, command.span, command.program or "ip")

@@ -94,6 +94,22 @@ def _input_was_moved(walk: "Walk") -> bool:
     return any(each.program == "exec" and each.effects for each in walk.program.commands)
 
 
+_DJANGO = {
+    **dict.fromkeys(
+        str.split(
+            """flush migrate loaddata dumpdata createsuperuser changepassword dbshell inspectdb clearsessions
+            createcachetable remove_stale_contenttypes"""
+        ),
+        ("network", "database"),
+    ),
+    **dict.fromkeys(("runserver", "testserver"), ("listen", "server")),
+    "sendtestemail": ("network", "mail server"),
+}
+"""Commands of Django that reach beyond the project (django-admin and manage.py, in its documentation)."""
+_DJANGO_PLACES = {"--pythonpath": "project", "--template": "remote", "--output": "write", "-o": "write"}
+"""Options of Django's commands that name something, and the slot that says what."""
+
+
 def django(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
@@ -102,6 +118,13 @@ def django(
     invoke.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.subcommand = operands[0].text if operands else None
+    for option, value in zip(operands[1:], operands[2:] + operands[:1], strict=False):
+        name, equals, _ = (option.text or "").partition("=")
+        if slot := _DJANGO_PLACES.get(name):
+            word = option.tail(len(name) + 1) if equals else value
+            invoke.note(walk, command, slot, word, state, context, origin=f"django-admin {name}")
+    if beyond := _DJANGO.get(command.subcommand or ""):
+        command.effects.append(Effect(beyond[0], "itself", beyond[1], True, command.span, "django-admin"))
     if command.subcommand in ("startproject", "startapp"):
         rest = read_arguments(spec, operands[1:])
         invoke.note_options(walk, spec, command, rest, state, context)

@@ -18,7 +18,7 @@ Noter = Callable[["Walk", SimpleCommand, Field, State, str], None]
 
 _WILD = re.compile(r"([*?\[\]\\])")
 _JQ_ENVIRONMENT = re.compile(
-    r"\$ENV\b|\$__prog_|(?<![.\w$\"])(?:env|strenv|envsubst|load\w*|import|include)\b", re.ASCII
+    r"\$ENV\b|\$__prog_|(?<![.\w$\"])(?:env|strenv|envsubst|(?:str_?)?load\w*|import|include)\b", re.ASCII
 )
 """What lets a filter of jq or yq print the environment or read other files."""
 
@@ -137,6 +137,26 @@ def _go(name: str) -> Noter:
     return noter
 
 
+_MODULE = re.compile(r"(?:@[\w-]+/)?[\w-]+(?:/register(?:/[\w-]+)?)?(?:,[\w-]+)*", re.ASCII)
+"""A module of JavaScript by its name: what is installed."""
+
+
+def _js_code(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is not None and word.text[:1] in ("{", "["):
+        touch.code(walk, command, word, what=word.text, role="code", origin=origin)
+        command.doubt(word.word.raw)
+    elif word.text is None or not _MODULE.fullmatch(word.text):
+        touch.script(walk, command, word, state, origin, language="")
+
+
+def _delete_glob(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is not None and any(c in word.text for c in "*?[{!("):
+        word = Field(word.word, word.start, word.end, glob=word.text, prefix=word.text)
+        if any(c in (word.glob or "") for c in "{!("):
+            command.doubt(word.word.raw)
+    touch.path(walk, command, "delete", word, state, origin=origin, recursive=True)
+
+
 def _task(kind: str) -> Noter:
     def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
         from humanlayer_agent.shell.grammars import tasks
@@ -182,13 +202,19 @@ def _test_name(walk: "Walk", command: SimpleCommand, word: Field, state: State, 
         touch.path(walk, command, "execute", word, state, role="project", origin=origin)
 
 
+_PATHSPEC = re.compile(r":(?:\([a-z,]*\)|/)(?=.)", re.ASCII)
+"""The beginning of a path that says how git looks for it: `:(top).env`, `:/.env`."""
+
+
 def _revision_or_path(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     text = word.text
     outside = text is not None and (text.startswith("/") or ".." in text.split("/"))
     if outside or (text is None and not word.prefix[:1].isalnum()):
         touch.path(walk, command, "read", word, state, origin=origin)
-    elif text is not None and ".." not in text and "." in (name := text.rpartition(":")[2]):
+    elif text is not None and ".." not in text and "." in (name := _PATHSPEC.sub("", text).rpartition(":")[2]):
         file = Field(word.word, word.start, word.end, text=name, prefix=name)  # `.env`, `HEAD:.env`
+        if _WILD.search(name) and name.rpartition("/")[2].startswith("."):
+            file = Field(word.word, word.start, word.end, glob=name, prefix=_WILD.split(name)[0])
         touch.path(walk, command, "read", file, state, origin=origin)
 
 
@@ -267,6 +293,8 @@ _NOTERS: dict[str, Noter] = {
     "notebook": _notebook,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),
+    "js-code": _js_code,
+    "delete-glob": _delete_glob,
     "task": _task("task"),
     "build-setting": _task("build-setting"),
     "prefix": _prefix,
