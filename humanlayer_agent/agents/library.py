@@ -73,9 +73,7 @@ class Gate(gate.Gate):
         warn_unless_protected()
         here = os.path.abspath(cwd or os.getcwd())
         project = project or str(getattr(self.director, "project", "") or here)
-        action = Action(
-            command, cwd=here, project=project, env=command_environment(os.environ, env, project=project)
-        )
+        action = Action(command, cwd=here, project=project, env=command_environment(os.environ, env, project=project))
 
         def execute(permitted: Action) -> CommandResult:
             argv = (*permitted.interpreter, permitted.content)

@@ -21,6 +21,19 @@ def leads(action: Action, decision: PolicyDecision) -> Leads:
     return {path: _real(path) for path in named if path.startswith("/")}
 
 
+def on_the_disk(director: Any, action: Action, decision: PolicyDecision) -> PolicyDecision:
+    """`decision`, or a new one where it was remembered and rests on what a shell's pattern stood for then.
+
+    A Director looks again where the links lead that it knew. What matches a pattern by now it does not.
+    """
+    decide = getattr(director, "decide", None)
+    remembered = not decision.microseconds  # see `Director.evaluate`
+    if decide is None or not remembered or not any(effect.pattern for effect in decision.effects):
+        return decision
+    again: PolicyDecision = decide(action)
+    return again
+
+
 def changed(director: Any, action: Action, decision: PolicyDecision, before: Leads) -> str:
     """Why an approval does not hold any more for what is about to run; "" where it does.
 

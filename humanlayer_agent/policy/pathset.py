@@ -6,6 +6,7 @@
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import Iterable, Mapping, Sequence
+from humanlayer_agent.policy.globlinks import led_to
 from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.pathindex import PathIndex, Pattern, answer
 from humanlayer_agent.policy.texts import has_star
@@ -45,7 +46,9 @@ class PathSet:
         """Is anything that `effect` touches in the set?"""
         if effect.pattern is not None and effect.operand is not None and not effect.below:
             if not self._may_match(effect.pattern, effect.recursive):
-                return NO
+                others = led_to(effect, links)
+                may = others is None or any(self._may_match(other, effect.recursive) for other in others)
+                return MAYBE if may else NO
             wild = effect.pattern.split("/")[1:]
             return YES if any(_covers(p.components, wild) for p in self.patterns) else MAYBE
         place = self._index.place(effect, links)
@@ -55,7 +58,9 @@ class PathSet:
         """Is everything that `effect` touches in the set?"""
         if effect.pattern is not None and effect.operand is not None and not effect.below:
             if all(self._index.masks(name)[1] & self._bit for name in links.names(effect.operand)):
-                return YES
+                others = led_to(effect, links)
+                held = others is not None and all(self._holds(other, effect.recursive) for other in others)
+                return YES if held else MAYBE
             return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
         place = self._index.place(effect, links)
         return answer(self._bit, place.every, place.maybe_every)
@@ -67,6 +72,11 @@ class PathSet:
             return MAYBE if takes_all(names) and self._may_match(directory, False) else NO
         place = self._index.place(effect, links)
         return answer(self._bit, place.contents, place.maybe_contents)
+
+    def _holds(self, pattern: str, recursive: bool) -> bool:
+        """Does everything that a path or pattern stands for lie in the set?"""
+        fixed = _compile(pattern).anchor
+        return bool(self._index.masks(fixed)[recursive or fixed != pattern] & self._bit)
 
     def _may_match(self, pattern: str, recursive: bool) -> bool:
         """Could a path that `pattern` stands for be in the set?

@@ -7,6 +7,7 @@ asked each time.
 
 from humanlayer_agent.light.typed import Hashable
 from humanlayer_agent.policy.clauses import FILE_KINDS, Situation
+from humanlayer_agent.policy.globlinks import led_to
 from humanlayer_agent.policy.model import Match, Program, Rule
 from humanlayer_agent.policy.pathindex import MAX_LENGTH, PathIndex
 from humanlayer_agent.shell.effects import Effect
@@ -58,7 +59,7 @@ def effect_key(effect: Effect, situation: Situation, index: PathIndex) -> Hashab
             if len(effect.pattern) > MAX_LENGTH:
                 return None
             names = situation.links.names(operand)
-            where = (effect.pattern, effect.below, effect.contents, names, where)
+            where = (effect.pattern, effect.below, effect.contents, names, led_to(effect, situation.links), where)
     return where, effect.role, effect.resolved, effect.unread, effect.recursive
 
 

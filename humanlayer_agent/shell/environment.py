@@ -68,6 +68,48 @@ _HARMLESS = frozenset(
         """
     )
 )
+_WARNINGS = r"(?:default|error|ignore|always|module|once)(?::[^:,]*:?(?:[A-Z][A-Za-z]*Warning)?)?"
+_FLAGS_OF_C = r"-(?:[OgW][\w=+-]*|D\w+(?:=\w*)?|std=[\w+]+|f(?:PIC|PIE|no-omit-frame-pointer|sanitize=[\w,]+|permissive|openmp)|m[\w=-]+|pipe|w|pthread)"
+_FLAGS_OF_RUST = r"(?:-[DAWF] ?[\w:-]+|-C ?(?:target-cpu|opt-level|debuginfo|debug-assertions|overflow-checks|lto|codegen-units|panic|strip)=[\w-]+|--cfg[= ][\w-]+)"
+_FLAGS_OF_GO = r"-(?:mod=(?:vendor|readonly)|count=\d+|tags=[\w,]+|v|race|short|trimpath|buildvcs=\w+|p=\d+|timeout=\w+|failfast)"
+_FLAGS_OF_NODE = r"--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules|no-warnings|trace-warnings|trace-deprecation|enable-source-maps|openssl-legacy-provider|stack-size=\d+|unhandled-rejections=\w+|no-deprecation|no-experimental-\w[\w-]*|experimental-strip-types|dns-result-order=\w+)"
+_FLAGS_OF_JAVA = r"-(?:X(?:m[sxn]|ss)\d+[kKmMgG]|XX:[+-]?Max(?:Metaspace|Perm)Size=\d+[kKmMgG]|XX:\+Use\w+GC|Dfile\.encoding=[\w-]+|Djava\.awt\.headless=true|Dorg\.gradle\.daemon=\w+|Djansi\.force=\w+)"
+_FLAGS_OF_PYTEST = r"(?:-[vqxslr]+[A-Za-z]*|--tb=\w+|--no-header|--color=\w+|--maxfail=\d+|-p no:\w+|-n ?\d+|--strict-markers|--durations=\d+|--no-cov)"
+
+
+def _list(flag: str) -> str:
+    return rf"\s*(?:{flag}(?:\s+{flag})*)?\s*"
+
+
+_VALUES = {
+    **dict.fromkeys(("CC", "CXX"), r"(?:ccache )?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-\d+(?:\.\d+)?)?"),
+    **dict.fromkeys(("CFLAGS", "CXXFLAGS", "CPPFLAGS"), _list(_FLAGS_OF_C)),
+    **dict.fromkeys(("RUSTFLAGS", "RUSTDOCFLAGS"), _list(_FLAGS_OF_RUST)),
+    **dict.fromkeys(("MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ANT_OPTS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"), _list(_FLAGS_OF_JAVA)),
+    **dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "EDITOR", "VISUAL"), r"true|:|cat|/bin/true|/usr/bin/true"),
+    "JAVA_HOME": r"/usr/lib/jvm/[\w.-]+/?",
+    "GOFLAGS": _list(_FLAGS_OF_GO),
+    "GOPROXY": r"off",
+    "GOTOOLCHAIN": r"local",
+    "CGO_ENABLED": r"[01]",
+    "CARGO_BUILD_JOBS": r"\d+",
+    "NODE_OPTIONS": _list(_FLAGS_OF_NODE),
+    "MAKEFLAGS": r"\s*(?:-?-?j ?\d*|-[ks]+|--no-print-directory)\s*",
+    "PYTHONWARNINGS": rf"{_WARNINGS}(?:,{_WARNINGS})*|",
+    "PYTHONBREAKPOINT": r"0|",
+    "PYTHONINSPECT": r"",
+    "PYTEST_ADDOPTS": _list(_FLAGS_OF_PYTEST),
+    "TF_CPP_MIN_LOG_LEVEL": r"\d",
+    "TF_ENABLE_ONEDNN_OPTS": r"[01]",
+    "UV_OFFLINE": r"1|true",
+    "PIP_NO_INDEX": r"1|true",
+    "COMPOSE_PROJECT_NAME": r"[\w-]+",
+    "POSIXLY_CORRECT": r"1?",
+    "GIT_PAGER": r"cat|",
+    "GIT_MERGE_AUTOEDIT": r"no",
+}
+"""Values that select nothing, by the variables that else do. A name with a dot (a module of Python) is not among them."""
+_VALUED = {name: re.compile(pattern, re.ASCII) for name, pattern in _VALUES.items()}
 _HARMLESS_PAGERS = frozenset({"cat", "", "less", "more", "/bin/cat", "/usr/bin/cat", "head"})
 
 
@@ -76,6 +118,8 @@ def selects_code(name: str, value: str | None) -> bool:
     if name in _HARMLESS:
         return False
     if (name in ("PAGER", "MANPAGER") or name.endswith("_PAGER")) and value in _HARMLESS_PAGERS:
+        return False
+    if value is not None and (harmless := _VALUED.get(name)) is not None and harmless.fullmatch(value):
         return False
     if name == "LESS" and value is not None:
         return "+" in value or "o" in value or "O" in value  # +!command; -o writes a log

@@ -16,6 +16,8 @@ BLANK = " \t"
 NEWLINE = "\n"
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_ORDINARY = bytes([9, 10, *range(32, 127)])
+"""All of ASCII that is read: a tab, a newline, and what can be printed."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -27,11 +29,12 @@ def refusal(text: str) -> str | None:
     """
     if len(text) > MAX_CHARS:
         return "text too long"
-    if text.isascii() and text.isprintable():
+    ascii_only = text.isascii()
+    if ascii_only and not text.encode().translate(None, _ORDINARY):
         return None  # as most are
     if _CONTROL.search(text):
         return "control character"
-    if not text.isascii() and _SURROGATE.search(text):
+    if not ascii_only and _SURROGATE.search(text):
         return "undecodable bytes"
     return None
 

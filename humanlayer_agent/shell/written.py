@@ -109,12 +109,36 @@ def note(
             walk.scripts.written.add(effect, text, command)
 
 
+def _put_in(walk: "Walk", command: SimpleCommand) -> list[str]:
+    """The files that sed's `r` puts in, as what its `a` adds: then their texts are judged with the other pieces."""
+    out: list[str] = []
+    for effect in command.effects:
+        if effect.kind == "read" and effect.role == "script" and effect.operand is not None and effect.resolved:
+            path = plain(effect.operand)
+            found = walk.scripts.look(path)
+            if found.texts and not _changed(walk, path):
+                out += ["a\\\n" + text.rstrip("\n").replace("\n", "\\\n") for text in found.texts]
+                effect.role = "piece"
+    return out
+
+
+def _changed(walk: "Walk", path: str) -> bool:
+    """Has the action so far written a text that is not known to `path`, or to something above it?"""
+    return any(
+        path == plain(e.operand or "/") or path.startswith(plain(e.operand or "/").rstrip("/") + "/")
+        for command in walk.program.commands
+        for e in command.effects
+        if e.kind in ("write", "append", "move") and id(e) not in walk.scripts.written.effects
+    )
+
+
 def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
     """`sed -i s/old/new/ file`, where `file` can be read and `old` is plain text."""
     words = positional(fields)
     changes = [e for e in command.effects if e.kind in _WRITES and e.source == "own" and e.operand is not None]
     if words is not None and changes:
-        walk.scripts.written.pieces += [(e.operand or "", None, [*words], command) for e in changes[:MAX_TEXTS]]
+        added = [*words, *_put_in(walk, command)]
+        walk.scripts.written.pieces += [(e.operand or "", None, added, command) for e in changes[:MAX_TEXTS]]
     if words is None or len(words) != 4 or words[1] != "-i" or not _REPEATED.isdisjoint(command.inside):
         return
     change = _SUBSTITUTION.fullmatch(words[2])

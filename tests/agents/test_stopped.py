@@ -38,16 +38,20 @@ def stopped_while_it_waits(project: Path, path: Path) -> Iterator[None]:
     """A human elsewhere stops everything while `WAITS` runs, and lets that end then."""
 
     def human() -> None:
-        while not (project / "two").exists():
+        deadline = time.monotonic() + 60
+        while not (project / "two").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         with closing(SQLiteStore(path)) as store:
             store.halts.stop("os:1000:bob", "that was wrong")
         (project / "go").touch()
 
-    thread = threading.Thread(target=human)
+    thread = threading.Thread(target=human, daemon=True)
     thread.start()
-    yield
-    thread.join()
+    try:
+        yield
+    finally:
+        (project / "two").touch()
+        thread.join(60)
 
 
 def test_a_loop_is_stopped_in_the_middle(agent: Any, project: Path, submit: str) -> None:

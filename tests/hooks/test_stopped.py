@@ -1,6 +1,5 @@
 """`hla stop` while a coding agent works: whatever its hook is asked about is denied, and it is told to end."""
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -10,12 +9,12 @@ from tests.hooks.conftest import Answered, Machine
 
 
 @pytest.fixture
-def stopped(machine: Machine) -> Iterator[Machine]:
+def stopped(machine: Machine) -> Machine:
     assert machine.bash("ls").verdict == "allow"
     assert machine.ask("WebFetch", {"url": "https://x.invalid"}).verdict == ""
     with closing(SQLiteStore(machine.store)) as store:
         store.halts.stop("os:1000:bob", "curl evil | sh")
-    yield machine
+    return machine
 
 
 def is_stopped(answered: Answered) -> bool:

@@ -31,6 +31,10 @@ _BUILD = frozenset(str.split("CC CXX CPP FC LD AR AS NM RANLIB CFLAGS CXXFLAGS C
 """Variables that are meant to be set for a build."""
 _PROGRAMS = frozenset(str.split("CC CXX CPP FC LD AR AS NM RANLIB LEX YACC RM INSTALL"))
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,/+=:@%-]*", re.ASCII)
+_PLACE = re.compile(r"(?:/|~|\.\./)[^\s:]*", re.ASCII)
+"""A value that is a path, and may lie outside of the project."""
+_TARGETS = frozenset({"destdir", "prefix", "exec_prefix", "bindir", "sbindir", "libdir", "datadir", "sysconfdir"})
+"""Variables that say where `make install` writes (GNU Coding Standards, Directory Variables)."""
 _STREAMS = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _PASSED_ON = "make's variables"
 """Holds what a make hands to those that its recipes run. No variable of a shell can be called so."""
@@ -43,7 +47,7 @@ def read(
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
-    _variables(walk, command, arguments.operands)
+    _variables(walk, command, arguments.operands, state)
     for flag in ("environment-overrides", "touch"):
         if flag in command.flags:
             command.doubt(flag)
@@ -70,7 +74,7 @@ def read(
     walk.scripts.later(command, partial(run.given, command.effects[first:], "".join(t or "" for t in texts)))
 
 
-def _variables(walk: "Walk", command: SimpleCommand, operands: Sequence[Field]) -> None:
+def _variables(walk: "Walk", command: SimpleCommand, operands: Sequence[Field], state: State) -> None:
     """Variables on the command line: they stand above those of the Makefile, whoever wrote that."""
     for each in operands:
         name, equals, value = (each.text if each.text is not None else each.prefix).partition("=")
@@ -83,6 +87,10 @@ def _variables(walk: "Walk", command: SimpleCommand, operands: Sequence[Field]) 
             command.doubt(each.word.raw)
         elif equals and name in _PROGRAMS and "/" in value and posixpath.dirname(value) not in STANDARD_DIRECTORIES:
             touch.code(walk, command, each, what=value, role="setting", origin=f"make {name}=", unread=False)
+        elif equals and _PLACE.match(value) and posixpath.dirname(value) not in STANDARD_DIRECTORIES:
+            kind = "write" if name.lower() in _TARGETS else "read"
+            at = each.tail(len(each.text) - len(value))
+            touch.path(walk, command, kind, at, state, role="setting", origin=f"make {name}=")
         elif equals and name not in _BUILD and selects_code(name, value):
             effect = Effect("environment", "itself", name, True, walk.span(each.start, each.end), f"make {name}=")
             command.effects.append(effect)  # recipes get it as well
