@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 
 Leads = Mapping[str, str]
 """Paths, and where the links on them lead."""
@@ -22,13 +22,12 @@ def leads(action: Action, decision: PolicyDecision) -> Leads:
 
 
 def on_the_disk(director: Any, action: Action, decision: PolicyDecision) -> PolicyDecision:
-    """`decision`, or a new one where it was remembered and rests on what a shell's pattern stood for then.
+    """`decision`, or one made anew where it may be remembered and rests on what a shell's pattern stood for then.
 
-    A Director looks again where the links lead that it knew. What matches a pattern by now it does not.
+    A Director that remembers looks again where the links lead that it knew: what matches a pattern by now it does not.
     """
     decide = getattr(director, "decide", None)
-    remembered = not decision.microseconds  # see `Director.evaluate`
-    if decide is None or not remembered or not any(effect.pattern for effect in decision.effects):
+    if decide is None or decision.verdict is not Verdict.ALLOW or not any(e.pattern for e in decision.effects):
         return decision
     again: PolicyDecision = decide(action)
     return again

@@ -75,6 +75,8 @@ def _found(pattern: str, last: bool) -> Iterator[str]:
                     deeper.append(path)
                     continue
                 real = _real(path)
+                if rest and not os.path.isdir(real):
+                    continue  # nothing lies below it
                 deeper.append(real)
                 if rest or last:
                     yield _joined(real, rest)

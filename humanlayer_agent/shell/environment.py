@@ -74,7 +74,7 @@ _FLAGS_OF_RUST = r"(?:-[DAWF] ?[\w:-]+|-C ?(?:target-cpu|opt-level|debuginfo|deb
 _FLAGS_OF_GO = r"-(?:mod=(?:vendor|readonly)|count=\d+|tags=[\w,]+|v|race|short|trimpath|buildvcs=\w+|p=\d+|timeout=\w+|failfast)"
 _FLAGS_OF_NODE = r"--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules|no-warnings|trace-warnings|trace-deprecation|enable-source-maps|openssl-legacy-provider|stack-size=\d+|unhandled-rejections=\w+|no-deprecation|no-experimental-\w[\w-]*|experimental-strip-types|dns-result-order=\w+)"
 _FLAGS_OF_JAVA = r"-(?:X(?:m[sxn]|ss)\d+[kKmMgG]|XX:[+-]?Max(?:Metaspace|Perm)Size=\d+[kKmMgG]|XX:\+Use\w+GC|Dfile\.encoding=[\w-]+|Djava\.awt\.headless=true|Dorg\.gradle\.daemon=\w+|Djansi\.force=\w+)"
-_FLAGS_OF_PYTEST = r"(?:-[vqxslr]+[A-Za-z]*|--tb=\w+|--no-header|--color=\w+|--maxfail=\d+|-p no:\w+|-n ?\d+|--strict-markers|--durations=\d+|--no-cov)"
+_FLAGS_OF_PYTEST = r"(?:-[vqxsl]+|-r[A-Za-z]*|--tb=\w+|--no-header|--color=\w+|--maxfail=\d+|-p no:\w+|-n ?\d+|--strict-markers|--durations=\d+|--no-cov)"
 
 
 def _list(flag: str) -> str:
@@ -103,9 +103,6 @@ _VALUES = {
     "TF_ENABLE_ONEDNN_OPTS": r"[01]",
     "UV_OFFLINE": r"1|true",
     "PIP_NO_INDEX": r"1|true",
-    "COMPOSE_PROJECT_NAME": r"[\w-]+",
-    "POSIXLY_CORRECT": r"1?",
-    "GIT_PAGER": r"cat|",
     "GIT_MERGE_AUTOEDIT": r"no",
 }
 """Values that select nothing, by the variables that else do. A name with a dot (a module of Python) is not among them."""

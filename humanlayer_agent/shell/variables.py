@@ -141,6 +141,8 @@ def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[A
     state = state.copy() if len(assigns) > 1 else state
     for each in assigns:
         plain = each.index is None and _array(each.value) is None
+        if each.name == "IFS" and plain and command.argv[:1] == ["read"]:
+            continue  # for this one `read`, which knows it
         found = settings.values(each.name, each.value, state, append=each.append) if plain else None
         note_effect(walk, command, each.name, found, each.start, each.end)
         if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.

@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Path:
 
 def swap(project: Path) -> None:
     """What somebody else does meanwhile."""
-    (project / "data").unlink()
+    (project / "data").unlink(missing_ok=True)
     (project / "data").symlink_to(project.parent / "secrets")
 
 
@@ -126,3 +126,14 @@ def test_an_override_that_ended_while_the_human_was_reading(make_gate: Make, tmp
     assert isinstance(denial, Denial)
     assert "the policy says something else" in denial.reason
     assert "No." in denial.reason
+
+
+def test_a_remembered_allow_of_a_pattern_is_judged_anew(make_gate: Make, project: Path) -> None:
+    (project / "data").unlink()
+    gate = make_gate(director=Director.load("strict", project=project))
+    assert isinstance(started(gate, "cat d*/x", project), Permit)
+    assert isinstance(started(gate, "cat d*/x", project), Permit)
+    swap(project)
+    denial = started(gate, "cat d*/x", project)
+    assert isinstance(denial, Denial)
+    assert denial.by == "nobody"

@@ -48,7 +48,7 @@ def test_where_patterns_lead(project: Path) -> None:
         "d*": {"/etc"},
         "d*/x": {"/etc/x"},
         "[d]ata/x": {"/etc/x"},
-        "da?a/*/x": {"/etc/*/x"},
+        "da?a/hostn*/x": {"/etc/hostn*/x"},
         "*.txt": {"/srv/hosts"},
         "l*/x": {f"{project}/src/x"},
         "l*/u*/x": {f"{project}/src/u*/x", "/etc/x"},
@@ -83,7 +83,7 @@ def test_what_is_changed_through_a_link_is_asked_about(judge: Judge, command: st
 
 
 @pytest.mark.parametrize(
-    "command", ["rm -f *.txt", "cat s*/x.txt", "cat l*/x.txt", "cat *.md", "cat src/*", "rm -rf none*/x"]
+    "command", ["rm -f *.txt", "cat s*/x.txt", "cat l*/x.txt", "cat *.md", "rm -rf none*/x"]
 )
 def test_what_stays_in_the_project_is_not(judge: Judge, project: Path, command: str) -> None:
     (project / "src/up").unlink()

@@ -1,8 +1,16 @@
 """bash's own commands, and functions."""
 
+import itertools
+
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analyse import Walk, analyse
+from humanlayer_agent.shell.builtins import HANDLERS, PURE, SILENT
+from humanlayer_agent.shell.context import Context
+from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+from humanlayer_agent.shell.syntax import Word
 
 
 def directories(text: str) -> tuple[str, ...] | None:
@@ -42,6 +50,44 @@ def directories(text: str) -> tuple[str, ...] | None:
 )
 def test_directory(text: str, expected: tuple[str, ...] | None) -> None:
     assert directories(text) == expected
+
+
+WORDS = [
+    Field(Word(w, w, 0, len(w)), 0, len(w), text=w, prefix=w) for w in ("a", "/", "-", "--", "-P", "+1", "x=1", "")
+]
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_a_pure_builtin_leaves_the_state_it_is_given_alone(name: str) -> None:
+    for count in range(3):
+        for words in itertools.product(WORDS, repeat=count):
+            state = State(("/p",), {"HOME": "/h"}, variables={"x": ("1",)})
+            before = repr(state)
+            command = SimpleCommand(name, [name], (0, 1), name)
+            ends = HANDLERS[name](Walk("", {}), command, [*words], state, Context())
+            assert repr(state) == before
+            assert name not in SILENT or ends == (state, state)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x=1 true; : $x", [None]),
+        ("x=2; x=1 true; : $x", ["2"]),
+        ("x=2; x=1 ls; : $x", ["2"]),
+        ("x=2; x=$((y=1)) ls; : $y", [None]),
+        ("x=2; x=1 read y <<< a; : $y", ["a"]),
+        ("IFS=: read y z <<< a:b; : $y$z", ["ab"]),
+        ("x=1 export y=2; : $y", ["2"]),
+        ("x=1 set -- a; : $1", ["a"]),
+        ("x=2; x=1 eval y=3; : $y", ["3"]),
+        ("x=1 cd a; : $PWD", [("/p/a", "/p")]),
+        ("x=1 command read y <<< a; : $y", ["a"]),
+        ("y=0; x=1 env read y <<< a; : $y", ["0"]),
+    ],
+)
+def test_what_stays_after_a_command_with_variables_of_its_own(text: str, expected: list[str | None]) -> None:
+    assert value(text) == expected
 
 
 def value(text: str) -> list[str | tuple[str, ...] | None]:

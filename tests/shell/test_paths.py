@@ -1,8 +1,12 @@
 """Path texts and patterns."""
 
-import pytest
+import posixpath
 
-from humanlayer_agent.shell.paths import absolute, has_wildcard, logical, split_pattern, unescape
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from humanlayer_agent.shell.paths import absolute, has_wildcard, logical, plain, split_pattern, unescape
 
 
 def test_absolute_keeps_parents() -> None:
@@ -16,6 +20,11 @@ def test_logical_goes_by_name() -> None:
     assert logical("//x", "/p") == "/x"
     assert logical("", "/p") == "/p"
     assert logical("../../..", "/p") == "/"
+
+
+@given(st.text("/.ab", max_size=12))
+def test_a_plain_path_is_what_the_standard_library_makes_of_it(path: str) -> None:
+    assert plain(path) == "/" + posixpath.normpath(path).lstrip("/")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from humanlayer_agent.shell.code.behaviour import Behaviour, Text
 from humanlayer_agent.shell.code.python import read
 from humanlayer_agent.shell.parse import parse
 from humanlayer_agent.shell.program import Program
-from humanlayer_agent.shell.remembered import MAX_ACTS, MAX_CODE, TREE, Remembered
+from humanlayer_agent.shell.remembered import MAX_ACTS, MAX_CODE, MAX_PROGRAMS, MAX_WIDER, TREE, Remembered
 from humanlayer_agent.shell.state import State
 
 COMMANDS = [
@@ -30,6 +30,14 @@ COMMANDS = [
     "cat < in | tee out",
     "find . -name '*.py' -delete",
     "sed -i s/a/b/ f",
+    "sed '/x/e date' f",
+    "rm *.py a?",
+    "rm src/[ab]*/x",
+    "shopt -s nullglob; rm *.py a?",
+    "shopt -s failglob; rm *.py a?; ls",
+    "echo *.py && cd sub && echo a b > f",
+    "x=1 echo a; echo a",
+    "echo() { rm a; }; echo a",
     "python run.py a b",
     "python run.py /srv/other",
     "cd sub; python ../run.py a b",
@@ -91,6 +99,26 @@ def test_a_command_is_kept_when_it_comes_again() -> None:
         kept = [c for c in memory._commands.values() if c is not None]
         assert bool(kept) is (count == 2)
         analyse("ls -la", cwd="/srv", memory=memory)
+
+
+def test_one_command_that_depends_on_more_keeps_no_other_of_its_program_from_being_kept() -> None:
+    memory = Remembered()
+    for text in ["sed '/x/e date' f"] * 3 + ["sed -n 1p f"] * 3:
+        analyse(text, cwd="/srv", memory=memory)
+    assert [key[0] for key, command in memory._commands.items() if command is not None] == ["sed -n 1p f"]
+
+
+def test_a_program_whose_commands_depend_on_more_is_soon_left_alone() -> None:
+    memory = Remembered()
+    for n in range(30):
+        for _ in range(3):
+            analyse(f"make target{n}", cwd="/srv", memory=memory)
+    assert memory._wider == {"make": MAX_WIDER}
+    memory = Remembered()
+    for n in range(MAX_PROGRAMS + 10):
+        for _ in range(3):
+            analyse(f"prog{n} a", cwd="/srv", memory=memory)
+    assert len(memory._wider) <= MAX_PROGRAMS
 
 
 def test_commands_are_bounded() -> None:

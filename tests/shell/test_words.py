@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.builder import Role, is_pattern
+from humanlayer_agent.shell.fields import Field, bare_pattern, wildcards
 from humanlayer_agent.shell.parse import parse
 from humanlayer_agent.shell.state import Glob, State
 from humanlayer_agent.shell.syntax import Simple, Word
-from humanlayer_agent.shell.words import expand, literal_values
+from humanlayer_agent.shell.words import _Expansion, _Mode, _parts, expand, literal_values
 
 
 def words(text: str) -> list[Word]:
@@ -50,6 +51,23 @@ def texts(text: str, **variables: str | tuple[str, ...] | None) -> list[str | No
 )  # fmt: skip
 def test_known_words(text: str, expected: list[str | None]) -> None:
     assert texts(text, x="a b", f="/d/n.py") == expected
+
+
+@settings(deadline=None)
+@given(st.text("ab*?[]!^-./=:@%+,#", min_size=1, max_size=8), st.booleans())
+def test_a_bare_pattern_is_what_the_whole_expansion_makes_of_it(text: str, nullglob: bool) -> None:
+    state = State(("/p",), {"HOME": "/h"}, nullglob=nullglob)
+    word = Word(text, text, 2, 2 + len(text), False, is_pattern(text, Role.WORD), False, [])
+    assert bare_pattern(word)
+    (whole,) = _Expansion(word, state, _Mode.WORD).fields(_parts(word))
+    for found in (wildcards(word, nullglob=nullglob), *(expand(word, state) if word.pattern else ())):
+        assert [getattr(found, name) for name in Field.__slots__] == [getattr(whole, n) for n in Field.__slots__]
+
+
+@pytest.mark.parametrize("text", ["'*'", "\\*", "a{b,c}", "~/x*", "*$x", '"a"*', "*\\?"])
+def test_what_is_no_bare_pattern(text: str) -> None:
+    (word,) = words(text)
+    assert not bare_pattern(word)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ READERS = {
     "at": "joined.input_script",
     "awk": "awk.read",
     "cloud": "cloud.read",
-    "cmake": "build.cmake",
     "compiler": "build.compiler",
     "compress": "compress.read",
     "cpio": "unpack.cpio",

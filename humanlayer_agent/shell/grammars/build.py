@@ -56,37 +56,6 @@ def compiler(
             touch.path(walk, command, "write", target, state, origin="compiler output")
 
 
-_FOR_MAKE = re.compile(
-    r"-[jklsv0-9.]+|--(?:silent|verbose|quiet|keep-going)|[0-9]+|(?:V|VERBOSE)=[01]|[A-Za-z][\w.-]*", re.ASCII
-)
-"""Words after `cmake --build d --` that mean the same to make and ninja, and only say how much is built."""
-
-
-def cmake(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
-    """cmake: what follows `--` goes to make or ninja; a target may install."""
-    from humanlayer_agent.shell import invoke
-
-    texts = [each.text or "" for each in fields]
-    if "--" in texts and any(text.startswith("--build") for text in texts):
-        at = texts.index("--")
-        for each in fields[at + 1 :]:
-            if each.text is None or not _FOR_MAKE.fullmatch(each.text):
-                command.doubt(each.word.raw)
-        targets, fields = [each.text for each in fields[at + 1 :]], fields[:at]
-    else:
-        targets = []
-    arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [each.text for each in arguments.operands]
-    for n, each in enumerate(arguments.operands, 1):
-        invoke.note(walk, command, "project", each, state, context, origin=f"cmake operand {n}")
-    if any((target or "").startswith("install") for target in (*targets, *command.options.get("target", ()))):
-        there = named(invoke.implied(command, "install"), "/usr/local")
-        touch.path(walk, command, "write", there, state, role="installed", origin="cmake install")
-
-
 _PERL_OPTIONS = re.compile(r"-(?:[npaw]|l[0-7]*|0[0-7]*)*(?:[eE]|F(?:[:,;|=]|\\t)|i(?:\.?[\w~]+)?)?", re.ASCII)
 """Options of perl that change only how lines are read and printed, and -i."""
 _PERL_PIECE = re.compile(r"[l0][0-7]*|[FidDCMmIxeEV](?:.|\n)*|(?:.|\n)", re.ASCII)

@@ -177,7 +177,7 @@ def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, or
 _PYTEST_SETTING = re.compile(
     r"(?:log_cli|log_cli_level|log_level|log_cli_format|xfail_strict|junit_family|console_output_style|asyncio_mode"
     r"|faulthandler_timeout|python_files|python_classes|python_functions|markers|filterwarnings|norecursedirs)=.*"
-    r"|addopts=(?:\s*(?:-[vqxslr]+[A-Za-z]*|--tb=\w+|--strict-markers|-p no:\w+))*\s*",
+    r"|addopts=(?:\s*(?:-[vqxsl]+|-r[A-Za-z]*|--tb=\w+|--strict-markers|-p no:\w+))*\s*",
     re.ASCII | re.DOTALL,
 )
 

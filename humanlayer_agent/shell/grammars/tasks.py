@@ -133,31 +133,10 @@ _SETTINGS_OF_CMAKE = (
     (r"(?!.*(?:_args|PROGRAM|EXECUTABLE|COMMAND|COMPILER|LAUNCHER|TOOLCHAIN|_FLAGS))[A-Za-z][\w.-]*(?::\w+)?(?:=[\w.+,;-]*)?", _PROJECT),
     (r"(?s).*", "code"),
 )
-_SETTINGS_OF_CMAKE = (
-    (
-        r"\w+(?:EXECUTABLE|COMPILER|PROGRAM)(?::\w+)?=(?:/(?:usr/(?:local/)?)?bin/)?(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|gfortran|nvcc|make|ninja"
-        r"|python[0-9.]*)(?:-[0-9.]+)?|\w+_LAUNCHER(?::\w+)?=(?:ccache|sccache)?",
-        _PROJECT,
-    ),
-    (
-        r"CMAKE_(?:BUILD_TYPE|EXPORT_COMPILE_COMMANDS|\w+_STANDARD(?:_REQUIRED)?|\w+_EXTENSIONS|VERBOSE_MAKEFILE|POSITION_INDEPENDENT_CODE"
-        r"|BUILD_PARALLEL_LEVEL|UNITY_BUILD|INTERPROCEDURAL_OPTIMIZATION|COLOR_\w+|OSX_\w+|POLICY_\w+|SKIP_\w+|CONFIGURATION_TYPES"
-        r"|INSTALL_(?:PREFIX|LIBDIR|RPATH\w*))(?::\w+)?(?:=.*)?|CMAKE_(?:\w+_)?FLAGS\w*(?::\w+)?=(?!.*(?:plugin|load))[^/;$`]*"
-        r"|CMAKE_(?:PREFIX|MODULE)_PATH(?::\w+)?=[\w.-][^;:$`]*",
-        _PROJECT,
-    ),
-    (
-        r"(?!CMAKE_|.*(?:COMPILER|LAUNCH|PROGRAM|EXECUTABLE|COMMAND|TOOLCHAIN|PLUGIN|WRAPPER|LINKER|PROJECT_INCLUDE))"
-        r"[A-Za-z_][\w.+-]*(?::\w+)?(?:=[^;$`]*)?",
-        _PROJECT,
-    ),
-    (r"(?s).*", "code"),
-)
 _TABLES = {
     ("task", "cmake"): _NINJA_AND_MAKE,
     ("setting", "cmake"): _SETTINGS_OF_CMAKE,
     ("setting", "meson"): _SETTINGS_OF_CMAKE,
-    ("setting", "cmake"): _SETTINGS_OF_CMAKE,
     ("task", "mvn"): _MAVEN,
     ("setting", "mvn"): _SETTINGS_OF_MAVEN,
     ("task", "gradle"): _GRADLE,
