@@ -8,6 +8,7 @@ Documentation/gitformat-index.txt, versions 2 to 4; an index that is not underst
 import os
 import stat
 
+from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.places import exists, upwards
 from humanlayer_agent.shell.reading import MAX_TEXT, Source
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)
+_PROGRAMS = re.compile(
+    r"/(?:usr/(?:local/)?)?bin|/opt/(?:mini|ana)?(?:conda|forge)3?(?:/envs/[^/]+)?/bin|/opt/python/[^/]+/bin"
+    r"|/opt/hostedtoolcache/Python/[^/]+/[^/]+/bin|/opt/homebrew/(?:Cellar|opt)/.+/bin"
+    r"|/Library/Frameworks/Python\.framework/Versions/[^/]+/bin"
+    r"|(?:/root|/home/[^/]+|/Users/[^/]+)/(?:\.pyenv/versions/[^/]+|\.local/share/uv/python/[^/]+|(?:mini|ana)(?:conda|forge)3(?:/envs/[^/]+)?)/bin",
+    re.ASCII,
+)
+"""Where Pythons are installed: what an agent would put there is outside its project, and asked about."""
 _MODE, _ENTRY = ">24xI", ">40x20sH"
 """Where an entry has its mode; its blob and flags."""
 
@@ -34,7 +44,10 @@ class DiskReader:
         self._tracked: dict[bytes, bytes] | None = None
 
     def read(self, path: str) -> Source | None:
-        """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB."""
+        """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB (an installed program
+        may be larger)."""
+        if (installed := _installed(path)) is not None:
+            return installed
         data = _bytes(path)
         if data is None:
             return None
@@ -84,6 +97,28 @@ class GivenReader:
         import hashlib
 
         return Source(hashlib.sha256(data).hexdigest(), text if readable else None, plain in self._tracked)
+
+
+def _installed(path: str) -> Source | None:
+    """An interpreter that is installed on this machine, where `path` leads to one: `.venv/bin/python` is a link.
+
+    Its hash is over the place, the size and the time of the change.
+    """
+    if not _PYTHON.fullmatch(os.path.basename(path)):
+        return None
+    try:
+        real = os.path.realpath(path)
+        if not _PYTHON.fullmatch(os.path.basename(real)) or not _PROGRAMS.fullmatch(os.path.dirname(real)):
+            return None
+        found = os.stat(real)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o111:
+        return None
+    import hashlib
+
+    what = f"{real}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_uid}"
+    return Source(hashlib.sha256(what.encode()).hexdigest(), installed=real)
 
 
 def _bytes(path: str) -> bytes | None:

@@ -46,9 +46,7 @@ def stop(
     human_only("stop", "stops agents", store)
     if not _has_terminal():
         _refused(store, "stop", "no-terminal")
-        print(
-            "humanlayer-agent: NOT stopped: only a human at a terminal stops agents (ssh -t has one)", file=sys.stderr
-        )
+        print("humanlayer-agent: NOT stopped: only a human at a terminal does that (ssh -t)", file=sys.stderr)
         raise typer.Exit(NO_HUMAN)
     raise typer.Exit(_stop(reason, store))
 

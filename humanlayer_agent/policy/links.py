@@ -16,6 +16,9 @@ _PLAIN, _MISSING, _LINK = range(3)
 _ACCESS_TELLS = os.access in os.supports_follow_symlinks and os.access("/", os.F_OK, follow_symlinks=False)
 """Does `access` tell what is missing? It costs a third of an `lstat` that fails; but not every system has it."""
 
+Trail = tuple[tuple[str, ...], "tuple[tuple[tuple[str, int], ...], tuple[tuple[str, tuple[str, ...]], ...]] | None"]
+"""Paths that were missing; and others, if there were any, with what was found there or with the names they have."""
+
 
 class Links:
     """Where symbolic links lead, looked up once: everything that is judged together sees one state of the disk.
@@ -51,18 +54,11 @@ class Links:
         self._names[path] = found
         return found
 
-    def unchanged(self) -> bool:
-        """Do all paths that were looked up still lead where they did?"""
-        for path, found in self._found.items():
-            if found == _MISSING and _ACCESS_TELLS:
-                try:
-                    if os.access(path, os.F_OK, follow_symlinks=False):
-                        return False
-                except (OSError, ValueError):
-                    return False
-            elif self._ask(path) != found:
-                return False
-        return not self._led or all(_followed(path) == names for path, names in self._led.items())
+    def trail(self) -> "Trail":
+        """All that was looked up, with what was found: see `holds`."""
+        missing = tuple([path for path, found in self._found.items() if found == _MISSING and _ACCESS_TELLS])
+        others = tuple([(path, found) for path, found in self._found.items() if path not in missing])
+        return missing, (others, tuple(self._led.items())) if others or self._led else None
 
     def _led_through(self, path: str) -> bool:
         """Is there a link among the components of `path` (absolute, without `.` and `..`)?"""
@@ -84,13 +80,37 @@ class Links:
         try:
             if path in self._hints and _ACCESS_TELLS and not os.access(path, os.F_OK, follow_symlinks=False):
                 return _MISSING
-            mode = os.lstat(path).st_mode
-        except (OSError, ValueError):
+        except ValueError:  # a NUL in it
+            return _MISSING
+        found = _found_at(path)
+        if found == _MISSING:
             if len(self._hints) >= MAX_HINTS:
                 self._hints.clear()
             self._hints.add(path)
-            return _MISSING
-        return _LINK if stat.S_ISLNK(mode) else _PLAIN
+        return found
+
+
+def holds(trail: Trail) -> bool:
+    """Does all that a trail names still lead where it did?"""
+    missing, others = trail
+    try:
+        for path in missing:
+            if os.access(path, os.F_OK, follow_symlinks=False):
+                return False
+    except (OSError, ValueError):
+        return False
+    if others is None:
+        return True
+    found, led = others
+    return all(_found_at(path) == each for path, each in found) and all(_followed(path) == names for path, names in led)
+
+
+def _found_at(path: str) -> int:
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return _MISSING
+    return _LINK if stat.S_ISLNK(mode) else _PLAIN
 
 
 def _followed(path: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from _thread import allocate_lock
 from humanlayer_agent.actions import Action
 from humanlayer_agent.light.typed import Hashable
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.policy.links import Links
+from humanlayer_agent.policy.links import Links, Trail, holds
 
 MAX_ENTRIES = 8_192
 """As many as the different commands of a month of work."""
@@ -27,14 +27,14 @@ class Memo:
 
     def __init__(self, size: int = MAX_ENTRIES) -> None:
         self._size = size
-        self._entries: dict[Hashable, tuple[PolicyDecision, Links, int]] = {}
+        self._entries: dict[Hashable, tuple[PolicyDecision, Trail, int]] = {}
         self._weight = 0
         self._lock = allocate_lock()
 
     def get(self, action: Action, digest: str) -> PolicyDecision | None:
         """The decision on exactly this action, while it still holds."""
         found = self._entries.get(_key(action, digest))
-        return found[0] if found is not None and found[1].unchanged() else None
+        return found[0] if found is not None and holds(found[1]) else None
 
     def put(self, action: Action, digest: str, decision: PolicyDecision, links: Links) -> None:
         """Remember a decision, and the links it rests on."""
@@ -44,7 +44,7 @@ class Memo:
         weight = len(action.content) + _PER_EFFECT * (len(decision.effects) + len(decision.parts))
         with self._lock:
             before = self._entries.pop(key, None)
-            self._entries[key] = (decision, links, weight)
+            self._entries[key] = (decision, links.trail(), weight)
             self._weight += weight - (before[2] if before is not None else 0)
             while len(self._entries) > self._size or (self._weight > MAX_WEIGHT and len(self._entries) > 1):
                 oldest = next(iter(self._entries))

@@ -2,7 +2,7 @@
 
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
-from humanlayer_agent.shell import arithmetic, touch, variables
+from humanlayer_agent.shell import arithmetic, environments, touch, variables
 from humanlayer_agent.shell.assigned import DECLARERS, changes
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.directory import cd, destination, pushd
@@ -160,6 +160,9 @@ def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Sta
         walk.frames.pop()
         won, lost = join(won, variables_frame.returned), join(lost, variables_frame.returned)
         return (won, lost) if len(fields) == 1 else (_with_other_parameters(won), _with_other_parameters(lost))
+    if (place := environments.installed(target.text, state)) is not None and len(fields) == 1:
+        environments.activate(walk, command, [], place)
+        return state, state
     if "/" in target.prefix and target.text not in _STDIN and not may_reach_process_substitution(target):
         origin = f"{command.program} operand 1"
         # With further words, those are $1 and so on while it runs.
@@ -191,8 +194,11 @@ def _read_here(
         return None
     inner = context.deeper(via=(*context.via, command.program or "source"))
     walk.frames.append(frame := Frame())
+    first = len(walk.program.commands)
     won, lost = walk.source(text, target, state, inner, "script-file")
     walk.frames.pop()
+    if (place := environments.of_activation(added[0].operand or "")) is not None:
+        environments.activate(walk, command, walk.program.commands[first:], place)
     return join(won, frame.returned), join(lost, frame.returned)
 
 

@@ -12,12 +12,14 @@ class Source:
     """A file that an action runs.
 
     `sha256` is over its bytes. `text` is None where it can't be read as code: too long, or not UTF-8. `project`: it is
-    under version control and unmodified, so that running it is running the project's own code.
+    under version control and unmodified, so that running it is running the project's own code. `installed`: where the
+    program lies that the path leads to, when that is a directory of programs that are installed (a link in `.venv/bin`).
     """
 
     sha256: str
     text: str | None = None
     project: bool = False
+    installed: str = ""
 
 
 class Reader(Protocol):

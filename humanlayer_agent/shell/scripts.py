@@ -191,6 +191,9 @@ class Scripts:
             run.effect.role = "project"
             self._judged.append((path, run))
             return True
+        if source is not None and source.installed and run.language is None and not contents:
+            self._judged.append((path, run))  # Python, as which the command is judged as well
+            return True
         if source is not None and not source.project:
             if source.text is None:
                 return False

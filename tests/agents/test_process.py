@@ -323,6 +323,31 @@ class TestEnvironment:
         result = run_command((*BASH, "ls"), cwd=str(tmp_path), env=command_environment(environ), timeout=30)
         assert result.output == ""
 
+    def test_path_has_no_place_where_the_agent_puts_programs_unasked(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for name in ("bin", "env/bin", "conda/bin", "conda/conda-meta", "node_modules/.bin", "src"):
+            (tmp_path / name).mkdir(parents=True)
+        (tmp_path / "env/pyvenv.cfg").touch()
+        (tmp_path / "out").symlink_to("/usr/bin")
+        inside = [f"{tmp_path}/{name}" for name in ("bin", "src/../bin", "", "out", "none", ".bin")]
+        wanted = [f"{tmp_path}/env/bin", f"{tmp_path}/conda/bin", f"{tmp_path}/node_modules/.bin", "/usr/bin", "/opt/x"]
+        path = os.pathsep.join([".", *inside, "", "bin", *wanted, "~/bin"])
+        kept = command_environment({"PATH": path}, project=str(tmp_path))["PATH"]
+        assert kept.split(os.pathsep) == wanted
+        assert "could put programs there" in caplog.text
+        assert command_environment({"PATH": f"{tmp_path}/bin:.:/bin"})["PATH"] == f"{tmp_path}/bin:/bin"
+        assert command_environment({}, {"PATH": "bin:/bin"}, project=str(tmp_path))["PATH"] == "bin:/bin"  # on purpose
+
+    def test_what_is_judged_as_ls_is_ls(self, tmp_path: Path) -> None:
+        (tmp_path / "bin").mkdir()
+        for place in (tmp_path / "bin/ls", tmp_path / "ls"):
+            place.write_text("#!/bin/sh\necho hijacked\n")
+            place.chmod(0o755)
+        environ = {**os.environ, "PATH": f".:{tmp_path}/bin::{os.environ['PATH']}"}
+        env = command_environment(environ, project=str(tmp_path))
+        assert "hijacked" not in run_command((*BASH, "ls"), cwd=str(tmp_path), env=env, timeout=30).output
+
     def test_a_bash_in_the_project_is_not_taken_for_the_shell(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import TEST_APPROVER, TEST_AUTHORITY
+from humanlayer_agent.testing.approvers import TEST_APPROVER
 
 
 @pytest.fixture
@@ -20,11 +22,10 @@ def used(make_gate: Callable[..., Gate], act: Callable[..., object], store: SQLi
     script = [("approve", "fine"), ("reject", "no \ud800"), None]
     edits = [("edit", "ask five"), "approve", ("edit", "ls -l"), ("edit", "rm x")]
     signer = Signer()
-    trusted = TEST_AUTHORITY.trusting(signer.fingerprint)
+    trusted = Authority.alone(os_user(), TEST_APPROVER.principal).trusting(signer.fingerprint)
     halt = store.halts.stop("os:1000:tester", "no \ud800")
     assert store.halts.resume([halt], TEST_APPROVER, "go on", trusted, signer) is None
-    requester = "os:1000:alice"
-    gate = make_gate([*script, *edits], authority=trusted, requester=requester)
+    gate = make_gate([*script, *edits], authority=trusted)
     for command in ("ls", "ask one", "ask two", "ask three", "ask four", "ask six", "ask seven", "rm x", "true"):
         permit = gate.check(act(command))  # type: ignore[arg-type]
         if isinstance(permit, Permit) and command != "true":

@@ -262,8 +262,8 @@ def test_who_could_read_along_is_named(agent: Callable[..., Waiting]) -> None:
         child.expect_exact(f"Warning: 'sleep' (pid {thief.pid}) has this terminal open, and could read what you type.")
         child.expect_exact("Passphrase of your key: ")
         child.sendintr()
+        thief.kill()  # while it has the terminal open, there is no end of it
         child.expect(pexpect.EOF)
-        thief.kill()
     child.close()
     assert (child.exitstatus, one.store.votes(one.id)) == (130, [])
 

@@ -22,7 +22,8 @@ _NAMES = {
     "SConstruct": "python", "SConscript": "python", "wscript": "python", ".envrc": "bash", ".bashrc": "bash",
     ".bash_profile": "bash", ".bash_login": "bash", ".bash_logout": "bash", ".bash_aliases": "bash", ".profile": "sh",
     "pytest.ini": "settings", ".pytest.ini": "settings", "tox.ini": "settings", "setup.cfg": "settings",
-    "pyproject.toml": "settings", ".pylintrc": "settings", "pylintrc": "settings",
+    "pyproject.toml": "settings", ".pylintrc": "settings", "pylintrc": "settings", "mypy.ini": "settings",
+    ".mypy.ini": "settings", ".coveragerc": "settings",
     ".xprofile": "sh", ".xinitrc": "sh", ".xsessionrc": "sh",
 }  # fmt: skip
 """Files that a program or a person runs by their name, and what they are written in."""

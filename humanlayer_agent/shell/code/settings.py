@@ -1,6 +1,7 @@
 """Settings of tests and linters that hold options or code: pytest.ini, tox.ini, setup.cfg, pyproject.toml, .pylintrc.
 
 `addopts` are further words of every `pytest` (pytest's reference, Configuration Options); pylint runs `init-hook`.
+Other settings name files, of which those outside the project count.
 """
 
 import posixpath
@@ -12,6 +13,11 @@ from humanlayer_agent.shell.code.behaviour import Act, Behaviour, Found, Text
 _SETTING = re.compile(
     r"^[ \t]*[\"']?(addopts|init-hook|init_hook)[\"']?[ \t]*[=:]((?:.*)(?:\n[ \t]+\S.*)*)", re.MULTILINE
 )
+_PLACE = re.compile(
+    r"^[ \t]*[\"']?(pythonpath|testpaths|cache_dir|log_file|data_file|plugins)[\"']?[ \t]*=((?:.*)(?:\n[ \t]+\S.*)*)",
+    re.MULTILINE,
+)
+_WRITTEN = frozenset({"cache_dir", "log_file", "data_file"})
 _STRING = re.compile(r"\"\"\"((?:.|\n)*?)\"\"\"|'''((?:.|\n)*?)'''|\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
 _LIST = re.compile(r"^[ \t]*addopts[ \t]*=[ \t]*\[([^\]]*)\]", re.MULTILINE)
 
@@ -31,6 +37,12 @@ def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> 
     for found in _LIST.finditer(text) if toml else ():
         words = " ".join(_strings(found[1]))
         out.acts.append(Act("shell", (Text.of(f"pytest {words}"),), origin="addopts", cwd=here))
+    for found in _PLACE.finditer(text):
+        for word in re.split(r"[\s,\[\]\"']+", found[2]):
+            if word.startswith(("/", "~", "../")):
+                place = Text.of(posixpath.join(here.choices[0], word))
+                kind, role = ("write", "code") if found[1] in _WRITTEN else ("execute", "import-path")
+                out.acts.append(Act(kind, (place,), role, origin=found[1]))
     return out
 
 

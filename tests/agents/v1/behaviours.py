@@ -222,6 +222,19 @@ def test_other_environments_run_their_own_commands_after_they_were_judged(
     assert made.director.seen[0].cwd == "/testbed"
 
 
+def test_files_of_this_machine_are_not_those_of_another_environment(project: Path) -> None:
+    """A script that git has here is the project's code here, and code that nobody has read elsewhere."""
+    (project / "tool.sh").write_text("echo tool\n")
+    for command in (["git", "init", "-q"], ["git", "add", "."]):
+        subprocess.run(command, cwd=project, check=True)
+    settings = Supervision(project=project)
+    assert SupervisedEnvironment(LocalEnvironment(), settings=settings).execute("bash tool.sh")["output"] == "tool\n"
+    elsewhere = Elsewhere()
+    elsewhere.config.interpreter = ["bash", "-c"]
+    with pytest.raises(ActionDenied, match="nobody"):
+        SupervisedEnvironment(elsewhere, settings=settings).execute("bash tool.sh")
+
+
 def test_an_environment_is_supervised_once(judges: Callable[..., Any], project: Path) -> None:
     env = SupervisedEnvironment(LocalEnvironment(), gate=judges().gate)
     with pytest.raises(ConfigError, match="already"):

@@ -76,6 +76,8 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
         trouble = f"the Python code could not be read ({type(error).__name__})"
     found = engine.behaviour()
     found.files = files.result(engine)
+    if engine.decodes and (name := files.hidden_code(engine)) is not None:
+        found.doubt(f"line {engine.decodes}: what is decoded there may become code in {name}")
     found.steady, found.anywhere = not trouble, not engine.placed
     if trouble:
         found.doubt(trouble)

@@ -24,7 +24,13 @@ _CODECS: dict[str, Callable[[bytes], bytes | str]] = {
 }  # fmt: skip
 
 
-def _decoded(change: Callable[[bytes], bytes | str]) -> Special:
+def _hidden(engine: "Engine", args: Args) -> Value:
+    """What is unpacked or decoded here can't be told."""
+    engine.decodes = engine.decodes or engine.line or 1
+    return PLAIN
+
+
+def _decoded(change: Callable[[bytes], bytes | str], *, hides: bool = True) -> Special:
     def result(engine: "Engine", args: Args) -> Value:
         out: Value = EMPTY
         for atom in results.first(args):
@@ -36,11 +42,11 @@ def _decoded(change: Callable[[bytes], bytes | str]) -> Special:
                 else None
             )
             if not isinstance(raw, bytes) or len(raw) > 100_000:
-                return PLAIN
+                return _hidden(engine, args) if hides else PLAIN
             try:
                 out |= const(change(raw))
             except (ValueError, binascii.Error):
-                return PLAIN
+                return _hidden(engine, args) if hides else PLAIN
         return out or PLAIN
 
     return result
@@ -56,7 +62,7 @@ def _codec(engine: "Engine", args: Args) -> Value:
         known = only_texts(results.first(args))
         return frozenset(codecs.decode(t, "rot13") for t in known) if known else PLAIN
     change = _CODECS.get(name)
-    return _decoded(change)(engine, args) if change is not None else PLAIN
+    return _decoded(change, hides=name != "utf8")(engine, args) if change is not None else PLAIN
 
 
 def _text(change: Callable[[str], str]) -> Special:
@@ -100,10 +106,12 @@ _DECODE: dict[str, Callable[[bytes], bytes | str]] = {
 }  # fmt: skip
 
 
+_HIDES_NOTHING = ("encode", ".hexlify", ".b2a_hex")
 RESULTS: dict[str, Special] = {
     "codecs.decode": _codec, "codecs.encode": _codec, "urllib.parse.unquote": _text(urllib.parse.unquote),
     "urllib.parse.unquote_plus": _text(urllib.parse.unquote_plus), "urllib.parse.quote": _text(urllib.parse.quote),
     "textwrap.dedent": _text(textwrap.dedent), "inspect.cleandoc": _text(inspect.cleandoc),
     "shlex.quote": _text(shlex.quote), "shlex.split": _shell_split, "shlex.join": _shell_join,
-    **{name: _decoded(change) for name, change in _DECODE.items()},
+    **{name: _decoded(change, hides=not name.endswith(_HIDES_NOTHING)) for name, change in _DECODE.items()},
+    **dict.fromkeys(("zlib.decompress", "gzip.decompress", "bz2.decompress", "lzma.decompress"), _hidden),
 }  # fmt: skip

@@ -74,6 +74,8 @@ class Engine:
         self.closures: list[Closure] = []
         self.classes: list[Class] = []
         self.files: list[File] = []
+        self.decodes = 0
+        """The line where a text that is not known is decoded: what comes of it, nobody can read."""
         self.attributes: dict[str, Cell] = {}
         """By name: all that is stored under it, in whatever object."""
         self.unnamed = Cell()

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.code import by_name
 from humanlayer_agent.shell.code.behaviour import Text
 from humanlayer_agent.shell.code.python import attributes, capabilities, effects
 from humanlayer_agent.shell.code.python.arguments import Args
@@ -153,6 +154,20 @@ def whole(engine: "Engine", value: Value, text: Value | None, args: Args) -> Non
         file.writes[id(args.node)] = file.writes.get(id(args.node), EMPTY) | text
     if file not in engine.files:
         engine.files.append(file)
+
+
+def hidden_code(engine: "Engine") -> str | None:
+    """A file that is code by its name, and that is written with a text that is not known; None where there is none."""
+    for file in engine.files:
+        if not file.modes & {"write", "append"}:
+            continue
+        if file.writes and not file.unclear and all(only_texts(text) is not None for text in file.writes.values()):
+            continue
+        for path in operands(file.paths):
+            for name in path.choices:
+                if by_name(name) not in (None, "notebook", "settings"):
+                    return name
+    return None
 
 
 def result(engine: "Engine") -> list[tuple[Text, str | None]]:

@@ -1,0 +1,58 @@
+"""Scripts that put an environment of installed programs first: `source .venv/bin/activate`, `. ~/.cargo/env`.
+
+What they leave behind is one thing: PATH begins with a directory. Policies say which directories may.
+"""
+
+import posixpath
+
+from humanlayer_agent.light.patterns import re
+from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.state import State
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+_VARIABLES = frozenset({"PATH", "PYTHONHOME", "PS1"})
+"""What `activate` sets: the first gets its directory, the others are set back to what they were before."""
+_INSTALLED = re.compile(
+    r"(/opt/(?:mini|ana)?(?:conda|forge)3?)/(?:bin/activate|etc/profile\.d/(?:conda|mamba)\.sh)"
+    r"|((?:/root|/home/[^/]+|/Users/[^/]+)/(?:mini|ana)(?:conda|forge)3)/(?:bin/activate|etc/profile\.d/(?:conda|mamba)\.sh)"
+    r"|((?:/root|/home/[^/]+|/Users/[^/]+)/\.(?:cargo|ghcup|deno|local))/(?:bin/)?env"
+    r"|((?:/root|/home/[^/]+|/Users/[^/]+)/\.nvm)/nvm\.sh",
+    re.ASCII,
+)
+"""Scripts of managers of toolchains, where these install them: outside of any project."""
+
+
+def of_activation(path: str) -> str | None:
+    """The directory of programs that the script at `path` puts first; None where it is no `bin/activate`."""
+    path = plain(path) if path.startswith("/") else ""
+    return posixpath.dirname(path) if path.endswith("/bin/activate") else None
+
+
+def installed(text: str | None, state: State) -> str | None:
+    """The directory of programs of the installed toolchain whose script `text` is."""
+    found = _INSTALLED.fullmatch(text) if text is not None else None
+    if found is None:
+        return None
+    home = next(group for group in found.groups() if group)
+    return home + "/bin"
+
+
+def activate(walk: "Walk", command: SimpleCommand, ran: Sequence[SimpleCommand], place: str) -> None:
+    """Say what `command` leaves behind instead of how: `ran` are the commands of the script.
+
+    Other values than the script's own directory stay what they are.
+    """
+    for each in ran:
+        each.effects = [e for e in each.effects if not _restores(e, place)]
+    span, origin = command.span, f"{command.program} operand 1"
+    command.effects.append(Effect("environment", "assignment", "PATH", True, span, origin, value=place))
+
+
+def _restores(effect: Effect, place: str) -> bool:
+    known = effect.kind == "environment" and effect.role == "assignment" and effect.operand in _VARIABLES
+    return known and (effect.value is None or effect.value in ("", place))
