@@ -24,6 +24,7 @@ from humanlayer_agent.agents.mini_v1 import (
     SupervisedInteractiveAgent,
     SupervisedTextualAgent,
 )
+from humanlayer_agent.agents.supervision import Supervision
 from humanlayer_agent.errors import ConfigError
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -230,7 +231,7 @@ def test_files_of_this_machine_are_not_those_of_another_environment(project: Pat
     settings = Supervision(project=project)
     assert SupervisedEnvironment(LocalEnvironment(), settings=settings).execute("bash tool.sh")["output"] == "tool\n"
     elsewhere = Elsewhere()
-    elsewhere.config.interpreter = ["bash", "-c"]
+    elsewhere.config.cwd, elsewhere.config.interpreter = str(project), ["bash", "-c"]  # type: ignore[attr-defined]
     with pytest.raises(ActionDenied, match="nobody"):
         SupervisedEnvironment(elsewhere, settings=settings).execute("bash tool.sh")
 
