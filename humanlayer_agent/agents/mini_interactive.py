@@ -2,10 +2,14 @@
 
 from typing import Any, Literal
 
-from minisweagent.agents.interactive import InteractiveAgent, InteractiveAgentConfig, console
+from minisweagent.agents import interactive
+from minisweagent.agents.interactive import InteractiveAgent, InteractiveAgentConfig
 
 from humanlayer_agent.agents.mini import Supervised
+from humanlayer_agent.agents.safe_console import make_safe
 from humanlayer_agent.agents.supervision import Supervision
+
+console = make_safe(interactive)
 
 
 class SupervisedInteractiveAgentConfig(InteractiveAgentConfig):  # type: ignore[misc]

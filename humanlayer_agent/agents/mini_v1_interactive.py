@@ -2,9 +2,13 @@
 
 from typing import Any
 
-from minisweagent.agents.interactive import InteractiveAgent, console
+from minisweagent.agents import interactive
+from minisweagent.agents.interactive import InteractiveAgent
 
 from humanlayer_agent.agents.mini_v1 import Supervised
+from humanlayer_agent.agents.safe_console import make_safe
+
+console = make_safe(interactive)
 
 
 class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[misc]

@@ -127,7 +127,8 @@ def safe_path(path: str, project: str) -> str:
         >>> safe_path("/usr/bin:.:/bin", "/srv/app")
         '/usr/bin:/bin'
     """
-    kept, left_out = [], []
+    kept: list[str] = []
+    left_out: list[str] = []
     for folder in path.split(os.pathsep):
         (left_out if _is_the_agents(folder, project) else kept).append(folder)
     if left_out:

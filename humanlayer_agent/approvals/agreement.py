@@ -6,11 +6,11 @@ The chain shows an edited log. A row edited with SQL, with the triggers dropped,
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from humanlayer_agent.approvals.log import log_key
 from humanlayer_agent.approvals.record import context_digest, dump_groups
+from humanlayer_agent.approvals.settled import Bounds, Settled, Told, settled
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.redact import LABEL, Redactor
 
@@ -31,14 +31,6 @@ _TABLES = {
 }
 
 
-@dataclass(slots=True)
-class _Told:
-    """What the log tells of one row, and the last event that did."""
-
-    seq: int
-    fields: dict[str, Any] = field(default_factory=dict)
-
-
 class Agreement:
     """Collects what a log tells of each row, then compares.
 
@@ -50,7 +42,8 @@ class Agreement:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, dict[str, _Told]] = {table: {} for table in _TABLES}
+        self._told: dict[str, dict[str, Told]] = {table: {} for table in _TABLES}
+        self._at = 0  # of the event that is being heard
         self._strange: tuple[int, str] | None = None
 
     def listen(self, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -63,16 +56,18 @@ class Agreement:
             "permit": self._hear_permit,
             "exec": self._hear_exec,
             "supervision": self._hear_supervision,
+            "retention": self._hear_retention,
         }
         for entry in entries:
             yield entry
             event = entry.event
             try:
                 event |= event.get("exact") or {}  # what was redacted: keyed digests of it
+                self._at = int(event["at"])
                 family, _, what = event["type"].partition(".")
                 if hear := hearers.get(family):
                     hear(what, event)
-            except (KeyError, TypeError, AttributeError):  # a chain that somebody else wrote anew
+            except (KeyError, TypeError, ValueError, AttributeError):  # a chain that somebody else wrote anew
                 self._strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
                 return
 
@@ -94,8 +89,8 @@ class Agreement:
         return None
 
     def _tell(self, table: str, key: str, seq: int, **fields: Any) -> None:
-        told = self._told[table].setdefault(key, _Told(seq))
-        told.seq = seq
+        told = self._told[table].setdefault(key, Told(seq))
+        told.seq, told.at = seq, self._at
         told.fields |= fields
 
     def _hear_run(self, what: str, event: dict[str, Any]) -> None:
@@ -172,6 +167,21 @@ class Agreement:
             who = {name: event["approver"][name] for name in ("principal", "channel", "assurance")}
             self._tell("resumption", event["resumption"], event["seq"], **fields, **who)
 
+    def settled(self, bounds: Bounds) -> Settled:
+        """What may be deleted, as far as the log was heard."""
+        return settled(self._told, bounds)
+
+    def _hear_retention(self, what: str, event: dict[str, Any]) -> None:
+        """What was deleted then has to be gone, and nothing else."""
+        gone = self.settled(Bounds(event["before"], event["through"]))
+        if (len(gone.requests), len(gone.permits)) != (event["requests"], event["permits"]):
+            raise ValueError("it says that something else was deleted than what was settled then")
+        for table, ids in (("request", gone.requests), ("vote", gone.votes), ("permit", gone.permits)):
+            for id_ in ids:
+                del self._told[table][id_]
+        for id_ in gone.permits:
+            self._told["execution"].pop(id_, None)
+
 
 def _same(held: Any, told: Any, redactor: Redactor) -> bool:
     """Whether a row holds what the log tells, where it tells only a keyed digest too."""
@@ -179,7 +189,7 @@ def _same(held: Any, told: Any, redactor: Redactor) -> bool:
     return held == told or (keyed and redactor.digest(held) == told)
 
 
-def _difference(table: str, row: sqlite3.Row, told: _Told | None, redactor: Redactor) -> str:
+def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redactor) -> str:
     """How `row` differs from what was told; "" if it doesn't."""
     if told is None:
         # A permit of an approved request is first told of when it is consumed.

@@ -19,6 +19,8 @@ APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "fuse.sshfs"})
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+"""How a write-ahead log begins (https://www.sqlite.org/fileformat2.html#the_write_ahead_log)."""
 _NEEDED = (3, 37)  # STRICT tables
 _LOOK_AGAIN_MS = 100
 
@@ -44,6 +46,8 @@ class Database:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
+        self._log: tuple[int, ...] | None = None  # device and inode of this connection's write-ahead log and its index
+        self._size = 0
         with self._reported():
             self._file = _prepare(path, create)
             self._connect()
@@ -78,9 +82,23 @@ class Database:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
+                self._check_log()
             except BaseException:
                 self._undo(connection)
                 raise
+
+    def rewrite(self) -> bool:
+        """Write the file anew without what was deleted, and empty the write-ahead log, which holds older pages.
+
+        Returns:
+            False: another process is reading those, so that they are still there.
+        """
+        with self._lock, self._reported():
+            connection = self._connect()
+            self._check_file()
+            connection.execute("VACUUM")
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
 
     def close(self) -> None:
         """Close the connection; what was committed stays. Closing twice is fine; it opens again when it is used."""
@@ -102,7 +120,7 @@ class Database:
         if os.getpid() != self._pid:
             raise StoreError(f"the store {self.path} was opened before a fork: open it anew in the child process")
         if self._connection is None:
-            self._connection = self._open()
+            self._connection, self._log = self._open(), None
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
@@ -187,6 +205,27 @@ class Database:
             raise StoreError(f"the store {self.path} is gone: {error.strerror}") from error
         if (found.st_dev, found.st_ino) != self._file:
             raise StoreError(f"the store {self.path} was replaced by another file while it was in use")
+        if self._size and not found.st_size:
+            raise StoreError(f"the store {self.path} was emptied while it was in use")
+        self._size = found.st_size
+
+    def _check_log(self) -> None:
+        """Refuse what was committed into a write-ahead log that nobody will ever find again, or be able to read.
+
+        As long as a connection is open, no other removes that file or its index, nor cuts off its head. By the index
+        processes keep apart what they write.
+        """
+        path, index = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-shm"))
+        try:
+            with path.open("rb", buffering=0) as file:
+                log, magic = os.fstat(file.fileno()), file.read(4)
+            about = index.stat()  # not opened: closing it would drop the locks that SQLite holds on it
+        except OSError as error:
+            raise StoreError(f"{error.filename or path} was removed while it was in use: {error.strerror}") from error
+        found = log.st_dev, log.st_ino, about.st_dev, about.st_ino
+        self._log = self._log or found
+        if found != self._log or (log.st_size and magic not in _LOG_MAGIC):  # empty: nothing was written yet
+            raise StoreError(f"{path}, or its index, was replaced or overwritten while it was in use")
 
     @contextmanager
     def _reported(self) -> Iterator[None]:

@@ -360,6 +360,19 @@ class SQLiteStore:
         bad_seq = found.count if seq is None else seq
         return dataclasses.replace(found, bad_seq=bad_seq, problem=problem, kind="tampered")
 
+    @property
+    def database(self) -> Database:
+        """The file itself."""
+        return self._database
+
+    @contextmanager
+    def purging(self) -> Iterator[Ledger]:
+        """A transaction that may delete: what it deletes is overwritten in the file."""
+        with self._database.read() as connection:
+            connection.execute("PRAGMA secure_delete=ON")
+        with self._transaction() as ledger:
+            yield ledger
+
     # Shared steps
 
     @contextmanager

@@ -31,6 +31,12 @@ SIGNERS_CHANGED = EventType(
     "signers.changed", 151, "a process began whose channels files name other signers of answers than were named before"
 )
 
+RETENTION_PURGED = EventType(
+    "retention.purged",
+    160,
+    "what was settled, old and exported was deleted from the tables; the log stays whole",
+)
+
 POLICY_LOADED = EventType("policy.loaded", 200, "a policy is in force in a run")
 POLICY_ERROR = EventType("policy.error", 201, "the Director failed on an action: denied")
 

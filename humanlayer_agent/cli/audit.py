@@ -12,6 +12,7 @@ import typer
 from humanlayer_agent.cli.audit_export import export
 from humanlayer_agent.cli.audit_hash import hash_value
 from humanlayer_agent.cli.audit_head import head
+from humanlayer_agent.cli.audit_purge import purge
 from humanlayer_agent.cli.audit_report import report
 from humanlayer_agent.cli.audit_verify import verify
 from humanlayer_agent.cli.stored import Format, StoreOption, open_store, time_text
@@ -99,6 +100,7 @@ app.command()(verify)
 app.command()(export)
 app.command("hash")(hash_value)
 app.command()(head)
+app.command()(purge)
 
 
 def _print(entries: Iterable["Entry"], output: Format) -> int:
@@ -159,6 +161,8 @@ def _what(event: dict[str, Any]) -> str:
             who = said.get("by") or _text((event.get("approver") or {}).get("principal", ""))
             words = said.get("reason") or said.get("comment") or said.get("refusal")
             return " ".join(filter(None, (said.get("halt", "")[:12], f"by {who}", words)))
+        case "retention":
+            return f"{said.get('requests')} requests and {said.get('permits')} permits, by {said.get('by')}"
         case "audit" | "key":
             head = event.get("head")
             if isinstance(head, dict):

@@ -15,18 +15,15 @@ import typer
 
 from humanlayer_agent.cli.human_only import human_only
 from humanlayer_agent.cli.stored import StoreOption
+from humanlayer_agent.cli.vouched import credentials, open_to_write, typed_word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.approvals.halt import Halt
-    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.approvals.sqlite import SQLiteStore
 
 DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
 _CHANNEL = "command-line"
 _WORDS_LIMIT = 2000
-_PATIENCE_MS = 60_000
-"""How long a stop waits for other processes' writes: giving up would be worse."""
 
 
 def stop(
@@ -72,7 +69,7 @@ def resume(
 
     protect_secrets()
     try:
-        with controlling_terminal() as fd, closing(_open(store)) as opened:
+        with controlling_terminal() as fd, closing(open_to_write(store)) as opened:
             raise typer.Exit(_resume(fd, opened, comment, channels, store))
     except NoTerminal as error:
         _refused(store, "resume", "no-terminal")
@@ -91,7 +88,7 @@ def _stop(reason: str, location: str | None) -> int:
     from humanlayer_agent.errors import ConfigError, HumanlayerError, StoreError
 
     try:
-        with closing(_open(location)) as opened:
+        with closing(open_to_write(location)) as opened:
             opened.halts.stop(os_user(), one_line(reason.strip())[:_WORDS_LIMIT])
             print(f"stopped: no new action of any agent of {one_line(str(opened.path))} runs; hla resume ends that")
             with suppress(HumanlayerError):
@@ -123,7 +120,7 @@ def _resume(fd: int, opened: "SQLiteStore", comment: str, channels: Path | None,
     from humanlayer_agent.channels.unlocking import ask
     from humanlayer_agent.errors import ConfigError
 
-    authority, signer = _credentials(channels)
+    authority, signer = credentials(channels)
     halts = opened.halts.standing(authority)
     if not halts:
         print("no agent is stopped")
@@ -143,31 +140,12 @@ def _resume(fd: int, opened: "SQLiteStore", comment: str, channels: Path | None,
     return DONE
 
 
-def _credentials(channels: Path | None) -> "tuple[Authority, Signer]":
-    from humanlayer_agent.config import build_authority, build_signer
-    from humanlayer_agent.errors import ConfigError
-    from humanlayer_agent.places import key_path
-
-    if not os.path.lexists(key_path()):
-        raise ConfigError(f"there is no signing key ({key_path()}), and resuming is signed: run hla init")
-    authority = build_authority(channels)
-    signer = build_signer(authority)
-    if authority is None or signer is None:
-        raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
-    _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
-    return authority, signer
-
-
 def _wanted(fd: int, halts: "Sequence[Halt]") -> bool:
     """Show the stops, and take the word for it."""
     from humanlayer_agent.channels.text import one_line
-    from humanlayer_agent.channels.tty import discard_input, read_line, write
 
-    sys.stdout.flush()
     said = "\n".join(one_line(_described(halt)) for halt in halts)
-    write(fd, f'{said}\n\nType "resume" to let every agent act again, anything else not to: ')
-    discard_input(fd)
-    return read_line(fd).strip() == "resume"
+    return typed_word(fd, said, "resume", "let every agent act again")
 
 
 # What both need
@@ -188,32 +166,11 @@ def _has_terminal() -> bool:
     return True
 
 
-def _open(location: str | None) -> "SQLiteStore":
-    """The store, to write in it. None is made: agents that use another one would not be stopped.
-
-    Raises:
-        ConfigError: it is not there, or can't be opened.
-    """
-    from humanlayer_agent.approvals.sqlite import SQLiteStore
-    from humanlayer_agent.approvals.store import sqlite_path
-    from humanlayer_agent.channels.text import one_line
-    from humanlayer_agent.errors import ConfigError, StoreError
-    from humanlayer_agent.places import default_store_path
-
-    path = Path(sqlite_path(location)) if location else default_store_path()
-    if not path.is_file():
-        raise ConfigError(f"there is no store at {one_line(str(path))}, so no agent uses it (--store names another)")
-    try:
-        return SQLiteStore(path, busy_ms=_PATIENCE_MS)
-    except StoreError as error:
-        raise ConfigError(str(error)) from error
-
-
 def _refused(location: str | None, wanted: str, code: str) -> None:
     """Put it in the log that somebody could not. That it can't be logged is no way around the refusal."""
     from humanlayer_agent.approvals.process import os_user
     from humanlayer_agent.audit import events
     from humanlayer_agent.errors import HumanlayerError
 
-    with suppress(HumanlayerError), closing(_open(location)) as opened:
+    with suppress(HumanlayerError), closing(open_to_write(location)) as opened:
         opened.record(events.SUPERVISION_REFUSED, wanted=wanted, by=os_user(), refusal=code)

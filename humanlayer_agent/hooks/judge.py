@@ -18,6 +18,7 @@ from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Ou
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels import profiles
+from humanlayer_agent.channels.text import one_line, warnings
 from humanlayer_agent.config import build_authority, build_director, build_gate, checked_project
 from humanlayer_agent.errors import AgentsStopped, ConfigError
 from humanlayer_agent.files import DiskReader
@@ -241,7 +242,7 @@ class _Session:
     def _not_asked_here(self, action: Action, decision: PolicyDecision, *, ask: str, may_ask: bool) -> Reply:
         if ask == "tool" and may_ask:
             self._gate.record(action, decision, left_to="the tool's own prompt")
-            return Reply("ask", f"{decision.reason} (rule {decision.rule})" if decision.rule else decision.reason)
+            return Reply("ask", _for_the_user(action, decision))
         why = "the tool's own prompt is off" if ask == "tool" else "nobody is asked here"
         self._gate.record(action, decision, denied=why)
         return Reply("deny", denial_text(Denial(f"a human must approve this, and {why}", "nobody", decision)))
@@ -261,7 +262,14 @@ class _Session:
             return Reply("none")
         if not runs and not permit.request_id:
             return Reply("none")
-        return Reply("allow", permit.decision.reason or "allowed by the policy", command=edited)
+        return Reply("allow", one_line(permit.decision.reason) or "allowed by the policy", command=edited)
+
+
+def _for_the_user(action: Action, decision: PolicyDecision) -> str:
+    """Why the tool's own prompt asks. The tool shows the command by itself, so what is hidden in it is told."""
+    rule = f" (rule {decision.rule})" if decision.rule else ""
+    hidden = "".join(f". Warning: {each}" for each in warnings(action.content))
+    return one_line(f"{decision.reason}{rule}{hidden}")
 
 
 def _stopped() -> Reply:

@@ -126,8 +126,9 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
     found = []
     for compiled in own:
         clauses = []
+        unchanged: dict[str, list[_Said]] = {}
         for clause, body in changes[id(compiled)]:
-            clauses.append(_Mutant(subject, compiled, body).judged(clause, tests))
+            clauses.append(_Mutant(subject, compiled, body, unchanged).judged(clause, tests))
             done += 1
             progress(done, of)
         matched, decided = counted[key(compiled.rule)]
@@ -166,6 +167,9 @@ def _hits(rules: Rules, program: Program, text: str) -> list[Hit]:
 
 # ---- one change -------------------------------------------------------------------------------------------
 
+_Said = tuple[int, int, bool]
+"""One hit: of which command, by which effect, and whether it is certain."""
+
 
 class _Mutant:
     """A policy in which one rule is changed.
@@ -174,10 +178,13 @@ class _Mutant:
         subject: the policy.
         compiled: the rule.
         body: the rule as data, changed.
+        unchanged: what the rule itself says of each command that was asked about; every change of it shares this.
     """
 
-    def __init__(self, subject: Subject, compiled: CompiledRule, body: Mapping[str, Any]) -> None:
-        self.subject, self.compiled = subject, compiled
+    def __init__(
+        self, subject: Subject, compiled: CompiledRule, body: Mapping[str, Any], unchanged: dict[str, list[_Said]]
+    ) -> None:
+        self.subject, self.compiled, self.unchanged = subject, compiled, unchanged
         before = subject.policy.body["rules"]
         places = {id(rule): n for n, rule in enumerate(subject.policy.rules)}
         self.index = places[id(compiled.rule)]
@@ -205,13 +212,14 @@ class _Mutant:
     def touches(self, command: str) -> bool:
         """Does the changed rule say something else of the command than the rule?"""
         case = self.subject.case(command)
-        old, new = (
-            [(id(h.command), id(h.effect), h.certain) for h in self.said(r, case)] for r in (self.old, self.new)
-        )
+        if command not in self.unchanged:
+            self.unchanged[command] = self.said(self.old, case)
+        old, new = self.unchanged[command], self.said(self.new, case)
         return old != new if case.program.commands else len(old) != len(new)
 
-    def said(self, rules: Rules, case: Case) -> list[Hit]:
-        return [hit for hit in _hits(rules, case.program, case.command) if hit.rule is not None]
+    def said(self, rules: Rules, case: Case) -> list[_Said]:
+        hits = (hit for hit in _hits(rules, case.program, case.command) if hit.rule is not None)
+        return [(id(hit.command), id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 
     def fails(self, example: Example) -> bool:
         """Does the example fail with the change?"""

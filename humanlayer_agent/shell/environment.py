@@ -110,6 +110,21 @@ _VALUED = {name: re.compile(pattern, re.ASCII) for name, pattern in _VALUES.item
 _HARMLESS_PAGERS = frozenset({"cat", "", "less", "more", "/bin/cat", "/usr/bin/cat", "head"})
 
 
+_PLACES = re.compile(
+    r"[A-Za-z0-9_]+_(?:HOME|PATH|BIN|BINARY|EXE|EXECUTABLE|PLUGINS?|SCANNER|VENDORS|COMPILER|PROJECT|CONFIG|CONFIG_FILE|CONF|RC"
+    r"|ROOT|OPTS|OPTIONS|PREFIX|AGENT|LIBS?|CMD|COMMAND|SHELL|PROG|PROGRAM|TOOL|RUNNER|WRAPPER|HOOKS?|FLAGS|AFLAGS|PACKAGES"
+    r"|DIR|FILE|APP|INI)|CPUPROFILE|HEAPPROFILE|RAKEOPT|MIX_EXS|GOWORK|GOCACHE|GOCACHEPROG|TZDIR",
+    re.ASCII,
+)
+"""Names of variables that say by their endings where a program has its plug-ins, settings and files."""
+_PATH = re.compile(r"(?:^|[=:,;\s]|(?<=-[A-Za-z]))((?:/|~/|\.\./)[^=:,;\s]*)")
+
+
+def places(name: str, value: str) -> list[str]:
+    """The paths that a program finds in `name`, where that is the name of such a variable."""
+    return _PATH.findall(value) if ("/" in value and _PLACES.fullmatch(name)) else []
+
+
 def selects_code(name: str, value: str | None) -> bool:
     """Whether giving `name` this `value` (None: unknown) can change which code runs, or what words mean."""
     if name in _HARMLESS:

@@ -12,8 +12,16 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _CHANGES = frozenset({"write", "append"})
-_EDITORS = frozenset({"sed", "git", "black", "ruff", "isort", "autopep8", "yapf", "autoflake", "pyupgrade", "touch"})
-"""Programs that change code in place, or bring back what is under version control."""
+_EDITORS = frozenset(
+    str.split(
+        """
+        sed git black ruff isort autopep8 yapf autoflake pyupgrade touch eslint prettier biome standard gofmt goimports
+        gofumpt rustfmt clang-format rubocop standardrb ktlint google-java-format scalafmt dart zig stylelint tsc esbuild
+        swc babel
+        """
+    )
+)
+"""Programs that change code in place, make code of code, or bring back what is under version control."""
 _PASS_ON = frozenset({"tee", "dd", "cp", "mv", "ln", "install"})
 """Programs that write their input, or a file, as it is."""
 _COPIES = re.compile(

@@ -39,9 +39,10 @@ def values(name: str, word: Word, state: State, *, append: bool = False, declare
         return _after(before if append else (), _read(word, state, declared))
     if mentioned > _plain_mentions(name, word.parts):
         return None
+    # bash gives PATH a value where it has none, so there is no empty entry beside what is added.
     unset = state.closed and name not in state.environ and name not in BASH_VARIABLES
     out: dict[str, None] = {}
-    for before in [()] if unset else [(), ("",), (_PREVIOUS,)]:
+    for before in [(_PREVIOUS,)] if name == "PATH" else [()] if unset else [(), ("",), (_PREVIOUS,)]:
         assumed = state.copy()
         assumed.variables[name] = before
         found = _after(before if append else (), _read(word, assumed, declared))

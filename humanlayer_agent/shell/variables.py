@@ -8,7 +8,7 @@ from humanlayer_agent.shell import arithmetic, inherited, lines, output, paramet
 from humanlayer_agent.shell.assigned import DECLARERS as DECLARERS
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.environment import selects_code
+from humanlayer_agent.shell.environment import places, selects_code
 from humanlayer_agent.shell.fields import Field, listed, positional
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import READONLY, Glob, State, Value
@@ -136,6 +136,9 @@ def _is_number(value: Word, state: State) -> bool:
 
 def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[Assign], state: State) -> None:
     """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
+    if command.program:
+        for each in assigns:
+            points_to(walk, command, each.name, literal_values(each.value, state), state, each.start, each.end)
     if not any(selects_code(each.name, None) for each in assigns):
         return
     state = state.copy() if len(assigns) > 1 else state
@@ -147,6 +150,16 @@ def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[A
         note_effect(walk, command, each.name, found, each.start, each.end)
         if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.
             state.assign(each.name, literal_values(each.value, state) if plain and not each.append else None)
+
+
+def points_to(
+    walk: "Walk", command: SimpleCommand, name: str, found: Value, state: State, start: int, end: int
+) -> None:
+    """A program is given `name`: files that this names are read, as far as anybody can tell."""
+    for value in found or ():
+        for path in places(name, value):
+            word = Field(Word(path, path, start, end), start, end, text=path, prefix=path)
+            touch.path(walk, command, "read", word, state, role="setting", origin=f"{name}=")
 
 
 def note_effect(walk: "Walk", command: SimpleCommand, name: str, found: Value, start: int, end: int) -> None:
@@ -333,6 +346,7 @@ def _declare_word(
         state.maps |= {name}
     if "x" in letters:
         state.export([name])
+        points_to(walk, command, name, state.lookup(name), state, each.start, each.end)
     if "x" in removed:
         state.unexport([name])
     if shape is not None:

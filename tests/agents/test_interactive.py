@@ -159,3 +159,12 @@ def test_limits_without_anybody_to_raise_them(session: Any) -> None:
     run.answer("New step limit", "5")
     run.answer("New cost limit", "0")
     assert run.result()["exit_status"] == "Submitted"
+
+
+def test_what_commands_print_does_not_act_on_the_terminal(session: Callable[..., Session]) -> None:
+    """It could clear the screen, draw what looks like an answer, or have the terminal type something."""
+    command = "printf 'a\\033[2J\\033]0;title\\007\\033[6nb\\342\\200\\256c'"
+    started = session([[command], [SUBMIT]], confirm_exit=False)
+    started.child.expect_exact("a\\x1b[2J\\x1b]0;title\\x07\\x1b[6nb\\u{202e}c")
+    assert started.result()["exit_status"] == "Submitted"
+    assert started.observations()[0]["raw_output"] == "a\x1b[2J\x1b]0;title\x07\x1b[6nb\u202ec"

@@ -21,6 +21,8 @@ from humanlayer_agent.policy.decision import Verdict
 
 ROOT = Path(__file__).parents[2]
 SCENE = """
+import gc
+gc.set_threshold(200_000, 20, 20)  # as the command line has it
 import fcntl, json, os, sys, termios, threading
 from pathlib import Path
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal on stdin is ours

@@ -447,3 +447,71 @@ def test_a_store_that_becomes_unwritable_denies(
     assert denied_by_store(gate.check(act("ls")))
     assert denied_by_store(gate.check(act("ask")))
     assert denied_by_store(gate.check(act("rm -rf /")))  # also where the policy would deny: it could not be recorded
+
+
+def _remove(file: Path) -> None:
+    file.unlink()
+
+
+def _replace(file: Path) -> None:
+    copy = file.with_name("copy")
+    shutil.copy(file, copy)
+    copy.replace(file)
+
+
+def _empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def _overwrite(file: Path) -> None:
+    file.write_bytes(b"y" * 9_000)
+
+
+@pytest.mark.parametrize(
+    ("end", "attack"),
+    [
+        *(("-wal", each) for each in (_remove, _replace, _empty, _overwrite)),
+        *(("-shm", each) for each in (_remove, _replace)),
+        ("", _empty),
+    ],
+)
+def test_nothing_is_permitted_into_a_log_that_nobody_finds_again(
+    make_gate: Callable[..., Gate],
+    act: Callable[..., Any],
+    path: Path,
+    end: str,
+    attack: Callable[[Path], None],
+) -> None:
+    gate = make_gate()
+    assert isinstance(gate.check(act("ls")), Permit)
+    attack(path.with_name(path.name + end))
+    for _ in range(2):
+        denial = gate.check(act("ls"))
+        assert isinstance(denial, Denial), "it would have run, and no log would have said so"
+        assert denial.by == "store"
+        assert "while it was in use" in denial.reason
+
+
+def test_a_permit_is_not_used_where_the_log_was_removed_meanwhile(
+    make_gate: Callable[..., Gate], act: Callable[..., Any], path: Path
+) -> None:
+    gate = make_gate()
+    permit = gate.check(act("ls"))
+    assert isinstance(permit, Permit)
+    path.with_name(f"{path.name}-wal").unlink()
+    denial = gate.start(permit, permit.action)
+    assert isinstance(denial, Denial)
+    assert denial.by == "store"
+
+
+def test_a_log_that_sqlite_itself_begins_anew_is_fine(path: Path, store: SQLiteStore) -> None:
+    for mode in ("PASSIVE", "RESTART", "TRUNCATE"):
+        store.record(events.POLICY_LOADED, run="r")
+        with sqlite3.connect(path) as other:
+            other.execute(f"PRAGMA wal_checkpoint({mode})")
+        other.close()
+        store.record(events.POLICY_LOADED, run="r")
+    store.close()
+    store.void("nothing", "why")  # what changes nothing leaves the log empty
+    store.record(events.POLICY_LOADED, run="r")
+    assert len(list(store.events(type=events.POLICY_LOADED.name))) == 7

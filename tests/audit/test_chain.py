@@ -54,6 +54,7 @@ def test_names_and_codes_are_stable() -> None:
         "audit.closed": 104,
         "key.rotated": 150,
         "signers.changed": 151,
+        "retention.purged": 160,
         "policy.loaded": 200,
         "policy.error": 201,
         "run.started": 300,

@@ -28,6 +28,8 @@ STAY = "i=0; while [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done"
 KILL_LINE, SUBMIT, EDITOR, ESC, ALT_ENTER = "\x0b", "\x13", "\x18", "\x1b", "\x1b\r"
 
 PROGRAM = """
+import gc
+gc.disable()  # it ends soon
 import json, os, subprocess, sys
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.gate import Gate

@@ -64,6 +64,15 @@ def test_other_calls_only_become_stricter(machine: Machine, tool: str, inputs: o
         assert answered.out == ""  # no opinion: the tool's own rules decide
 
 
+def test_what_the_user_is_told_does_not_act_on_the_screen_and_names_what_is_hidden(machine: Machine) -> None:
+    answered = machine.bash("cat /srv/$'\\e[2J'x # \u202e\u200b\x1b]0;t\x07")
+    assert answered.verdict == "ask"
+    assert "U+202E RIGHT-TO-LEFT OVERRIDE" in answered.reason
+    assert "U+001B ESCAPE" in answered.reason
+    assert answered.reason.isprintable()
+    assert "Warning" not in machine.bash("cat /srv/x").reason
+
+
 def test_what_is_ours_can_not_be_written_nor_the_store_read(machine: Machine) -> None:
     machine.bash("ls")
     assert machine.ask("Write", {"file_path": str(machine.home / ".config/humanlayer-agent/policy.yaml")}).refused
@@ -113,7 +122,8 @@ def test_a_bash_of_the_projects_own_is_none_that_we_know(machine: Machine) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["BASH_ENV", "BASHOPTS", "SHELLOPTS", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT", "BASH_FUNC_ls%%"]
+    "name",
+    ["BASH_ENV", "BASHOPTS", "SHELLOPTS", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT", "BASH_FUNC_ls%%"],
 )
 def test_a_variable_that_changes_what_bash_does(machine: Machine, name: str) -> None:
     answered = machine.bash("ls", env={**machine.env, name: "x"})

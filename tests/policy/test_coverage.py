@@ -131,6 +131,7 @@ IDLE = {
         "list-outside-project unless.recursive",
         "run-read-code when.resolved",
         "run-read-code when.unread",
+        "own-server when.hosts",  # what else is contacted is asked about by itself
     },
     # What these options do is an effect by itself.
     "strict": {"print when.resolved", "print when.any[1].flags"},

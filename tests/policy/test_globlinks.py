@@ -69,7 +69,16 @@ def test_where_patterns_lead(project: Path) -> None:
 @pytest.mark.parametrize("policy", ["default", "strict"])
 @pytest.mark.parametrize(
     "command",
-    ["cat d*/x", "cat d*/ssl/x", "cat ./*/x", "head -n 1 [a-d]*/x", "cat *.txt", "wc -l < *.txt", "cat l*/up/x", "ls */"],
+    [
+        "cat d*/x",
+        "cat d*/ssl/x",
+        "cat ./*/x",
+        "head -n 1 [a-d]*/x",
+        "cat *.txt",
+        "wc -l < *.txt",
+        "cat l*/up/x",
+        "ls */",
+    ],
 )
 def test_what_is_read_through_a_link_is_asked_about(judge: Judge, command: str, policy: str) -> None:
     assert judge(command, policy) == "ask"
@@ -82,9 +91,7 @@ def test_what_is_changed_through_a_link_is_asked_about(judge: Judge, command: st
     assert judge(command) == "ask"
 
 
-@pytest.mark.parametrize(
-    "command", ["rm -f *.txt", "cat s*/x.txt", "cat l*/x.txt", "cat *.md", "rm -rf none*/x"]
-)
+@pytest.mark.parametrize("command", ["rm -f *.txt", "cat s*/x.txt", "cat l*/x.txt", "cat *.md", "rm -rf none*/x"])
 def test_what_stays_in_the_project_is_not(judge: Judge, project: Path, command: str) -> None:
     (project / "src/up").unlink()
     (project / "README.md").write_text("x")

@@ -70,6 +70,7 @@ READERS = {
     "unzip": "unpack.unzip",
     "watch": "joined.watch",
     "xargs": "xargs.read",
+    "yarn-workspace": "node.workspace",
 }
 """What `grammar:` in a catalog file may name, and the function that reads it."""
 

@@ -74,6 +74,11 @@ def interpreter(
     command.operands += [o.text for o in operands]
     if command.flags & {"version", "help"}:
         return
+    if "run-tests" in command.flags and "code" not in command.flags:
+        touch.path(walk, command, "execute", invoke.implied(command, "."), state, role="project", origin="node --test")
+        for each in operands:
+            touch.path(walk, command, "execute", each, state, role="project", origin="node --test")
+        return
     if harmless or "code" in command.flags:
         if not harmless:
             command.doubt("code")

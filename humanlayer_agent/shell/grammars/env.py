@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import invoke, touch, variables
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -48,6 +48,7 @@ def read(
             continue
         name, _, value = first.text.partition("=")
         invoke.note(walk, command, "environment", first, state, context, origin=f"{command.program} assignment")
+        variables.points_to(walk, command, name, (value,), state, first.start, first.end)
         scoped.assign(name, (value,))
         scoped.exported |= {name}
     if words:

@@ -38,12 +38,16 @@ def note_setting(walk: "Walk", command: SimpleCommand, word: Field, kind: str, o
     command.doubt(word.shown)
 
 
+_IDENTITY = frozenset({"user.name", "user.email"})
+
+
 def config(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """git config: with one operand it prints a setting, with two it sets one."""
     arguments = read_arguments(spec, fields)
     operands = arguments.operands
+    alone = not arguments.options and not arguments.unknown
     prints = "get" in arguments.flags() or (len(operands) < 2 and "change" not in arguments.flags())
     for use in arguments.options:
         if use.option.name == "file" and use.value is not None:
@@ -57,6 +61,10 @@ def config(
         command.doubt("git config")
     if not prints or any(o.many for o in operands):
         key = operands[0].text if operands else None
+        if key in _IDENTITY and len(operands) == 2 and alone:
+            here = invoke.implied(command, ".")  # who makes the commits of this repository
+            touch.path(walk, command, "metadata", here, state, role="setting", origin="git config")
+            return
         at = walk.span(operands[0].start, operands[0].end) if operands else command.span
         command.effects.append(Effect("persist", "setting", key, key is not None, at, "git config"))
 

@@ -1,6 +1,7 @@
 """npm, yarn, pnpm, bun: the scripts that they run, where package.json can be read and is not the project's own code."""
 
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.context import Context
 
 MAX_LEVELS = 32
+_ELSEWHERE = re.compile(r"(?:^|=)((?:/|~/|(?:[^/]+/)*\.\./).*)", re.ASCII)
+"""A word, or the value of an option, that names something outside of the project."""
 _WORKSPACES = frozenset(str.split("--workspace -w --workspaces -ws --filter -F -r --recursive workspace workspaces"))
 _BUILTINS = frozenset({*builtins.HANDLERS, "echo", "printf", "test", "[", "pwd", "kill", "true", "false", "[[", "(("})
 _SETTINGS = {
@@ -45,12 +48,42 @@ def read(
         command.doubt(command.operands[0] or "run")
     if command.subcommand in ("run", "run-script") and "env" in command.operands[:1]:
         touch.printed(walk, command, "environment", None, origin=f"{command.program} run env")
+    if any(e.kind == "execute" and e.role == "project" for e in command.effects[first:]):
+        _handed_on(walk, command, fields, state)
     run = _Run(walk, command, fields, state, context)
     for effect in command.effects[first:]:
         if effect.kind == "execute" and effect.role == "project" and effect.operand is not None:
             walk.scripts.later(command, partial(run.project, effect))
         elif effect.kind == "execute" and effect.role == "subcommand" and command.program != "npm":
             walk.scripts.later(command, partial(run.by_name, effect))
+
+
+def _handed_on(walk: "Walk", command: SimpleCommand, fields: Sequence[Field], state: State) -> None:
+    """What a script is given may name code and settings, which its program then takes from there."""
+    for each in fields:
+        if (found := _ELSEWHERE.search(each.text or "")) is not None:
+            word = each.tail(found.start(1))
+            touch.path(walk, command, "read", word, state, role="argument", origin=f"{command.program} argument")
+
+
+def workspace(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """`yarn workspace NAME COMMAND`: another command of yarn, in one of the project's packages."""
+    from humanlayer_agent.shell import invoke
+    from humanlayer_agent.shell.arguments import read_arguments
+    from humanlayer_agent.shell.catalog import lookup
+
+    words = read_arguments(spec, fields).operands if spec.name in ("run", "foreach") else list(fields[1:])
+    inner = lookup("yarn")
+    name = words[0].text if words else None
+    if spec.name == "run" and name is not None:
+        name = "run"
+    if inner is None or name not in inner.subcommands or name in ("workspace", "workspaces", "exec"):
+        command.doubt(name or "yarn workspace")
+        touch.code(walk, command, None, what=name, role="subcommand", origin="yarn workspace", unread=False)
+        return
+    invoke.apply(walk, inner.subcommands[name], command, words[1:], state, context)
 
 
 class _Run:
@@ -61,6 +94,7 @@ class _Run:
     ) -> None:
         self.walk, self.command, self.context = walk, command, context
         self.state = state.copy()
+        self.fields = list(fields)
         self.words = [field.text for field in fields]
 
     def project(self, effect: Effect) -> None:
@@ -82,14 +116,29 @@ class _Run:
             path, found = self._nearest(cwd, effect)
             known = [npm.scripts(text) or {} for text in found.texts or ()]
             if not name or not known or not all(name in each for each in known):
+                self._installed(effect)
                 return
             run = replace(effect, role="project", operand=posixpath.dirname(path), resolved=True)
             self.command.effects.append(run)
             self.project(run)
         if self.state.cwd:
-            self.command.effects.remove(effect)
-            self.command.unresolved = [word for word in self.command.unresolved if word != name]
-            self.command.resolved = self.command.known = not self.command.unresolved
+            self._resolved(effect)
+
+    def _installed(self, effect: Effect) -> None:
+        """yarn and pnpm run what stands in node_modules/.bin, by its name: it is judged as that program."""
+        from humanlayer_agent.shell.grammars import npx
+
+        name = effect.operand
+        if self.command.program == "bun" or name not in self.words or not npx.installed(self.walk, name, self.state):
+            return
+        self._resolved(effect)
+        npx.run(self.walk, self.command, self.fields[self.words.index(name) :], self.state, self.context)
+
+    def _resolved(self, effect: Effect) -> None:
+        name = effect.operand
+        self.command.effects.remove(effect)
+        self.command.unresolved = [word for word in self.command.unresolved if word != name]
+        self.command.resolved = self.command.known = not self.command.unresolved
 
     def _nearest(self, directory: str, effect: Effect) -> tuple[str, Found]:
         directory = posixpath.normpath(directory)

@@ -170,6 +170,10 @@ def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, or
     path, separator, _ = (word.text or "").partition("::")
     if path.startswith("@"):
         command.doubt(path)  # a file of further words
+    if "://" in path:
+        touch.host(walk, command, word, origin=origin)
+        command.doubt(path)
+        return
     target = Field(word.word, word.start, word.end, text=path, prefix=path) if separator else word
     touch.path(walk, command, "execute", target, state, role="project", origin=origin)
 

@@ -133,7 +133,14 @@ _SETTINGS_OF_CMAKE = (
     (r"(?!.*(?:_args|PROGRAM|EXECUTABLE|COMMAND|COMPILER|LAUNCHER|TOOLCHAIN|_FLAGS))[A-Za-z][\w.-]*(?::\w+)?(?:=[\w.+,;-]*)?", _PROJECT),
     (r"(?s).*", "code"),
 )
+_WEB = (
+    (r"add|update|upgrade|migrate|init|install|new|create|module|sb|link", "package"),
+    (r"login|telemetry|codemod|(?:.*:)?(?:deploy|publish)(?::.*)?", "network"),
+    (r"(?!.*\.\.)(?:run )?[\w@.-]+(?:/[\w@.*-]+)*/?|(?!\.\.)[\w-]+(?::[\w-]+)+|\d+", _PROJECT),
+)
+"""Tools that build web pages: a word is a sub-command, a file or a directory of the project."""
 _TABLES = {
+    ("task", "vite"): _WEB,
     ("task", "cmake"): _NINJA_AND_MAKE,
     ("setting", "cmake"): _SETTINGS_OF_CMAKE,
     ("setting", "meson"): _SETTINGS_OF_CMAKE,
@@ -147,7 +154,11 @@ _TABLES = {
     ("task", "rake"): _RAKE,
     ("task", "composer"): _COMPOSER,
 }
-_SAME = {"mvnw": "mvn", "mvnd": "mvn", "gradlew": "gradle"}
+_SAME = {
+    **dict.fromkeys(
+        str.split("next webpack rollup ng nuxt astro svelte-check tsup esbuild swc babel parcel remix storybook"), "vite"
+    ),
+    "mvnw": "mvn", "mvnd": "mvn", "gradlew": "gradle"}
 
 
 @lru_cache(maxsize=32)
