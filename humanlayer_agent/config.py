@@ -18,7 +18,7 @@ from humanlayer_agent.places import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from typing import TypeVar
 
@@ -96,10 +96,8 @@ def _refuse_settings_in(project: str) -> None:
     """Raise ConfigError where the user's settings would be the project's own files: a repository is not the user."""
     folder = config_path()
     if f"{os.path.normpath(folder)}/".startswith(f"{project}/") and exists(folder):
-        raise ConfigError(
-            f"{folder} lies in the project, and would be taken for your own settings: set XDG_CONFIG_HOME to a folder "
-            "outside of it. (A project's own policy lies in .humanlayer, and is trusted by hla policy trust.)"
-        )
+        why = "lies in the project, and would be taken for your own settings: set XDG_CONFIG_HOME to a folder elsewhere"
+        raise ConfigError(f"{folder} {why} (a project's own lie in .humanlayer: see hla policy trust)")
 
 
 def requester() -> str:
@@ -296,6 +294,7 @@ def build_gate(
     channels: "str | Path | None" = None,
     authority: "Authority | None" = None,
     signer: "Signer | None" = None,
+    signers: "Collection[str] | None" = None,
     kind: "type[G] | None" = None,
     **limits: Any,
 ) -> "G":
@@ -311,6 +310,7 @@ def build_gate(
             is trusted.
         authority: who may decide, as Gate takes it, instead of what channels files say.
         signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
+        signers: of the keys that channels files name, no others count (None: all do).
         kind: the class of the Gate; None is that of `approvals.gate`.
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, as Gate takes them. A channel that a
             route names is served by this process where it has its secrets and the unlocked key, and no other does.
@@ -339,6 +339,7 @@ def build_gate(
         )
         if authority is not None:
             note_signers(store, authority.signers)
+            authority = authority if signers is None else authority.limited_to(signers)
         if authority is not None and "reach" not in limits:
             limits["reach"] = _reach(
                 store, authority, channels, project or getattr(director, "project", None), asked=is_here

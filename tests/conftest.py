@@ -5,7 +5,9 @@ import itertools
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,37 @@ def own_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [n for n in os.environ if n.startswith("XDG_") or n == "HUMANLAYER_PASSPHRASE_FILE"]:
         monkeypatch.delenv(name)
     return home
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store in which nothing is written yet."""
+    from humanlayer_agent.approvals.database import Database
+
+    path = tmp_path_factory.mktemp("empty") / "store.sqlite3"
+    Database(path).close()
+    return path.read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new store starts as a copy of an empty one: to lead each through all migrations takes as long as most tests do.
+
+    Where making a store is what is tested, the module has a fixture of this name that does nothing.
+    """
+    from humanlayer_agent.approvals import database
+
+    def prepare(path: Path, create: bool) -> tuple[int, int]:
+        if create and not os.path.lexists(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent) as copy, suppress(FileExistsError):
+                copy.write(empty_store)
+                copy.flush()
+                os.link(copy.name, path)  # whole, or not at all: another thread may be at it as well
+        return real(path, create)
+
+    real = database._prepare
+    monkeypatch.setattr(database, "_prepare", prepare)
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from humanlayer_agent.agents.orphans import Brood
 from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.places import PASSPHRASE_VARIABLE, is_inside
+from humanlayer_agent.shell.environment import keeps_ascii
 
 OUTPUT_LIMIT = 10_000_000
 """Bytes of output that are kept: the first and the last half of it."""
@@ -45,6 +46,8 @@ PASSED = frozenset(
 _CHANGES_THE_SHELL = frozenset(
     {"ENV", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "IFS", "PS4"}
 )
+
+_LOCALES = "bash reads them in that character set, and they are judged as UTF-8 (use C.UTF-8, or another with UTF-8)"
 
 # The interpreter itself, not a virtual environment's link to it: that may lie in the project, where the agent writes.
 _PYTHON = os.path.realpath(sys.executable)
@@ -76,6 +79,11 @@ def changes_the_shell(name: str) -> bool:
     return name in _CHANGES_THE_SHELL or name.startswith("BASH")
 
 
+def _is_locale(name: str) -> bool:
+    """Does it say in which character set a shell reads?"""
+    return name in ("LANG", "LC_ALL", "LC_CTYPE")
+
+
 def command_environment(
     environ: Mapping[str, str],
     extra_env: Mapping[str, str] | None = None,
@@ -85,14 +93,15 @@ def command_environment(
     """The environment of a supervised command.
 
     Args:
-        environ: our own environment, of which only listed variables are taken. Its PATH is taken as `safe_path` says.
+        environ: our own environment, of which only listed variables are taken. Its PATH is taken as `safe_path` says,
+            and a locale only where bash reads commands in it as they were judged.
         extra_env: variables set for commands on purpose (the `env:` of mini's environment).
         pass_env: further names that are taken from `environ`.
         project: the directory the agent works for.
 
     Raises:
-        ConfigError: a name that would change how bash reads the command, such as BASH_ENV, or that of the variable
-            which says where the user's passphrase is.
+        ConfigError: a name that would change how bash reads the command, such as BASH_ENV, a locale that would, or the
+            name of the variable which says where the user's passphrase is.
 
     Example:
         >>> command_environment({"PATH": "/bin", "OPENAI_API_KEY": "sk"}, {"PAGER": "cat"})
@@ -106,10 +115,14 @@ def command_environment(
                 f"{name} can't be passed to supervised commands: it changes how bash reads them, "
                 "and then they would not do what was judged. Remove it from `env` and `pass_env`."
             )
+        if _is_locale(name) and not keeps_ascii(value := extra.get(name, environ.get(name, ""))):
+            raise ConfigError(f"{name}={value} can't be passed to supervised commands: {_LOCALES}")
         if name == PASSPHRASE_VARIABLE:
             raise ConfigError(f"{name} can't be passed to supervised commands: remove it from `env` and `pass_env`.")
     taken = {
-        name: value for name, value in environ.items() if name in PASSED or name in wanted or name.startswith("LC_")
+        name: value
+        for name, value in environ.items()
+        if name in wanted or (keeps_ascii(value) if _is_locale(name) else name in PASSED or name.startswith("LC_"))
     }
     if path := taken.get("PATH"):
         taken["PATH"] = safe_path(path, project)

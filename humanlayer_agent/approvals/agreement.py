@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.approvals.log import log_key
 from humanlayer_agent.approvals.record import context_digest, dump_groups
-from humanlayer_agent.approvals.settled import Bounds, Settled, Told, settled
+from humanlayer_agent.approvals.settled import FORM, Bounds, Settled, Told, settled
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.redact import LABEL, Redactor
 
@@ -173,6 +173,8 @@ class Agreement:
 
     def _hear_retention(self, what: str, event: dict[str, Any]) -> None:
         """What was deleted then has to be gone, and nothing else."""
+        if event["form"] != FORM:
+            raise ValueError("a newer version deleted by other rules")
         gone = self.settled(Bounds(event["before"], event["through"]))
         if (len(gone.requests), len(gone.permits)) != (event["requests"], event["permits"]):
             raise ValueError("it says that something else was deleted than what was settled then")

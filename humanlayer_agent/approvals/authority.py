@@ -197,6 +197,10 @@ class Authority:
         """The same, and votes signed with this key count too: for the key of this very process, and only inside it."""
         return replace(self, signers=self.signers | {fingerprint})
 
+    def limited_to(self, fingerprints: Iterable[str]) -> "Authority":
+        """The same, and of its signers only these."""
+        return replace(self, signers=self.signers.intersection(fingerprints))
+
     def person_of(self, principal: str) -> Person | None:
         """Who `principal` is; None for a stranger, for a group, and where two people might be meant."""
         if type(principal) is not str:

@@ -52,6 +52,21 @@ def known_signers(store: "Store") -> list[str]:
     return []
 
 
+def signers_at_start(store: "Store", agent: str, instance: str) -> frozenset[str] | None:
+    """Whose signatures counted when the first run of this instance of an agent began, as the log says; None: it has
+    had no run yet. Raises StoreError.
+    """
+    runs = (entry.event for entry in store.events(type=events.RUN_STARTED.name))
+    first = next((run for run in runs if run.get("agent") == agent and run.get("instance") == instance), None)
+    if first is None:
+        return None
+    found: list[str] = []
+    for entry in store.events(type=events.SIGNERS_CHANGED.name):
+        if entry.event["seq"] < first["seq"]:
+            found = entry.event.get("signers") or []
+    return frozenset(found)
+
+
 class Keeper:
     """Keeps one process's part of one log. Thread-safe.
 

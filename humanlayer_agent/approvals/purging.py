@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from humanlayer_agent.approvals.agreement import Agreement
 from humanlayer_agent.approvals.ledger import Ledger
-from humanlayer_agent.approvals.settled import Bounds, Settled
+from humanlayer_agent.approvals.settled import FORM, Bounds, Settled
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.sqlite_reading import entry_of
 from humanlayer_agent.audit import events
@@ -84,6 +84,7 @@ class Purge:
             _delete(ledger, gone, self._bounds)
             ledger.append(
                 events.RETENTION_PURGED,
+                form=FORM,
                 by=by,
                 before=self._bounds.before,
                 through=self._bounds.through,

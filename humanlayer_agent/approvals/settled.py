@@ -13,6 +13,10 @@ _OVER = frozenset({"rejected", "answered", "expired", "withdrawn", "superseded",
 )
 
 
+FORM = 1
+"""Of what follows: a log that says what was deleted by it must be read by the same, whatever later versions do."""
+
+
 @dataclass(slots=True)
 class Told:
     """What the log tells of one row, and the last event that did: its number, and when (ms)."""

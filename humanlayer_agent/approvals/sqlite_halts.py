@@ -2,7 +2,7 @@
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -46,6 +46,7 @@ class SQLiteHalts:
         self._clock = clock
         self._seen: dict[str, Halt] = {}
         self._signed: set[Resumption] = set()  # their signatures were checked
+        self._last: tuple[object, list[Halt]] | None = None  # what was read, by whose authority, and what came of it
 
     def standing(self, authority: Authority | None) -> list[Halt]:
         with self._database.read() as connection:
@@ -56,11 +57,20 @@ class SQLiteHalts:
 
         A stop is in its row and in its event, and either of them holds. A resumption is in its row, if it is signed.
         """
-        self._seen |= {halt.id: halt for halt in (*_told(log), *_rows(log))}
-        if not self._seen:
+        told = log.rows("SELECT seq, hash, body FROM audit_event WHERE type = ?", events.SUPERVISION_STOPPED.name)
+        rows = log.rows("SELECT id, at, principal, reason FROM halt")
+        if not (told or rows or self._seen):
             return []
+        said = log.rows("SELECT * FROM resumption ORDER BY at")
+        read = (authority, [tuple(row) for row in (*told, *rows, *said)])
+        if self._last is None or self._last[0] != read:
+            self._seen |= {halt.id: halt for halt in (*map(_halt_in, told), *(Halt(*row) for row in rows))}
+            self._last = (read, self._unlifted(said, authority))
+        return list(self._last[1])
+
+    def _unlifted(self, said: Iterable[sqlite3.Row], authority: Authority | None) -> list[Halt]:
         lifting: dict[str, list[Resumption]] = {}
-        for each in map(_resumption, log.rows("SELECT * FROM resumption ORDER BY at")):
+        for each in map(_resumption, said):
             lifting.setdefault(each.halt, []).append(each)
         found = []
         for halt in self._seen.values():
@@ -157,16 +167,6 @@ def _record(ledger: Ledger, said: Resumption) -> None:
         signer=said.signer,
         signature=said.signature,
     )
-
-
-def _rows(log: Log) -> list[Halt]:
-    return [Halt(row["id"], row["at"], row["principal"], row["reason"]) for row in log.rows("SELECT * FROM halt")]
-
-
-def _told(log: Log) -> list[Halt]:
-    """The stops that the log tells of. What can't be read there is a stop that nobody can say more of."""
-    found = log.rows("SELECT seq, hash, body FROM audit_event WHERE type = ?", events.SUPERVISION_STOPPED.name)
-    return [_halt_in(row) for row in found]
 
 
 def _halt_in(row: sqlite3.Row) -> Halt:

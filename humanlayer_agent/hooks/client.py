@@ -27,7 +27,18 @@ REFUSED = 2
 PASSED = frozenset(
     {
         *("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),
-        *("GEMINI_PROJECT_DIR", "SHELL", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE"),
+        *(
+            "LANG",
+            "LC_ALL",
+            "LC_CTYPE",
+            "GEMINI_PROJECT_DIR",
+            "SHELL",
+            "SHELLOPTS",
+            "POSIXLY_CORRECT",
+            "CDPATH",
+            "GLOBIGNORE",
+            "EXECIGNORE",
+        ),
     }
 )
 """What the server is told of our environment, beside what begins with BASH (exported functions too): where the project

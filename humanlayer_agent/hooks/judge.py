@@ -14,6 +14,7 @@ from humanlayer_agent.agents.messages import denial_text
 from humanlayer_agent.agents.process import changes_the_shell
 from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
 from humanlayer_agent.approvals.halt import STOPPED
+from humanlayer_agent.approvals.keeping import signers_at_start
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
@@ -27,6 +28,7 @@ from humanlayer_agent.places import default_store_path, is_inside, key_path, sta
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.shell.environment import keeps_ascii
 
 SESSIONS = 32
 """So many of the tools' sessions are kept open; the one that was quiet for longest is ended for another."""
@@ -169,7 +171,9 @@ class Judge:
                 if found is not None:
                     found.end("its settings have changed")
                 self._store = self._store or SQLiteStore(default_store_path())
-                found = _Session(tool, options, project, name, self._store, found.reader if found else None)
+                signers = found.signers if found else signers_at_start(self._store, tool.name, name) if name else None
+                reader = found.reader if found else None
+                found = _Session(tool, options, project, name, self._store, signers, reader)
                 self._sessions[key] = found
             self._sessions.move_to_end(key)
             while len(self._sessions) > SESSIONS:
@@ -181,11 +185,20 @@ class _Session:
     """One session of a tool in one project: a run of its own in the log.
 
     Args:
+        signers: whose signatures counted when the session began: a key that a channels file has named since does not
+            count in it, as it does not in any other run that goes on. None: it begins now.
         reader: what another session with older settings knew to be under version control: later additions don't count.
     """
 
     def __init__(
-        self, tool: Tool, options: Options, project: Path, name: str, store: SQLiteStore, reader: Any = None
+        self,
+        tool: Tool,
+        options: Options,
+        project: Path,
+        name: str,
+        store: SQLiteStore,
+        signers: frozenset[str] | None = None,
+        reader: Any = None,
     ) -> None:
         self._paths = list(_settings(project, options))
         self._seen = _state(self._paths)
@@ -204,9 +217,15 @@ class _Session:
             agent=tool.name,
             channels=options.channels,
             instance=name,
+            signers=signers,
             timeout_ms=max(1, int((options.seconds - _MARGIN_S) * 1000)),
             max_denials=0 if options.ask == "tool" else MAX_DENIALS,  # 0: there is a person, who sees them
         )
+
+    @property
+    def signers(self) -> frozenset[str]:
+        """Whose signatures count in it."""
+        return self._gate.authority.signers
 
     def outdated(self) -> bool:
         """Has a file changed that says how to judge?"""
@@ -300,6 +319,9 @@ def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple
         return (f"bash with {' and '.join(changing)}", "-c")
     if os.path.basename(shell) != "bash" or not _is_the_users(shell, project):
         return (f"the shell {shell!r}", "-c")  # never a name that the Director knows
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    if not keeps_ascii(locale):
+        return (f"bash in the locale {locale}", "-c")
     for name in tool.around:
         if environ.get(name) and not _is_the_users(environ[name].split(" ")[0], project):
             return (f"bash with {name}", "-c")

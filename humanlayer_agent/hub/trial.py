@@ -81,7 +81,8 @@ def try_channel(
                 valid_for=1_000,
                 rule=rule,
                 needed=rule.quorum,
-            )
+            ),
+            authority,
         )
         told = tuple(person for person in authority.people if person.id in people)
         _delivered(store, channel, request, told)

@@ -1,6 +1,6 @@
 """A command's words, read with its Spec: flags, option values, operands, and what is in doubt."""
 
-from humanlayer_agent.light.records import dataclass, field
+from humanlayer_agent.light.records import dataclass, field, replace
 from humanlayer_agent.light.typed import Sequence
 from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
 from humanlayer_agent.shell.fields import Field
@@ -89,7 +89,8 @@ def _read(spec: Spec, fields: Sequence[Field]) -> Arguments:
                 out.options.append(OptionUse(name, word, word.tail(word.prefix.index("=") + 1)))
                 continue
             if word.may_be_option():
-                out.loose.append(word)
+                # `"$f"` in `for f in *.py` is one of those names, as the unquoted pattern would be.
+                out.loose.append(word if word.glob is None else replace(word, pathname=True))
             operands.append(word)
             if not spec.permute:
                 break

@@ -47,7 +47,7 @@ _EXACT = frozenset(
         MATPLOTLIBRC THEANORC DASK_CONFIG TEXINPUTS TEXMFCNF TEXMFHOME GTK_MODULES GTK_PATH GIO_EXTRA_MODULES
         GI_TYPELIB_PATH SASL_PATH ODBCSYSINI ODBCINI TNS_ADMIN R_HOME SCIPY_PIL_IMAGE_VIEWER PYSPARK_PYTHON
         PYSPARK_DRIVER_PYTHON RAY_RUNTIME_ENV_HOOK ESBUILD_BINARY_PATH NODE_EXTRA_CA_CERTS NODE_ICU_DATA
-        REQUESTS_CA_BUNDLE CURL_CA_BUNDLE SPHINXBUILD SPHINXOPTS
+        REQUESTS_CA_BUNDLE CURL_CA_BUNDLE SPHINXBUILD SPHINXOPTS LANG LC_ALL LC_CTYPE
         """
     )
 )
@@ -77,6 +77,16 @@ _FLAGS_OF_JAVA = r"-(?:X(?:m[sxn]|ss)\d+[kKmMgG]|XX:[+-]?Max(?:Metaspace|Perm)Si
 _FLAGS_OF_PYTEST = r"(?:-[vqxsl]+|-r[A-Za-z]*|--tb=\w+|--no-header|--color=\w+|--maxfail=\d+|-p no:\w+|-n ?\d+|--strict-markers|--durations=\d+|--no-cov)"
 
 
+_LOCALE = r"|C|POSIX|(?:C|[a-z]{2,3}(?:_[A-Z]{2})?)\.(?:UTF|utf)-?8(?:@\w+)?|(?!zh|ja|ko)[a-z]{2,3}(?:_[A-Z]{2})?"
+"""Locales in which a byte of ASCII is always that character. In GBK, Big5 or Shift JIS it may be the second half of
+another: bash then takes no backslash for what was judged as one, and a quote ends elsewhere."""
+
+
+def keeps_ascii(locale: str) -> bool:
+    """Does bash read commands in this locale (a value of LC_ALL) as they are judged: as UTF-8, or byte by byte?"""
+    return _VALUED["LC_ALL"].fullmatch(locale) is not None
+
+
 def _list(flag: str) -> str:
     return rf"\s*(?:{flag}(?:\s+{flag})*)?\s*"
 
@@ -87,6 +97,7 @@ _VALUES = {
     **dict.fromkeys(("RUSTFLAGS", "RUSTDOCFLAGS"), _list(_FLAGS_OF_RUST)),
     **dict.fromkeys(("MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ANT_OPTS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"), _list(_FLAGS_OF_JAVA)),
     **dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "EDITOR", "VISUAL"), r"true|:|cat|/bin/true|/usr/bin/true"),
+    **dict.fromkeys(("LANG", "LC_ALL", "LC_CTYPE"), _LOCALE),
     "JAVA_HOME": r"/usr/lib/jvm/[\w.-]+/?",
     "GOFLAGS": _list(_FLAGS_OF_GO),
     "GOPROXY": r"off",

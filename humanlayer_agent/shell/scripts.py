@@ -7,7 +7,8 @@ A file under version control that nobody changed is the project's own code.
 
 from collections.abc import Callable, Sequence
 
-from humanlayer_agent.light.records import dataclass
+from humanlayer_agent.light.patterns import re
+from humanlayer_agent.light.records import dataclass, replace
 from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell.code import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.code.behaviour import NOT_THERE, Found, Text
@@ -32,6 +33,8 @@ _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _MAKES_NOTHING = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
 """Programs that put no files into a directory that they are given."""
+_TOOLS = re.compile(r"/(?:node_modules/\.bin|vendor/bin|\.venv/bin|venv/bin)/([A-Za-z][\w.-]*)\Z", re.ASCII)
+"""Where a project's own tools are installed: what an agent puts there is asked about by itself."""
 _OWN_CODE = frozenset({"git"})
 """Programs whose changes of files are those of version control, or of the project's own build."""
 
@@ -194,6 +197,9 @@ class Scripts:
         if source is not None and source.installed and run.language is None and not contents:
             self._judged.append((path, run))  # Python, as which the command is judged as well
             return True
+        if source is not None and not contents and self._is_tool(run, path, source.text):
+            self._judged.append((path, run))
+            return True
         if source is not None and not source.project:
             if source.text is None:
                 return False
@@ -201,6 +207,22 @@ class Scripts:
         if not contents or not all(self._text(run, text, path) for text in contents):
             return False
         self._judged.append((path, run))
+        return True
+
+    def _is_tool(self, run: _Run, path: str, text: str | None) -> bool:
+        """Is it a program that the project has installed, and known by its name? It is judged as that program."""
+        found = _TOOLS.search(path)
+        if found is None or run.arguments is None or (text is not None and interpreter(text) == "python"):
+            return False
+        from humanlayer_agent.shell import invoke
+        from humanlayer_agent.shell.catalog import lookup
+
+        context = Context(run.command.inside, (*run.command.via, found[1]), depth=len(run.command.via) + 1)
+        if lookup(found[1]) is None or context.depth > MAX_DEPTH:
+            return False
+        name = replace(run.word, text=found[1], prefix=found[1])
+        words = [name, *run.arguments]
+        invoke.run(self.walk, words, run.state, context, run.command.span, run.command.text, shell=False)
         return True
 
     def _text(self, run: _Run, text: str, path: str) -> bool:

@@ -1,6 +1,7 @@
 """Running one judged command: real bash, real processes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -322,6 +323,41 @@ class TestEnvironment:
         environ = {**os.environ, "BASH_FUNC_ls%%": "() { echo hijacked; }"}
         result = run_command((*BASH, "ls"), cwd=str(tmp_path), env=command_environment(environ), timeout=30)
         assert result.output == ""
+
+    def test_no_locale_in_which_bash_reads_something_else(self) -> None:
+        """The second byte of a character may be a backslash's there: a quote ends elsewhere than it was judged to."""
+        for name in ("LANG", "LC_ALL", "LC_CTYPE"):
+            for value in (
+                "zh_CN.GBK",
+                "zh_CN.gb18030",
+                "zh_CN",
+                "ja_JP.SJIS",
+                "zh_TW.Big5",
+                "ko_KR.johab",
+                "x",
+                "../loc",
+            ):
+                assert name not in command_environment({name: value})
+                with pytest.raises(ConfigError, match="judged as UTF-8"):
+                    command_environment({name: value}, pass_env=[name])
+                with pytest.raises(ConfigError, match="judged as UTF-8"):
+                    command_environment({}, {name: value})
+            for value in ("C", "POSIX", "C.UTF-8", "C.utf8", "zh_CN.UTF-8", "de_DE", "sr_RS.UTF-8@latin", ""):
+                assert command_environment({name: value})[name] == value
+        assert command_environment({"LC_COLLATE": "zh_CN.GBK"})["LC_COLLATE"] == "zh_CN.GBK"
+
+    @pytest.mark.skipif(shutil.which("localedef") is None, reason="no localedef here (allowed in CI)")
+    def test_in_the_locale_of_the_machine(self, tmp_path: Path) -> None:
+        """Real bash, in a locale of GBK: what is judged as the text of an echo would run."""
+        made = subprocess.run(["localedef", "-i", "zh_CN", "-f", "GBK", tmp_path / "zh_CN.GBK"], capture_output=True)
+        if not (tmp_path / "zh_CN.GBK").exists():
+            pytest.skip(f"no sources of locales here (allowed in CI): {made.stderr!r}")
+        line = 'echo "\u4f60\\"; echo HIJACKED #"'
+        environ = {**os.environ, "LC_ALL": "zh_CN.GBK"}
+        raw = {**environ, "LOCPATH": str(tmp_path)}
+        assert run_command((*BASH, line), cwd="/", env=raw, timeout=30).output.endswith("\nHIJACKED\n")
+        ours = {**command_environment(environ), "LOCPATH": str(tmp_path)}
+        assert run_command((*BASH, line), cwd="/", env=ours, timeout=30).output == '\u4f60"; echo HIJACKED #\n'
 
     def test_path_has_no_place_where_the_agent_puts_programs_unasked(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -545,6 +545,7 @@ ASKED = {
 """Programs whose text says only to a human what they do: they are shown to one, at the least."""
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])
 @pytest.mark.parametrize("name", [*DENIED, *ASKED])
 def test_no_shipped_policy_lets_it_run(policy: str, name: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,11 @@ NOBODY = 65534
 TEAM = ScriptedApprovers()
 
 
+@pytest.fixture(autouse=True)
+def new_stores() -> None:
+    """Here each is made from nothing, as a user's is."""
+
+
 def test_only_its_owner_can_read_it(path: Path, store: SQLiteStore) -> None:
     store.record(events.POLICY_LOADED, run="r")
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -110,6 +110,7 @@ def test_what_it_wrote_is_in_force(project: Path, own_user: Path) -> None:
     assert signer.fingerprint in authority.signers
 
 
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("folder", ["", "elsewhere"])
 @pytest.mark.parametrize("policy", [name for name in shipped_names() if name != "guard"])
 def test_no_shipped_policy_lets_an_agent_read_the_key(

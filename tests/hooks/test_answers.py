@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.hooks.judge import _interpreter
+from humanlayer_agent.hooks.tools import TOOLS
 from tests.hooks.conftest import Machine
 
 
@@ -129,6 +131,29 @@ def test_a_variable_that_changes_what_bash_does(machine: Machine, name: str) -> 
     answered = machine.bash("ls", env={**machine.env, name: "x"})
     assert answered.verdict == "ask"
     assert name in answered.reason
+
+
+def test_a_locale_in_which_bash_reads_something_else(machine: Machine) -> None:
+    answered = machine.bash("ls", env={**machine.env, "LC_ALL": "zh_CN.GBK"})
+    assert (answered.verdict, "in the locale zh_CN.GBK" in answered.reason) == ("ask", True), answered
+    assert machine.bash("ls", env={**machine.env, "LC_ALL": "C.UTF-8", "LANG": "zh_CN.GBK"}).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("environ", "fine"),
+    [
+        ({}, True),
+        ({"LANG": "de_DE.UTF-8"}, True),
+        ({"LANG": "zh_CN.GBK"}, False),
+        ({"LANG": "zh_CN.GBK", "LC_ALL": ""}, False),
+        ({"LANG": "C", "LC_CTYPE": "ja_JP.SJIS"}, False),
+        ({"LANG": "ja_JP.SJIS", "LC_CTYPE": "C.UTF-8"}, True),
+        ({"LC_CTYPE": "C.UTF-8", "LC_ALL": "zh_TW"}, False),
+    ],
+)
+def test_the_locale_that_counts(environ: dict[str, str], fine: bool) -> None:
+    found = _interpreter(TOOLS["claude-code"], {"SHELL": "/bin/bash", **environ}, Path("/srv/app"))
+    assert (found == ("bash", "-lc")) is fine
 
 
 @pytest.mark.parametrize("name", ["CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"])

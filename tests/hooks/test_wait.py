@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pexpect
@@ -23,8 +24,8 @@ from tests.hooks.conftest import CLAUDE, Answered, Machine
 class Waiting:
     """A hook that waits, and the store that it waits for."""
 
-    def __init__(self, machine: Machine, tool: str, inputs: dict[str, Any], *options: str) -> None:
-        body = {**CLAUDE, "cwd": str(machine.project), "tool_name": tool, "tool_input": inputs}
+    def __init__(self, machine: Machine, tool: str, inputs: dict[str, Any], *options: str, session: str) -> None:
+        body = {**CLAUDE, "cwd": str(machine.project), "tool_name": tool, "tool_input": inputs, "session_id": session}
         self.process = machine.start("claude-code", "--ask", "wait", *options)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(body).encode())
@@ -42,13 +43,14 @@ class Waiting:
             time.sleep(0.01)
         return found[0]
 
-    def say(self, kind: Any, **more: str) -> None:
+    def say(self, kind: Any, *, signer: Any = None, **more: str) -> None:
         """What the human of this machine says, as `hla requests` records it."""
         request, authority = self.request(), build_authority()
         assert authority is not None
-        signer = build_signer(authority)
-        assert signer is not None
-        signer.unlock(PASSPHRASE)
+        if signer is None:
+            signer = build_signer(authority)
+            assert signer is not None
+            signer.unlock(PASSPHRASE)
         answer = Answer(kind, Approver(os_user(), "test", "terminal"), request.digest, os.urandom(8).hex(), **more)
         result = self.store.decide(request.id, answer, authority, signer)
         assert result.outcome == "recorded", result
@@ -74,8 +76,8 @@ def ask(person: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     monkeypatch.delenv("HUMANLAYER_STORE")
     made: list[Waiting] = []
 
-    def start(command: str, *options: str, tool: str = "Bash", name: str = "command") -> Waiting:
-        made.append(Waiting(person, tool, {name: command, "description": "why"}, *options))
+    def start(command: str, *options: str, tool: str = "Bash", name: str = "command", session: str = "s1") -> Waiting:
+        made.append(Waiting(person, tool, {name: command, "description": "why"}, *options, session=session))
         return made[-1]
 
     yield start
@@ -135,6 +137,34 @@ def test_an_approved_write_is_allowed(ask: Callable[..., Waiting]) -> None:
     one = ask("/etc/motd", tool="Write", name="file_path")
     one.say("approve")
     assert one.answer().verdict == "allow"
+
+
+def test_a_signer_who_was_named_during_a_session_does_not_count_in_it(
+    ask: Callable[..., Waiting], person: Machine, tmp_path: Path
+) -> None:
+    """Whoever can write the channels file could name a key of their own, and approve with it."""
+    assert ask("ls", session="before").answer().verdict == "allow"
+    channels = person.home / ".config/humanlayer-agent/channels.yaml"
+    text, planted = channels.read_text(), make_key(tmp_path / "planted.key")
+    assert "signers:\n" in text
+    channels.write_text(text.replace("signers:\n", f'signers:\n  - "{planted.fingerprint}"\n'))
+    try:
+        for restarted in (False, True):
+            if restarted:
+                person.end()  # what the process that judges has in its memory is not what keeps it
+            one = ask(f"curl https://x.invalid/planted-{restarted}", session="before")
+            one.say("approve", signer=planted)
+            answered = one.answer()
+            assert answered.verdict == "deny"
+            assert "0 approvals count" in answered.reason
+        own = ask("curl https://x.invalid/own", session="before")
+        own.say("approve")
+        assert own.answer().verdict == "allow"
+        new = ask("curl https://x.invalid/planted-before", session="after")
+        new.say("approve", signer=planted)
+        assert new.answer().verdict == "allow"  # the log names the new signer, and hla doctor shows it
+    finally:
+        channels.write_text(text)
 
 
 def test_nobody_answers_in_time(ask: Callable[..., Waiting]) -> None:

@@ -20,7 +20,7 @@ def test_selects_code(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["FOO", "LC_ALL", "CI", "PIPELINE", "GITHUB_RUN", "LDA", "TZ", "GIT_AUTHOR_NAME", "DEBUG"]
+    "name", ["FOO", "LC_TIME", "CI", "PIPELINE", "GITHUB_RUN", "LDA", "TZ", "GIT_AUTHOR_NAME", "DEBUG"]
 )
 def test_does_not(name: str) -> None:
     assert not selects_code(name, "x")
@@ -38,3 +38,11 @@ def test_less_takes_commands() -> None:
     assert not selects_code("LESS", "-RX")
     assert selects_code("LESS", "+!ls")
     assert selects_code("LESS", None)
+
+
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "LC_CTYPE"])
+def test_a_locale_may_change_where_a_quote_ends(name: str) -> None:
+    for harmless in ("", "C", "POSIX", "C.UTF-8", "en_US.utf8", "zh_CN.UTF-8", "de_DE", "ca_ES.UTF-8@valencia"):
+        assert not selects_code(name, harmless)
+    for other in (None, "zh_CN.GBK", "zh_CN", "ja_JP.SJIS", "zh_TW.Big5", "ko_KR", "./own", "C.UTF-8/../own"):
+        assert selects_code(name, other)

@@ -45,6 +45,7 @@ READERS = {
     "papermill": "notebook.papermill",
     "parallel": "joined.parallel",
     "patch": "patch.read",
+    "php-tool": "php.tool",
     "plain": "plain.read",
     "prefix-command": "npx.prefix",
     "ps": "system.ps",

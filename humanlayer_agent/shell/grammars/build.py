@@ -25,6 +25,17 @@ _WRITES_OR_RUNS = re.compile(
 """Values of a compiler's -f and -W that load code, write files, name one, or pass options on (-Wl,...)."""
 
 
+_LINKS = re.compile(
+    r"l,(?:-?-?(?:rpath(?:-link)?[,=][^,]*|as-needed|no-as-needed|no-undefined|gc-sections|export-dynamic|start-group|end-group"
+    r"|Bstatic|Bdynamic|whole-archive|no-whole-archive|allow-multiple-definition|strip-all|z,[a-z]+|dead_strip|O\d|s|x)(?:,|\Z))+",
+    re.ASCII,
+)
+"""What may be passed on to the linker: where libraries are looked for at run time, and what is left out."""
+_ENDINGS = {"compile": ".o", "assembly": ".s", "dependencies": ".d", "coverage": ".gcno"}
+"""What the options of a compiler put beside or in place of what it makes, named after each operand."""
+_BESIDE = frozenset({".d", ".gcno"})
+
+
 def compiler(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
@@ -34,6 +45,8 @@ def compiler(
     for use in arguments.options:
         if use.option.name == "level" and use.value is not None and use.value.text is None:
             command.doubt(use.value.word.raw)
+        elif use.option.name == "level" and use.value is not None and _LINKS.fullmatch(use.value.text or ""):
+            continue
         elif use.option.name == "level" and use.value is not None and _WRITES_OR_RUNS.match(use.value.text or ""):
             command.doubt(use.at.word.raw)
     operands = [o for o in arguments.operands if o.text != "-"]
@@ -42,12 +55,25 @@ def compiler(
         if (each.text or each.prefix).startswith("@"):
             command.doubt(each.word.raw)
         touch.path(walk, command, "read", each, state, origin=f"{command.program} operand {n}")
-    if "output" in command.flags or command.flags & {"version"} or not arguments.operands:
+    if command.flags & {"version", "shown", "print"} or not arguments.operands:
         return
-    if "compile" not in command.flags:
+    endings = [ending for flag, ending in _ENDINGS.items() if flag in command.flags]
+    if "keep" not in command.flags and (endings or "output" not in command.flags):
+        for each in operands:
+            stem = posixpath.splitext(posixpath.basename(each.text or ""))[0]
+            if stem:
+                for ending in endings if "output" not in command.flags else [e for e in endings if e in _BESIDE]:
+                    beside = invoke.implied(command, stem + ending)
+                    touch.path(walk, command, "write", beside, state, origin="compiler output")
+            elif endings:
+                target = Field(each.word, each.start, each.end)
+                touch.path(walk, command, "write", target, state, origin="compiler output")
+    if "output" in command.flags:
+        return
+    if not command.flags & {"compile", "assembly"}:
         touch.path(walk, command, "write", invoke.implied(command, "a.out"), state, origin=f"{command.program} output")
         return
-    for each in operands:
+    for each in operands if "keep" in command.flags else ():
         stem = posixpath.splitext(posixpath.basename(each.text or ""))[0]
         target = named(each, stem) if stem else Field(each.word, each.start, each.end)
         if stem:

@@ -199,10 +199,18 @@ def _report(walk: "Walk", command: SimpleCommand, word: Field, state: State, ori
         touch.path(walk, command, "write", word.tail(word.text.index(":") + 1), state, role="option", origin=origin)
 
 
+_ELSEWHERE = re.compile(r"-{0,2}[A-Za-z][\w-]*=(?=/|~/|\.\./|[a-z]+://)", re.ASCII)
+"""The name of an option or a variable before what lies elsewhere."""
+
+
 def _test_name(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
     """A dotted name, or a path: what lies elsewhere runs from there."""
     text = word.text
-    if text is None or text.startswith("/") or ".." in text.split("/"):
+    if text is not None and (found := _ELSEWHERE.match(text)) is not None:  # an option of what is run
+        word, text = word.tail(found.end()), text[found.end() :]
+    if text is not None and "://" in text:
+        touch.host(walk, command, word, origin=origin)
+    elif text is None or text.startswith(("/", "~/")) or ".." in text.split("/"):
         touch.path(walk, command, "execute", word, state, role="project", origin=origin)
 
 

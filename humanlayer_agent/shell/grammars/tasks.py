@@ -39,8 +39,8 @@ _MAVEN = (
 _SETTINGS_OF_MAVEN = (
     (
         r"(?:test|it\.test|skipTests|skipITs|skipUTs|maven\.test\.(?:skip|failure\.ignore)|failIfNoTests|failIfNoSpecifiedTests"
-        r"|surefire\.\w+|failsafe\.\w+|exec\.mainClass|includes|excludes|expression|forceStdout|style\.color|[\w.-]+\.skip"
-        r"|revision|groups|excludedGroups|verbose|detail|parallel|threadCount|forkCount|reuseForks|maven\.compiler\.\w+"
+        r"|(?:surefire|failsafe)\.(?!jvm|argLine|exec|class|additional|debug|\w*[Dd]irectory)\w+|exec\.mainClass|includes|excludes|expression|forceStdout|style\.color|[\w.-]+\.skip"
+        r"|revision|groups|excludedGroups|verbose|detail|parallel|threadCount|forkCount|reuseForks|maven\.compiler\.(?!executable|fork|proc|plugin|\w*[Aa]rg|\w*[Dd]ir)\w+"
         r"|project\.build\.sourceEncoding|trimStackTrace|newVersion|generateBackupPoms|includeScope|scope|spotless\.check\.skip"
         r"|spring-boot\.run\.profiles|spring\.profiles\.active|quick|fast|skip\w*|checkstyle\.\w+|jacoco\.skip|gpg\.skip)(?:=.*)?",
         _PROJECT,
@@ -68,7 +68,7 @@ _SBT = (
         r"(?:clean|compile|test|testOnly|testQuick|update|package|doc|run|runMain|scalafmt\w*|scalafix\w*|dependencyTree|mimaReport\w*"
         r"|mimaCheck\w*|headerCheck\w*|headerCreate\w*|coverage\w*|assembly|stage|javafmt\w*|jmh:run|tasks|settings|projects"
         r"|version|name|scalaVersion|evicted|reload|exit|undeclaredCompileDependencies)"
-        r"|project [\w-]+|show [\w ./:-]+|inspect [\w ./:-]+|help)(?: [^;!\n]*)?",
+        r"|project [\w-]+|show (?!.*(?:sys|env))[\w ./:-]+|inspect [\w ./:-]+|help)(?: [^;!\n]*)?",
         _PROJECT,
     ),
     (r".*publish.*|.*release.*", "network"),
@@ -78,7 +78,7 @@ _MIX = (
     (
         r"test|compile|format|credo|dialyzer|deps\.tree|deps|help|xref|clean|docs|ecto\.(?:create|migrate|migrations|rollback|gen\.\w+)"
         r"|phx\.(?:routes|gen\.[\w.]+|digest|server)|app\.start|app\.tree|sobelow|coveralls|loadpaths|loadconfig|gettext\.\w+|assets\.(?:build|deploy)"
-        r"|lint|check|setup\.test|profile\.\w+|compile\.\w+|deps\.compile|deps\.loadpaths|hex\.outdated|test\.\w+|version",
+        r"|lint|check|setup\.test|compile\.\w+|deps\.compile|deps\.loadpaths|hex\.outdated|test\.\w+|version",
         _PROJECT,
     ),
     (r"deps\.(?:get|update|clean|unlock)|local\..*|archive\..*|escript\..*|hex\..*|setup|igniter\..*", "package"),
@@ -88,9 +88,10 @@ _RAILS = (
     (
         r"test(?:[:\w]*)?|spec(?:[:\w]*)?|routes|db:(?:migrate|migrate:status|migrate:(?:up|down|redo)|rollback|version|test:\w+|schema:\w+"
         r"|abort_if_pending_migrations|prepare|create|setup)|zeitwerk:check|assets:\w+|stats|notes|about|middleware|initializers"
-        r"|tmp:\w+|log:clear|g|generate|-T|--tasks|time:zones(?:[:\w]*)?|app:\w+|factory_bot:lint|rubocop(?::\w+)?|lint|default|build|compile|clean|doc|yard|s|server",
+        r"|tmp:\w+|log:clear|g|generate|-T|--tasks|time:zones(?:[:\w]*)?|app:\w+|factory_bot:lint|rubocop(?::\w+)?|lint|default|build|compile|clean|doc|yard",
         _PROJECT,
     ),
+    (r"s|server", "network"),
     (r"(?s).*", "code"),
 )
 _RAKE = (
@@ -139,11 +140,20 @@ _WEB = (
     (r"(?!.*\.\.)(?:run )?[\w@.-]+(?:/[\w@.*-]+)*/?|(?!\.\.)[\w-]+(?::[\w-]+)+|\d+", _PROJECT),
 )
 """Tools that build web pages: a word is a sub-command, a file or a directory of the project."""
+_LOGGERS_OF_DOTNET = (
+    (
+        r"(?:console|trx|html|junit|nunit|xunit|GitHubActions)(?:;(?:verbosity=\w+|LogFileName=[\w.-]+))*|(?:XPlat )?Code Coverage"
+        r"(?:;Format=\w+)?",
+        _PROJECT,
+    ),
+)
 _TABLES = {
     ("task", "vite"): _WEB,
     ("task", "cmake"): _NINJA_AND_MAKE,
     ("setting", "cmake"): _SETTINGS_OF_CMAKE,
     ("setting", "meson"): _SETTINGS_OF_CMAKE,
+    ("task", "dotnet"): ((r"install|uninstall|update|search", "package"), (r"[\w.-]+", _PROJECT)),
+    ("setting", "dotnet"): _LOGGERS_OF_DOTNET,
     ("task", "mvn"): _MAVEN,
     ("setting", "mvn"): _SETTINGS_OF_MAVEN,
     ("task", "gradle"): _GRADLE,
