@@ -48,11 +48,16 @@ class ActionDenied(HumanlayerError):
 
 
 class AgentsStopped(HumanlayerError):
-    """A human has stopped every agent: nothing new may run; `halt` is which stop (`approvals.halt`)."""
+    """A human has stopped every agent: nothing new may run.
 
-    def __init__(self, halt: object) -> None:
+    Args:
+        halt: which stop (`approvals.halt`).
+        decision: what the policy said of the action.
+    """
+
+    def __init__(self, halt: object, decision: object = None) -> None:
         super().__init__("a human has stopped every agent of this store (hla stop): nothing new runs until hla resume")
-        self.halt = halt
+        self.halt, self.decision = halt, decision
 
 
 class RunTerminated(HumanlayerError):

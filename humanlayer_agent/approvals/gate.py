@@ -432,7 +432,8 @@ class Gate:
     def _failed(self, error: Exception) -> Denial:
         """The denial for what kept a decision from being recorded. A run that was stopped stays stopped."""
         if isinstance(error, AgentsStopped) and isinstance(error.halt, Halt):
-            return self._asking.halted(error.halt)
+            decision = error.decision if isinstance(error.decision, PolicyDecision) else None
+            return self._asking.halted(error.halt, decision)
         if self._asking.stopped:
             return self._asking.stopped
         if isinstance(error, StoreError):

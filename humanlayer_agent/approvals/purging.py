@@ -4,18 +4,15 @@ The log keeps every event, with commands as they were redacted, so the chain sta
 What has to be gone is found again by the verifier (`settled`).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from humanlayer_agent.approvals.agreement import Agreement
 from humanlayer_agent.approvals.ledger import Ledger
 from humanlayer_agent.approvals.settled import FORM, Bounds, Settled
 from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.approvals.sqlite_reading import entry_of
+from humanlayer_agent.approvals.sqlite_reading import entry_of, read_verified
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.heads import Head
-from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.errors import StoreError
 
 
@@ -54,14 +51,10 @@ class Purge:
         self._store = store
         self._told = Agreement()
         self._bounds = Bounds(before, exported.seq)
-        self._heard = -1
-        with store.database.snapshot() as connection:
-            rows = connection.execute("SELECT seq, hash, body FROM audit_event NOT INDEXED ORDER BY seq")
-            found = verify(self._hear(map(entry_of, rows)), heads=[exported])
-            difference = self._told.first_difference(connection) if found.intact else None
-        problem = found.problem or (difference[1] if difference else "")
-        if problem:
-            raise StoreError(f"nothing is deleted from a store that is not as its log says: {problem}")
+        found = read_verified(store.database, self._told, heads=[exported])
+        if not found.intact:
+            raise StoreError(f"nothing is deleted from a store that is not as its log says: {found.problem}")
+        self._heard = found.count - 1
 
     def would_go(self) -> Purged:
         """What may go, as far as was heard."""
@@ -78,8 +71,8 @@ class Purge:
         """
         with self._store.purging() as ledger:
             newer = ledger.rows("SELECT seq, hash, body FROM audit_event WHERE seq > ? ORDER BY seq", self._heard)
-            for _ in self._hear(map(entry_of, newer)):
-                pass
+            for entry in self._told.listen(map(entry_of, newer)):
+                self._heard = entry.seq
             gone = self._told.settled(self._bounds)
             _delete(ledger, gone, self._bounds)
             ledger.append(
@@ -101,11 +94,6 @@ class Purge:
             return self._store.database.rewrite()
         except StoreError:
             return False
-
-    def _hear(self, entries: Iterable[Entry]) -> Iterable[Entry]:
-        for entry in self._told.listen(entries):
-            self._heard = max(self._heard, entry.seq)
-            yield entry
 
 
 def _counted(gone: Settled) -> Purged:

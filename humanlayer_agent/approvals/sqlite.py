@@ -3,7 +3,6 @@
 Each method is one transaction (`Ledger`); the triggers of the schema refuse whatever its statements would get wrong.
 """
 
-import dataclasses
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,7 +39,7 @@ from humanlayer_agent.approvals.record import (
 from humanlayer_agent.approvals.recording import adoptable, record_answer
 from humanlayer_agent.approvals.signing import Signer
 from humanlayer_agent.approvals.sqlite_halts import SQLiteHalts
-from humanlayer_agent.approvals.sqlite_reading import entry_of, read_events, read_requests
+from humanlayer_agent.approvals.sqlite_reading import read_events, read_requests, read_verified
 from humanlayer_agent.approvals.sqlite_surfaces import SQLiteSurfaces
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.audit import events
@@ -48,7 +47,7 @@ from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.audit.redact import Redactor, redactor
-from humanlayer_agent.audit.verify import Verification, verify
+from humanlayer_agent.audit.verify import Verification
 from humanlayer_agent.errors import AgentsStopped, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision
 
@@ -347,18 +346,7 @@ class SQLiteStore:
         self, *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
     ) -> Verification:
         """Check the whole chain, and every row of the tables against the events that made it. See `audit.verify`."""
-        told = Agreement()
-        with self._database.snapshot() as connection:
-            rows = connection.execute("SELECT seq, hash, body FROM audit_event NOT INDEXED ORDER BY seq")
-            found = verify(told.listen(entry_of(row) for row in rows), heads=heads, progress=progress)
-            if not found.intact:  # no event is ever taken out of the table: a gap in it was made
-                return dataclasses.replace(found, kind="tampered")
-            difference = told.first_difference(connection)
-        if difference is None:
-            return found
-        seq, problem = difference
-        bad_seq = found.count if seq is None else seq
-        return dataclasses.replace(found, bad_seq=bad_seq, problem=problem, kind="tampered")
+        return read_verified(self._database, Agreement(), heads=heads, progress=progress)
 
     @property
     def database(self) -> Database:
@@ -391,7 +379,7 @@ class SQLiteStore:
                 yield ledger
                 return
             self._judged(ledger, action, decision, digest, denied=STOPPED, halt=halts[0].id, edit_of=edit_of)
-        raise AgentsStopped(halts[0])
+        raise AgentsStopped(halts[0], decision)
 
     def _judged(self, ledger: Ledger, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
         ledger.append(events.DECISION_EVALUATED, **action_fields(action, digest), **decision_fields(decision), **fields)

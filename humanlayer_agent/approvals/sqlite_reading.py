@@ -2,16 +2,19 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from humanlayer_agent.approvals.agreement import Agreement
 from humanlayer_agent.approvals.database import Database
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.record import load_action, load_decision, load_rule
 from humanlayer_agent.approvals.recording import is_as_asked
 from humanlayer_agent.approvals.sqlite_surfaces import ABANDONED
 from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.audit.heads import Head
+from humanlayer_agent.audit.verify import Verification, verify
 
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
@@ -61,6 +64,26 @@ def read_events(
         if len(page) < _PAGE:
             return
         values["after"] = page[-1]["seq"]
+
+
+def read_verified(
+    database: Database,
+    told: Agreement,
+    *,
+    heads: Sequence[Head] = (),
+    progress: Callable[[int], None] = lambda count: None,
+) -> Verification:
+    """Check the whole chain, and every row of the tables against the events that made it; `told` hears all of it."""
+    with database.snapshot() as connection:
+        rows = connection.execute("SELECT seq, hash, body FROM audit_event NOT INDEXED ORDER BY seq")
+        found = verify(told.listen(entry_of(row) for row in rows), heads=heads, progress=progress)
+        if not found.intact:  # no event is ever taken out of the table: a gap in it was made
+            return replace(found, kind="tampered")
+        difference = told.first_difference(connection)
+    if difference is None:
+        return found
+    seq, problem = difference
+    return replace(found, bad_seq=found.count if seq is None else seq, problem=problem, kind="tampered")
 
 
 def entry_of(row: sqlite3.Row) -> Entry:

@@ -1,6 +1,7 @@
 """`hla requests`: what waits for a human, and what became of the rest."""
 
 import json
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -182,6 +183,8 @@ def watch(
     human_only("requests watch", _LOOKS, store)
     try:
         with closing(open_store(store)) as opened:
+            if stopped := stopped_line(opened):
+                print(stopped, file=sys.stderr, flush=True)
             for request in changes(opened):
                 if output is Format.JSONL:
                     print(json.dumps(_public(request)), flush=True)

@@ -275,7 +275,7 @@ class _Session:
             self._gate.store.void(permit.id, "the tool no longer waits")
             return Reply("deny", "the tool no longer waits")
         if denial := self._gate.start(permit, permit.action):
-            return Reply("deny", denial_text(denial))
+            return Reply("deny", denial_text(denial), stop=denial.terminate)
         self._gate.finish(permit, Outcome(None, "the tool runs it; how it ends is not reported"))
         if permit.decision.verdict is not Verdict.ALLOW and not permit.request_id:  # only observed: nothing is changed
             return Reply("none")

@@ -9,7 +9,6 @@ from _thread import _local
 
 from humanlayer_agent.light.typed import Iterator, Sequence
 from humanlayer_agent.policy.links import Links
-from humanlayer_agent.policy.overlap import overlap
 from humanlayer_agent.shell.effects import Effect
 
 MAX_ENTRIES = 8_192
@@ -90,6 +89,8 @@ def _entries(place: str, part: str, left: list[int]) -> Iterator[tuple[str, bool
         if os.path.lexists(path):
             yield path, os.path.islink(path)
         return
+    from humanlayer_agent.policy.overlap import overlap  # not above: only a pattern needs it
+
     try:
         with os.scandir(place) as entries:
             for entry in entries:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 _VARIABLES = frozenset({"PATH", "PYTHONHOME", "PS1"})
 """What `activate` sets: the first gets its directory, the others are set back to what they were before."""
+_USUAL = re.compile(
+    r"""PATH=(?:"\$VIRTUAL_ENV/"?(?:bin|Scripts)"?:\$PATH"|"\$\{?_OLD_VIRTUAL_PATH(?::-)?\}?")|unset[ ]PYTHONHOME"""
+    r"""|PYTHONHOME="\$\{?_OLD_VIRTUAL_PYTHONHOME(?::-)?\}?\"""",
+    re.ASCII,
+)
+"""Lines in which such a script sets them, when what they get is not known (the venv module, virtualenv, uv)."""
 _INSTALLED = re.compile(
     r"(/opt/(?:mini|ana)?(?:conda|forge)3?)/(?:bin/activate|etc/profile\.d/(?:conda|mamba)\.sh)"
     r"|((?:/root|/home/[^/]+|/Users/[^/]+)/(?:mini|ana)(?:conda|forge)3)/(?:bin/activate|etc/profile\.d/(?:conda|mamba)\.sh)"
@@ -48,11 +54,16 @@ def activate(walk: "Walk", command: SimpleCommand, ran: Sequence[SimpleCommand],
     Other values than the script's own directory stay what they are.
     """
     for each in ran:
-        each.effects = [e for e in each.effects if not _restores(e, place)]
+        each.effects = [e for e in each.effects if not _restores(e, each.text, place)]
     span, origin = command.span, f"{command.program} operand 1"
     command.effects.append(Effect("environment", "assignment", "PATH", True, span, origin, value=place))
 
 
-def _restores(effect: Effect, place: str) -> bool:
-    known = effect.kind == "environment" and effect.role == "assignment" and effect.operand in _VARIABLES
-    return known and (effect.value is None or effect.value in ("", place))
+def _restores(effect: Effect, text: str, place: str) -> bool:
+    if effect.kind != "environment" or effect.role != "assignment" or effect.operand not in _VARIABLES:
+        return False
+    return effect.operand == "PS1" or effect.value in ("", place) or (effect.value is None and _is_usual(text))
+
+
+def _is_usual(text: str) -> bool:
+    return _USUAL.fullmatch(text.strip()) is not None

@@ -33,8 +33,10 @@ _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _MAKES_NOTHING = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
 """Programs that put no files into a directory that they are given."""
-_TOOLS = re.compile(r"/(?:node_modules/\.bin|vendor/bin|\.venv/bin|venv/bin)/([A-Za-z][\w.-]*)\Z", re.ASCII)
+_TOOLS = re.compile(r"/(?:node_modules/\.bin|vendor/bin|\.venv/bin|venv/bin)/(?!python|pypy)([A-Za-z][\w.-]*)\Z", re.ASCII)
 """Where a project's own tools are installed: what an agent puts there is asked about by itself."""
+_TOOL_FAMILIES = frozenset({"node", "jstools", "languages", "checkers", "python"})
+"""Files of the catalog with such tools: one that is called `rm` is something else."""
 _OWN_CODE = frozenset({"git"})
 """Programs whose changes of files are those of version control, or of the project's own build."""
 
@@ -212,13 +214,15 @@ class Scripts:
     def _is_tool(self, run: _Run, path: str, text: str | None) -> bool:
         """Is it a program that the project has installed, and known by its name? It is judged as that program."""
         found = _TOOLS.search(path)
-        if found is None or run.arguments is None or (text is not None and interpreter(text) == "python"):
+        if found is None or run.arguments is None:
             return False
+        if text is not None and ((language := interpreter(text)) == "python" or language in SHELLS):
+            return False  # what it does can be read
         from humanlayer_agent.shell import invoke
-        from humanlayer_agent.shell.catalog import lookup
+        from humanlayer_agent.shell.catalog import family
 
         context = Context(run.command.inside, (*run.command.via, found[1]), depth=len(run.command.via) + 1)
-        if lookup(found[1]) is None or context.depth > MAX_DEPTH:
+        if family(found[1]) not in _TOOL_FAMILIES or context.depth > MAX_DEPTH:
             return False
         name = replace(run.word, text=found[1], prefix=found[1])
         words = [name, *run.arguments]

@@ -92,6 +92,8 @@ def test_every_action_is_denied_before_anybody_is_asked(
     halt = stop(store)
     answer = gate.check(act(command))
     assert is_stopped(answer)
+    assert answer.decision is not None
+    assert str(answer.decision.verdict) == verdict, "what the policy said is known all the same"
     assert gate.asker.asked == []  # type: ignore[union-attr]
     assert store.requests() == []
     (event,) = (entry.event for entry in store.events(type="decision"))
@@ -259,6 +261,9 @@ def test_denials_of_a_stop_do_not_end_a_run_for_good(
     for _ in range(5):
         assert is_stopped(gate.check(act("ls")))
     assert resume(store) is None
+    denial = gate.check(act("rm x"))
+    assert isinstance(denial, Denial)
+    assert not denial.terminate, "it is the first in a row"
     permit = gate.check(act("ls"))
     assert isinstance(permit, Permit)
     assert gate.start(permit, act("ls")) is None
@@ -350,6 +355,19 @@ def test_who_runs_the_action_asks_their_own_rules(store: SQLiteStore, make_gate:
     ]
 
 
+def test_after_a_change_of_keys_it_is_lifted_anew(store: SQLiteStore) -> None:
+    """What the former key has signed counts no more, as with votes."""
+    stop(store)
+    assert resume(store) is None
+    newer = Signer()
+    authority = TEST_AUTHORITY.trusting(newer.fingerprint)
+    assert len(store.halts.standing(authority)) == 1
+    assert resume(store, authority=authority, signer=newer) is None
+    assert store.halts.standing(authority) == []
+    assert store.halts.standing(TRUSTED) == []
+    assert store.verify().intact
+
+
 def test_alone_without_any_configuration(store: SQLiteStore) -> None:
     """One person, who has a key: `hla init` writes such a file."""
     alone = Authority.alone("os:1000:alice").trusting(SIGNER.fingerprint)
@@ -431,6 +449,9 @@ def test_a_signed_word_for_another_stop(store: SQLiteStore, path: Path) -> None:
     columns = "at, principal, person, channel, assurance, comment, signer, signature"
     write(path, f"INSERT INTO resumption SELECT hex(randomblob(16)), :halt, {columns} FROM resumption", halt=newer.id)
     assert [halt.note for halt in store.halts.standing(TRUSTED)] == ["its signature is not one"]
+    assert still_stopped(path)
+    write(path, "DELETE FROM resumption WHERE halt = :halt", "UPDATE resumption SET halt = :halt", halt=newer.id)
+    assert len(store.halts.standing(TRUSTED)) == 2
     assert still_stopped(path)
 
 

@@ -13,14 +13,14 @@ import pytest
 from humanlayer_agent.actions import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.ledger import Ledger
-from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Outcome, Permit
 from humanlayer_agent.approvals.purging import Purge, Purged
 from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.report.facts import Facts
-from humanlayer_agent.testing.approvers import ScriptedApprovers
+from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 
 DAY = 86_400_000
 SECRET, INTENT = "hunter22-secret", "what the model said to itself"
@@ -133,6 +133,40 @@ def test_what_is_not_settled_stays(
     clock.pass_ms(100 * DAY)
     store.record(events.CHANNEL_FAILED, channel="x", why="x")
     assert Purge(store, before=clock(), exported=exported(store)).would_go() == Purged(0, 0, 0)
+
+
+def test_an_edit_and_what_it_was_made_of_go_together(
+    make_gate: Callable[..., Gate], act: Callable[..., Action], store: SQLiteStore, clock: Any
+) -> None:
+    def later(request: ApprovalRequest) -> Answer:
+        clock.pass_ms(5_000)
+        return answer(request, "reject")
+
+    began = clock()
+    work(make_gate([("edit", "ask again"), later]), act, "ask one")
+    clock.pass_ms(DAY)
+    head = exported(store)
+    assert [request.state for request in store.requests()] == ["superseded", "rejected"]
+    assert Purge(store, before=began + 2_000, exported=head).would_go().requests == 0
+    assert Purge(store, before=began + 6_000, exported=head).delete("os:1:ann", SHA).requests == 2
+    assert store.verify().intact
+
+
+def test_it_is_overwritten_at_once_and_the_file_shrinks(
+    make_gate: Callable[..., Gate], act: Callable[..., Action], store: SQLiteStore, clock: Any, path: Path
+) -> None:
+    """Also where the process ends before it has written the file anew."""
+    with make_gate(["approve"]) as gate:
+        work(gate, act, f"ask mysql -p{SECRET} -e '{'x' * 50_000}'")
+    clock.pass_ms(100 * DAY)
+    purge = Purge(store, before=clock() - DAY, exported=exported(store))
+    assert purge.delete("os:1:ann", SHA).requests == 1
+    with store.database.read() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert connection.execute("PRAGMA freelist_count").fetchone()[0] > 0
+        assert SECRET.encode() not in bytes_of(path)
+        assert purge.erase()
+        assert connection.execute("PRAGMA freelist_count").fetchone()[0] == 0
 
 
 def test_events_that_came_while_it_was_looked_at(

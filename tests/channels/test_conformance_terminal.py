@@ -147,7 +147,7 @@ class Terminal:
             if keys == "\x13":
                 self._wait(lambda: self._output.bold("Ctrl-S submit"))
             self._press(keys)
-            time.sleep(QUIET + 0.2)
+            self.thread.join(QUIET + 0.2)  # the last key ends it
 
     def _wait(self, condition) -> None:
         end = time.monotonic() + 20

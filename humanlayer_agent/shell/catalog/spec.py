@@ -67,6 +67,7 @@ SLOTS = {
     "go-flags": "options of Go's compiler or linker, some of which start programs",
     "js-code": "a module of JavaScript by its name, or a file of code that it loads",
     "delete-glob": "a file or directory it removes, or a pattern of names",
+    "conda-environment": "an environment of conda: by its name one that was made before, or a directory",
     "task": "a task of a build tool by its name (grammars/tasks.py knows those that reach beyond the project)",
     "build-setting": "name=value for a build tool, some of which select code",
     "test-name": "a module, package or test by name, or a path whose code it runs",

@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from humanlayer_agent.shell.code.behaviour import Act, Behaviour, Found, Text
 
@@ -22,6 +22,10 @@ _ITSELF = {
     ),
 }  # fmt: skip
 """The scripts that a sub-command runs by itself."""
+_TOOLS = frozenset(
+    str.split("jest mocha ava tap nyc c8 babel eslintConfig prettier stylelint commitlint postcss ts-node vitest")
+)
+"""Tools that have their settings in package.json, and load the code that these name."""
 _NAMED = frozenset({"run", "run-script", "rum", "urn"})
 _OWN_NAME = frozenset({"test", "start", "stop"})
 
@@ -84,8 +88,27 @@ def behaviour(
 
 
 def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> Behaviour:
-    """All that the scripts of a package.json do, whichever is run."""
-    return behaviour(text, posixpath.dirname(path or "/package.json"))
+    """All that the scripts of a package.json do, whichever is run, and what it has tools load from elsewhere."""
+    directory = posixpath.dirname(path or "/package.json")
+    out = behaviour(text, directory)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return out
+    for tool in _TOOLS & content.keys() if isinstance(content, dict) else ():
+        for value in _texts(content[tool]):
+            if value.startswith(("/", "~/", "../")):
+                place = Text.of(posixpath.join(directory, value))
+                out.acts.append(Act("execute", (place,), "import-path", origin=f"settings of {tool}"))
+    return out
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def _quoted(arguments: Sequence[str] | None) -> str:

@@ -5,45 +5,65 @@ Other settings name files, of which those outside the project count.
 """
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.code.behaviour import Act, Behaviour, Found, Text
 
 _SETTING = re.compile(
-    r"^[ \t]*[\"']?(addopts|init-hook|init_hook)[\"']?[ \t]*[=:]((?:.*)(?:\n[ \t]+\S.*)*)", re.MULTILINE
-)
-_PLACE = re.compile(
-    r"^[ \t]*[\"']?(pythonpath|testpaths|cache_dir|log_file|data_file|plugins)[\"']?[ \t]*=((?:.*)(?:\n[ \t]+\S.*)*)",
+    r"^[ \t]*[\"']?(addopts|init-hook|init_hook|pythonpath|testpaths|cache_dir|log_file|data_file|plugins)[\"']?"
+    r"[ \t]*[=:]((?:.*)(?:\n[ \t]+\S.*)*)",
     re.MULTILINE,
 )
+_STRING = re.compile(r"\"\"\"((?:.|\n)*?)\"\"\"|\'\'\'((?:.|\n)*?)\'\'\'|\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
+_LIST = re.compile(r"^[ \t]*([a-z_]+)[ \t]*=[ \t]*\[([^\]]*)\]", re.MULTILINE)
+_CODE = frozenset({"init-hook", "init_hook"})
+_LOADED = frozenset({"pythonpath", "testpaths", "plugins"})
 _WRITTEN = frozenset({"cache_dir", "log_file", "data_file"})
-_STRING = re.compile(r"\"\"\"((?:.|\n)*?)\"\"\"|'''((?:.|\n)*?)'''|\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
-_LIST = re.compile(r"^[ \t]*addopts[ \t]*=[ \t]*\[([^\]]*)\]", re.MULTILINE)
 
 
 def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> Behaviour:
     """What these settings add to the runs of a program."""
-    out, here = Behaviour(), Text.of(posixpath.dirname(path or "/x"))
-    toml = (path or "").endswith(".toml")
+    out, here = Behaviour(), posixpath.dirname(path or "/x")
+    for name, value in _pairs(text, toml=(path or "").endswith(".toml")):
+        if name in _CODE:
+            out.acts.append(Act("python", (Text.of(value),), origin=name))
+        elif name == "addopts" and value.strip():
+            words = "pytest " + " ".join(value.split())
+            out.acts.append(Act("shell", (Text.of(words),), origin=name, cwd=Text.of(here)))
+        elif name in _LOADED | _WRITTEN:
+            kind, role = ("write", "code") if name in _WRITTEN else ("execute", "import-path")
+            for word in re.split(r"[\s,]+", value):
+                if word.startswith(("/", "~", "../")):
+                    out.acts.append(Act(kind, (Text.of(posixpath.join(here, word)),), role, origin=name))
+    return out
+
+
+def _pairs(text: str, *, toml: bool) -> Iterator[tuple[str, str]]:
+    """The names of settings and their values, those of a list with blanks between."""
+    if toml:
+        import tomllib
+
+        try:
+            yield from _within(tomllib.loads(text))
+            return
+        except (ValueError, RecursionError):
+            pass  # a piece of a file
     for found in _SETTING.finditer(text):
         value = found[2].strip()
-        if toml or value[:1] in "\"'":
-            value = " ".join(_strings(value))
-        if found[1] != "addopts":
-            out.acts.append(Act("python", (Text.of(value),), origin=found[1]))
-        elif value:
-            out.acts.append(Act("shell", (Text.of("pytest " + " ".join(value.split())),), origin="addopts", cwd=here))
+        yield found[1], " ".join(_strings(value)) if toml or value[:1] in ('"', "'") else value
     for found in _LIST.finditer(text) if toml else ():
-        words = " ".join(_strings(found[1]))
-        out.acts.append(Act("shell", (Text.of(f"pytest {words}"),), origin="addopts", cwd=here))
-    for found in _PLACE.finditer(text):
-        for word in re.split(r"[\s,\[\]\"']+", found[2]):
-            if word.startswith(("/", "~", "../")):
-                place = Text.of(posixpath.join(here.choices[0], word))
-                kind, role = ("write", "code") if found[1] in _WRITTEN else ("execute", "import-path")
-                out.acts.append(Act(kind, (place,), role, origin=found[1]))
-    return out
+        yield found[1], " ".join(_strings(found[2]))
+
+
+def _within(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _within(value)
+        elif isinstance(value, list):
+            yield name, " ".join(each for each in value if isinstance(each, str))
+        elif isinstance(value, str):
+            yield name, value
 
 
 def _strings(text: str) -> list[str]:

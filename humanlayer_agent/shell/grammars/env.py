@@ -3,9 +3,11 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch, variables
+from humanlayer_agent.light.records import replace
+from humanlayer_agent.shell import invoke, settings, touch, variables
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
+from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 from humanlayer_agent.shell.words import Field
@@ -14,8 +16,26 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
     from humanlayer_agent.shell.context import Context
 
+_LISTS = frozenset({"PYTHONPATH", "PATH"})
+"""Directories without blanks, so that what they held before stays one word."""
 _PLAIN_SPLIT = re.compile(r"[A-Za-z0-9_./=:@,+\- \t]*", re.ASCII)
 """Texts that `env -S` splits at blanks and does nothing else to (no quotes, escapes or variables)."""
+
+
+def _adds(walk: "Walk", command: SimpleCommand, word: Field, state: State) -> bool:
+    """`env PYTHONPATH=$PYTHONPATH:. x` adds to a list of directories that the script has not set, as export does."""
+    name, equals, _ = word.prefix.partition("=")
+    if name not in _LISTS or not equals or not state.untouched(name):
+        return False
+    found = settings.declared(name, replace(word, many=False), state)
+    if found is None:
+        return False
+    span, value = walk.span(word.start, word.end), settings.entries(found)
+    command.effects.append(Effect("environment", "operand", name, True, span, "env assignment", value=value))
+    if word.many:
+        command.unresolved = [raw for raw in command.unresolved if raw != word.word.raw]
+        command.resolved = not command.unresolved
+    return True
 
 
 def read(
@@ -42,6 +62,11 @@ def read(
     while words and (words[0].text is None or "=" in words[0].text):
         first = words.pop(0)
         if first.text is None:
+            if _adds(walk, command, first, state):
+                name = first.prefix.partition("=")[0]
+                scoped.forget([name])
+                scoped.exported |= {name}
+                continue
             command.doubt(first.word.raw)
             if first.dynamic:
                 break

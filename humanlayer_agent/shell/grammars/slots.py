@@ -157,6 +157,12 @@ def _delete_glob(walk: "Walk", command: SimpleCommand, word: Field, state: State
     touch.path(walk, command, "delete", word, state, origin=origin, recursive=True)
 
 
+def _conda(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    if word.text is None or "/" in word.text:
+        span = walk.span(word.start, word.end)
+        command.effects.append(Effect("environment", "itself", "PATH", True, span, origin))
+
+
 def _task(kind: str) -> Noter:
     def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
         from humanlayer_agent.shell.grammars import tasks
@@ -305,6 +311,7 @@ _NOTERS: dict[str, Noter] = {
     "notebook": _notebook,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),
+    "conda-environment": _conda,
     "js-code": _js_code,
     "delete-glob": _delete_glob,
     "task": _task("task"),

@@ -113,6 +113,7 @@ class _Lost(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # headers and body are two packets, and the second would wait 40 ms
     owner: HttpServer
     protocol_version = "HTTP/1.1"
     timeout = 30

@@ -114,7 +114,7 @@ def test_what_can_not_be_told(command: str) -> None:
         ("python -m calendar", {"execute ."}),
         ("python -m webbrowser https://example.org", {"execute .", "network example.org", "network another machine"}),
         ("python -m sphinx.cmd.build -b html d o", {"execute .", "execute d", "write o"}),
-        ("python -m flask run", {"execute .", "listen server"}),
+        ("python -m flask run", {"execute .", "listen 127.0.0.1"}),
         ("python -m unittest -v", {"execute ."}),
         ("python -m doctest a.py", {"execute ."}),
         ("python -m asyncio", {"execute interactive code"}),
