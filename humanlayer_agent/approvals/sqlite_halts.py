@@ -95,8 +95,7 @@ class SQLiteHalts:
                 "JOIN permit ON permit.id = execution.permit_id JOIN run ON run.id = permit.run_id "
                 "WHERE execution.state = 'started' ORDER BY execution.started"
             ).fetchall()
-        there = (row for row in rows if not process.is_gone(row["process"]))
-        return [Running(row["id"], row["agent"], int(row["process"].split(":")[2])) for row in there]
+        return [each for each in map(_running, rows) if each is not None]
 
     def resume(
         self, halts: Sequence[Halt], approver: Approver, comment: str, authority: Authority, signer: Signer
@@ -178,6 +177,16 @@ def _halt_in(row: sqlite3.Row) -> Halt:
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
     return Halt(f"event {row['seq']}", 0, "", STOPPED)
+
+
+def _running(row: sqlite3.Row) -> Running | None:
+    """The command that an execution is; None where its process is gone, or what stands there names none."""
+    try:
+        if process.is_gone(row["process"]):
+            return None
+        return Running(row["id"], row["agent"], int(row["process"].split(":")[2]))
+    except (ValueError, AttributeError):
+        return None
 
 
 def _resumption(row: sqlite3.Row) -> Resumption:

@@ -40,7 +40,8 @@ def stop(
 
     Example: hla stop --reason "it deletes in the wrong bucket"
     """
-    human_only("stop", "stops agents", store)
+    with suppress(ValueError):  # a row that can't be read, of a run, keeps nobody from stopping: that is safe
+        human_only("stop", "stops agents", store)
     if not _has_terminal():
         _refused(store, "stop", "no-terminal")
         print("humanlayer-agent: NOT stopped: only a human at a terminal does that (ssh -t)", file=sys.stderr)

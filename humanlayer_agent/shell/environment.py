@@ -69,14 +69,30 @@ _HARMLESS = frozenset(
     )
 )
 _WARNINGS = r"(?:default|error|ignore|always|module|once)(?::[^:,]*:?(?:[A-Z][A-Za-z]*Warning)?)?"
-_FLAGS_OF_C = r"-(?:[OgW][\w=+-]*|D\w+(?:=\w*)?|std=[\w+]+|f(?:PIC|PIE|no-omit-frame-pointer|sanitize=[\w,]+|permissive|openmp)|m[\w=-]+|pipe|w|pthread)"
-_FLAGS_OF_RUST = r"(?:-[DAWF] ?[\w:-]+|-C ?(?:target-cpu|opt-level|debuginfo|debug-assertions|overflow-checks|lto|codegen-units|panic|strip)=[\w-]+|--cfg[= ][\w-]+)"
-_FLAGS_OF_GO = r"-(?:mod=(?:vendor|readonly)|count=\d+|tags=[\w,]+|v|race|short|trimpath|buildvcs=\w+|p=\d+|timeout=\w+|failfast)"
-_FLAGS_OF_NODE = r"--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules|no-warnings|trace-warnings|trace-deprecation|enable-source-maps|openssl-legacy-provider|stack-size=\d+|unhandled-rejections=\w+|no-deprecation|no-experimental-\w[\w-]*|experimental-strip-types|dns-result-order=\w+)"
-_FLAGS_OF_JAVA = r"-(?:X(?:m[sxn]|ss)\d+[kKmMgG]|XX:[+-]?Max(?:Metaspace|Perm)Size=\d+[kKmMgG]|XX:\+Use\w+GC|Dfile\.encoding=[\w-]+|Djava\.awt\.headless=true|Dorg\.gradle\.daemon=\w+|Djansi\.force=\w+)"
-_FLAGS_OF_PYTEST = r"(?:-[vqxsl]+|-r[A-Za-z]*|--tb=\w+|--no-header|--color=\w+|--maxfail=\d+|-p no:\w+|-n ?\d+|--strict-markers|--durations=\d+|--no-cov)"
-
-
+_FLAGS_OF_C = (
+    r"-(?:[OgW][\w=+-]*|D\w+(?:=\w*)?|std=[\w+]+|m[\w=-]+|pipe|w|pthread"
+    r"|f(?:PIC|PIE|no-omit-frame-pointer|sanitize=[\w,]+|permissive|openmp))"
+)
+_FLAGS_OF_RUST = (
+    r"(?:-[DAWF] ?[\w:-]+|--cfg[= ][\w-]+|-C ?(?:target-cpu|opt-level|debuginfo|debug-assertions|overflow-checks|lto"
+    r"|codegen-units|panic|strip)=[\w-]+)"
+)
+_FLAGS_OF_GO = (
+    r"-(?:mod=(?:vendor|readonly)|count=\d+|tags=[\w,]+|v|race|short|trimpath|buildvcs=\w+|p=\d+|timeout=\w+|failfast)"
+)
+_FLAGS_OF_NODE = (
+    r"--(?:max[-_]old[-_]space[-_]size=\d+|experimental-vm-modules|no-warnings|trace-warnings|trace-deprecation"
+    r"|enable-source-maps|openssl-legacy-provider|stack-size=\d+|unhandled-rejections=\w+|no-deprecation"
+    r"|no-experimental-\w[\w-]*|experimental-strip-types|dns-result-order=\w+)"
+)
+_FLAGS_OF_JAVA = (
+    r"-(?:X(?:m[sxn]|ss)\d+[kKmMgG]|XX:[+-]?Max(?:Metaspace|Perm)Size=\d+[kKmMgG]|XX:\+Use\w+GC"
+    r"|Dfile\.encoding=[\w-]+|Djava\.awt\.headless=true|Dorg\.gradle\.daemon=\w+|Djansi\.force=\w+)"
+)
+_FLAGS_OF_PYTEST = (
+    r"(?:-[vqxsl]+|-r[A-Za-z]*|--tb=\w+|--no-header|--color=\w+|--maxfail=\d+|-p no:\w+|-n ?\d+|--strict-markers"
+    r"|--durations=\d+|--no-cov)"
+)
 _LOCALE = r"|C|POSIX|(?:C|[a-z]{2,3}(?:_[A-Z]{2})?)\.(?:UTF|utf)-?8(?:@\w+)?|(?!zh|ja|ko)[a-z]{2,3}(?:_[A-Z]{2})?"
 """Locales in which a byte of ASCII is always that character. In GBK, Big5 or Shift JIS it may be the second half of
 another: bash then takes no backslash for what was judged as one, and a quote ends elsewhere."""
@@ -88,6 +104,7 @@ def keeps_ascii(locale: str) -> bool:
 
 
 def _list(flag: str) -> str:
+    """A pattern for any number of these options, with blanks between them."""
     return rf"\s*(?:{flag}(?:\s+{flag})*)?\s*"
 
 
@@ -95,7 +112,10 @@ _VALUES = {
     **dict.fromkeys(("CC", "CXX"), r"(?:ccache )?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-\d+(?:\.\d+)?)?"),
     **dict.fromkeys(("CFLAGS", "CXXFLAGS", "CPPFLAGS"), _list(_FLAGS_OF_C)),
     **dict.fromkeys(("RUSTFLAGS", "RUSTDOCFLAGS"), _list(_FLAGS_OF_RUST)),
-    **dict.fromkeys(("MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ANT_OPTS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"), _list(_FLAGS_OF_JAVA)),
+    **dict.fromkeys(
+        ("MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS", "ANT_OPTS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"),
+        _list(_FLAGS_OF_JAVA),
+    ),
     **dict.fromkeys(("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "EDITOR", "VISUAL"), r"true|:|cat|/bin/true|/usr/bin/true"),
     **dict.fromkeys(("LANG", "LC_ALL", "LC_CTYPE"), _LOCALE),
     "JAVA_HOME": r"/usr/lib/jvm/[\w.-]+/?",
@@ -116,7 +136,7 @@ _VALUES = {
     "PIP_NO_INDEX": r"1|true",
     "GIT_MERGE_AUTOEDIT": r"no",
 }
-"""Values that select nothing, by the variables that else do. A name with a dot (a module of Python) is not among them."""
+"""Values that select nothing, by the variables that else do. No name with a dot (a module of Python) is among them."""
 _VALUED = {name: re.compile(pattern, re.ASCII) for name, pattern in _VALUES.items()}
 _HARMLESS_PAGERS = frozenset({"cat", "", "less", "more", "/bin/cat", "/usr/bin/cat", "head"})
 

@@ -16,8 +16,8 @@ _EDITORS = frozenset(
     str.split(
         """
         sed git black ruff isort autopep8 yapf autoflake pyupgrade touch eslint prettier biome standard gofmt goimports
-        gofumpt rustfmt clang-format rubocop standardrb ktlint google-java-format scalafmt dart zig stylelint tsc esbuild
-        swc babel
+        gofumpt rustfmt clang-format rubocop standardrb ktlint google-java-format scalafmt dart zig stylelint tsc
+        esbuild swc babel
         """
     )
 )

@@ -12,8 +12,8 @@ class Source:
     """A file that an action runs.
 
     `sha256` is over its bytes. `text` is None where it can't be read as code: too long, or not UTF-8. `project`: it is
-    under version control and unmodified, so that running it is running the project's own code. `installed`: where the
-    program lies that the path leads to, when that is a directory of programs that are installed (a link in `.venv/bin`).
+    under version control and unmodified, so that running it is running the project's own code. `installed`: the
+    program that the path leads to (as a link in `.venv/bin` does), where that lies with others that are installed.
     """
 
     sha256: str

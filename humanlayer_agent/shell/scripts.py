@@ -33,7 +33,9 @@ _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _MAKES_NOTHING = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
 """Programs that put no files into a directory that they are given."""
-_TOOLS = re.compile(r"/(?:node_modules/\.bin|vendor/bin|\.venv/bin|venv/bin)/(?!python|pypy)([A-Za-z][\w.-]*)\Z", re.ASCII)
+_TOOLS = re.compile(
+    r"/(?:node_modules/\.bin|vendor/bin|\.venv/bin|venv/bin)/(?!python|pypy)([A-Za-z][\w.-]*)\Z", re.ASCII
+)
 """Where a project's own tools are installed: what an agent puts there is asked about by itself."""
 _TOOL_FAMILIES = frozenset({"node", "jstools", "languages", "checkers", "python"})
 """Files of the catalog with such tools: one that is called `rm` is something else."""

@@ -1,6 +1,7 @@
 """`hla stop` and `hla resume`: a human at a real terminal, a key from `init`, and everybody who is none."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -179,6 +180,22 @@ def test_a_store_that_can_not_be_written(here: None, tmp_path: Path) -> None:
     path.write_text("something else")
     code, shown = at_terminal("stop", "--store", str(path))
     assert (code, "NOT stopped" in shown, "End the agents themselves" in shown) == (2, True, True)
+
+
+def test_a_planted_row_keeps_nobody_from_stopping(here: None, store: SQLiteStore) -> None:
+    """Somebody can write the file: a run, and a command of it, of a process that is none."""
+    with Gate(ScriptedDirector(), store, None) as gate:
+        permit = gate.check(LS)
+        assert isinstance(permit, Permit)
+        assert gate.start(permit, LS) is None
+    with closing(sqlite3.connect(default_store_path())) as connection:
+        connection.execute("INSERT INTO run VALUES ('x', 'a', 'i', 'os:1', '/', 'no process', 1, NULL, 'open')")
+        connection.execute("DROP TRIGGER execution_immutable")
+        connection.execute("UPDATE execution SET process = 'no process'")
+        connection.commit()
+    code, shown = at_terminal("stop")
+    assert (code, "stopped: no new action" in shown) == (0, True), shown
+    assert len(store.halts.standing(None)) == 1
 
 
 def test_what_goes_on_is_named(here: None, store: SQLiteStore) -> None:

@@ -82,6 +82,8 @@ def _variables(walk: "Walk", command: SimpleCommand, operands: Sequence[Field], 
         name = name.rstrip(":+?!")
         if each.text is None or "$" in name:
             command.doubt(each.word.raw)
+        elif equals and not computed and name in _BUILD and not selects_code(name, value):
+            continue  # CFLAGS="-O0 -g"
         elif equals and (computed or name in _COMMAND_VARIABLES or not _PLAIN_VALUE.fullmatch(value)):
             touch.code(walk, command, each, what=value, role="setting", origin=f"make {name}=", unread=False)
             command.doubt(each.word.raw)

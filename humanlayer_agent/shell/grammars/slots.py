@@ -267,6 +267,8 @@ def _at_file(walk: "Walk", command: SimpleCommand, word: Field, state: State, or
         command.doubt(word.word.raw)
     elif word.text is not None and word.text.startswith("@"):
         touch.path(walk, command, "read", word.tail(1), state, role="option", origin=origin)
+    elif "%output{" in (word.text or ""):
+        command.doubt(word.word.raw)  # curl -w: what follows goes to that file
 
 
 def _openssl_password(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:

@@ -110,28 +110,39 @@ _COMPOSER = (
     (r"(?s).*", "code"),
 )
 _FLAGS = (
-    r"(?:\s*(?:-[OgW][\w=-]*|-w|-f(?:no-)?(?:sanitize|sanitize-recover|omit-frame-pointer|PIC|PIE|permissive|exceptions|rtti"
-    r"|lto|visibility|stack-protector|diagnostics-color|profile-arcs|test-coverage|coverage-mapping|profile-instr-generate)"
-    r"(?:[-=][\w,-]*)?|-std=[\w+]+|-march=[\w-]+|-mtune=[\w-]+|-m\w+|-D\w+(?:=\w*)?|-pthread|--coverage|-stdlib=[\w+]+|-pedantic))*\s*"
+    r"(?:\s*(?:-[OgW][\w=-]*|-w|-f(?:no-)?(?:sanitize|sanitize-recover|omit-frame-pointer|PIC|PIE|permissive"
+    r"|exceptions|rtti|lto|visibility|stack-protector|diagnostics-color|profile-arcs|test-coverage|coverage-mapping|profile-instr-generate)"
+    r"(?:[-=][\w,-]*)?|-std=[\w+]+|-march=[\w-]+|-mtune=[\w-]+|-m\w+|-D\w+(?:=\w*)?|-pthread|--coverage"
+    r"|-stdlib=[\w+]+|-pedantic))*\s*"
 )
 """Options of C compilers that neither load code nor write files of other names."""
 _COMPILERS = r"(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ccache|sccache)(?:-\d+)?"
 _NINJA_AND_MAKE = (
-    (r"-[jlk] ?\d*|-[ksvw]|VERBOSE=1|V=1|--output-sync|--no-print-directory|--quiet|--silent|[A-Za-z_][\w./-]*", _PROJECT),
+    (
+        r"-[jlk] ?\d*|-[ksvw]|VERBOSE=1|V=1|--output-sync|--no-print-directory|--quiet|--silent|\d+|[A-Za-z_][\w./-]*",
+        _PROJECT,
+    ),
     (r"(?s).*", "code"),
 )
 _SETTINGS_OF_CMAKE = (
     (
-        r"CMAKE_(?:BUILD_TYPE|EXPORT_COMPILE_COMMANDS|VERBOSE_MAKEFILE|POSITION_INDEPENDENT_CODE|UNITY_BUILD|CONFIGURATION_TYPES"
-        r"|(?:C|CXX|CUDA)_STANDARD|(?:C|CXX)_EXTENSIONS|CUDA_ARCHITECTURES|OSX_[A-Z_]+|INTERPROCEDURAL_OPTIMIZATION"
-        r"|COLOR_[A-Z]+|COMPILE_WARNING_AS_ERROR|INSTALL_(?:PREFIX|LIBDIR|BINDIR|RPATH|MESSAGE)|BUILD_RPATH|SKIP_\w+|LINK_WHAT_YOU_USE"
-        r"|POLICY_\w+|DISABLE_FIND_PACKAGE_\w+|REQUIRE_FIND_PACKAGE_\w+|BUILD_PARALLEL_LEVEL|SYSTEM_NAME)(?::\w+)?=.*",
+        r"CMAKE_(?:BUILD_TYPE|EXPORT_COMPILE_COMMANDS|VERBOSE_MAKEFILE|POSITION_INDEPENDENT_CODE|UNITY_BUILD"
+        r"|CONFIGURATION_TYPES|(?:C|CXX|CUDA)_STANDARD|(?:C|CXX)_EXTENSIONS|CUDA_ARCHITECTURES|OSX_[A-Z_]+|INTERPROCEDURAL_OPTIMIZATION"
+        r"|COLOR_[A-Z]+|COMPILE_WARNING_AS_ERROR|INSTALL_(?:PREFIX|LIBDIR|BINDIR|RPATH|MESSAGE)|BUILD_RPATH|SKIP_\w+"
+        r"|LINK_WHAT_YOU_USE|POLICY_\w+|DISABLE_FIND_PACKAGE_\w+|REQUIRE_FIND_PACKAGE_\w+|BUILD_PARALLEL_LEVEL|SYSTEM_NAME)(?::\w+)?=.*",
         _PROJECT,
     ),
     (rf"CMAKE_(?:C|CXX)_COMPILER(?:_LAUNCHER)?(?::\w+)?={_COMPILERS}", _PROJECT),
-    (rf"CMAKE_(?:C|CXX|EXE_LINKER|SHARED_LINKER)_FLAGS(?:_[A-Z]+)?(?::\w+)?={_FLAGS}|(?:c|cpp)_args={_FLAGS}", _PROJECT),
+    (
+        rf"CMAKE_(?:C|CXX|EXE_LINKER|SHARED_LINKER)_FLAGS(?:_[A-Z]+)?(?::\w+)?={_FLAGS}|(?:c|cpp)_args={_FLAGS}",
+        _PROJECT,
+    ),
     (r"CMAKE_.*", "code"),
-    (r"(?!.*(?:_args|PROGRAM|EXECUTABLE|COMMAND|COMPILER|LAUNCHER|TOOLCHAIN|_FLAGS))[A-Za-z][\w.-]*(?::\w+)?(?:=[\w.+,;-]*)?", _PROJECT),
+    (
+        r"(?!.*(?:_args|PROGRAM|EXECUTABLE|COMMAND|COMPILER|LAUNCHER|TOOLCHAIN|_FLAGS))[A-Za-z][\w.-]*(?::\w+)?"
+        r"(?:=[\w.+,;-]*)?",
+        _PROJECT,
+    ),
     (r"(?s).*", "code"),
 )
 _WEB = (
@@ -166,9 +177,13 @@ _TABLES = {
 }
 _SAME = {
     **dict.fromkeys(
-        str.split("next webpack rollup ng nuxt astro svelte-check tsup esbuild swc babel parcel remix storybook"), "vite"
+        str.split("next webpack rollup ng nuxt astro svelte-check tsup esbuild swc babel parcel remix storybook"),
+        "vite",
     ),
-    "mvnw": "mvn", "mvnd": "mvn", "gradlew": "gradle"}
+    "mvnw": "mvn",
+    "mvnd": "mvn",
+    "gradlew": "gradle",
+}
 
 
 @lru_cache(maxsize=32)
