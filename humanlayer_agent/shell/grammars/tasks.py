@@ -153,8 +153,8 @@ _WEB = (
 """Tools that build web pages: a word is a sub-command, a file or a directory of the project."""
 _LOGGERS_OF_DOTNET = (
     (
-        r"(?:console|trx|html|junit|nunit|xunit|GitHubActions)(?:;(?:verbosity=\w+|LogFileName=[\w.-]+))*|(?:XPlat )?Code Coverage"
-        r"(?:;Format=\w+)?",
+        r"(?:console|trx|html|junit|nunit|xunit|GitHubActions)(?:;(?:verbosity=\w+|LogFileName=[\w.-]+))*"
+        r"|(?:XPlat )?Code Coverage(?:;Format=\w+)?",
         _PROJECT,
     ),
 )
