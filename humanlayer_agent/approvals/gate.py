@@ -28,7 +28,7 @@ from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, 
 from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.approvals.reaching import Reach
 from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.standing import Leads, changed, leads, on_the_disk
+from humanlayer_agent.approvals.standing import Leads, changed, leads
 from humanlayer_agent.approvals.store import Store, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
@@ -361,7 +361,6 @@ class Gate:
             decision = self.director.evaluate(action)
             if not isinstance(decision, PolicyDecision):
                 raise TypeError(f"the Director answered with {type(decision).__name__}, not a PolicyDecision")
-            decision = on_the_disk(self.director, action, decision)
         except Exception as error:
             self.store.record(
                 events.POLICY_ERROR, run=self.run_id, agent=action.agent, command=action.content, error=describe(error)

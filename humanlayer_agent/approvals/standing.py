@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import PolicyDecision
 
 Leads = Mapping[str, str]
 """Paths, and where the links on them lead."""
@@ -19,18 +19,6 @@ def leads(action: Action, decision: PolicyDecision) -> Leads:
     """Where the paths of an action lead now: its directory, and all that it would touch as far as that is known."""
     named = {action.cwd, *(effect.pattern or effect.operand or "" for effect in decision.effects)}
     return {path: _real(path) for path in named if path.startswith("/")}
-
-
-def on_the_disk(director: Any, action: Action, decision: PolicyDecision) -> PolicyDecision:
-    """`decision`, or one made anew where it may be remembered and rests on what a shell's pattern stood for then.
-
-    A Director that remembers looks again where the links lead that it knew: what matches a pattern by now it does not.
-    """
-    decide = getattr(director, "decide", None)
-    if decide is None or decision.verdict is not Verdict.ALLOW or not any(e.pattern for e in decision.effects):
-        return decision
-    again: PolicyDecision = decide(action)
-    return again
 
 
 def changed(director: Any, action: Action, decision: PolicyDecision, before: Leads) -> str:

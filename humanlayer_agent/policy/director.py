@@ -137,7 +137,7 @@ class Director:
         begin, links = time.perf_counter_ns(), Links(self._missing)
         program = self.program(action, reader) if reader is not None else self.program(action)
         decision = self._judge(in_force, program, Situation("ok", action.agent, links), action.content, begin)
-        if not program.unsettled:
+        if not (program.unsettled or links.patterns):
             self._memo.put(action, in_force.digest, decision, links)
         return decision
 

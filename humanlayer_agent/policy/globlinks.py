@@ -5,7 +5,6 @@ it would go through now are there to be seen.
 """
 
 import os
-from _thread import _local
 
 from humanlayer_agent.light.typed import Iterator, Sequence
 from humanlayer_agent.policy.links import Links
@@ -15,16 +14,6 @@ MAX_ENTRIES = 8_192
 """So many names are looked at for a pattern; where there are more, it is not known where it leads."""
 
 _WILD = frozenset("*?[")
-
-
-class _Known(_local):
-    """What was found for the patterns of the action that this thread judges: each is asked about by many rules."""
-
-    links: Links | None = None
-    found: "dict[tuple[str, bool], tuple[str, ...] | None]"
-
-
-_known = _Known()
 
 
 class _Unknown(Exception):
@@ -48,15 +37,13 @@ def led(pattern: str, links: Links, *, last: bool) -> tuple[str, ...] | None:
         links: of the action that is judged.
         last: a link that the last component matches is followed too (deleting or moving it does not).
     """
-    if _known.links is not links:
-        _known.links, _known.found = links, {}
     key = pattern, last
-    if key not in _known.found:
+    if key not in links.patterns:
         try:
-            _known.found[key] = tuple(dict.fromkeys(_found(pattern, last)))
+            links.patterns[key] = tuple(dict.fromkeys(_found(pattern, last)))
         except _Unknown:
-            _known.found[key] = None
-    return _known.found[key]
+            links.patterns[key] = None
+    return links.patterns[key]
 
 
 def _found(pattern: str, last: bool) -> Iterator[str]:

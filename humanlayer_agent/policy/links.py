@@ -27,7 +27,7 @@ class Links:
         hints: what was missing the last time. They decide nothing but how the disk is asked, so many may share them.
     """
 
-    __slots__ = ("_found", "_hints", "_led", "_names")
+    __slots__ = ("_found", "_hints", "_led", "_names", "patterns")
 
     def __init__(self, hints: set[str] | None = None) -> None:
         self._names: dict[str, tuple[str, ...]] = {}
@@ -35,6 +35,8 @@ class Links:
         """What the disk was asked about, and its answer."""
         self._led: dict[str, tuple[str, ...]] = {}
         """The paths that were followed by the system, with their names."""
+        self.patterns: dict[tuple[str, bool], tuple[str, ...] | None] = {}
+        """Where the patterns that were looked up lead through links (see `globlinks`)."""
         self._hints: set[str] = set() if hints is None else hints
 
     def names(self, path: str) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ A decision follows from the action (command, directory, environment, interpreter
 holds the project and all variables) and from where symbolic links lead. The first two are the key. Links change at any
 time, so an entry also keeps every path that was looked up for it with where it led, and counts only while all of them
 still lead there: the disk is asked again for exactly what was asked the first time, which is what judging anew would
-see. Nothing else that is read from the disk decides.
+see. What a pattern stands for is not kept, and no decision that rests on it. Nothing else that is read from the disk
+decides.
 """
 
 from _thread import allocate_lock
