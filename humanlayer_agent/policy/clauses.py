@@ -292,7 +292,9 @@ def _operands(operands: Operands) -> Clause:
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         # Some programs have their words read by a grammar of their own, which does not say what the operands are.
-        apart = command.known and (bool(command.operands) or all(w.startswith("-") for w in command.argv[1:]))
+        apart = command.known and (
+            command.listed or bool(command.operands) or all(w.startswith("-") for w in command.argv[1:])
+        )
         words = command.operands
         unseen = NO if apart and command.resolved else MAYBE
         value = YES

@@ -90,6 +90,13 @@ class Regex:
                 return False
         return self._end in states
 
+    def may_begin(self, prefix: str) -> bool:
+        """Could a text that matches begin with `prefix`?"""
+        states = self._start
+        for char in prefix[:MAX_TEXT]:
+            states = self._step(states, char)
+        return bool(states)
+
     @property
     def size(self) -> int:
         """The number of states: matching takes at most so many steps for each character."""

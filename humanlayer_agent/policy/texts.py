@@ -39,7 +39,7 @@ class TextSet:
 
     def may_begin(self, prefix: str) -> bool:
         """Could one of these words begin with `prefix`?"""
-        if self._regexes or not prefix:
+        if not prefix or any(each.may_begin(prefix) for each in self._regexes):
             return True
         return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
 

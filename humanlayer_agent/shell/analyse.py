@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 MAX_COMMANDS = 2_000
 _OUTERMOST = Context()
 _FED = frozenset({"heredoc", "here-string", "pipe", "file", "script"})
+_KEPT = frozenset({"python", "settings"})
+"""Languages whose readers look at nothing but the text, its path and its words."""
 _NEVER_DEFINED = frozenset({"command_not_found_handle"})
 
 
@@ -266,14 +268,14 @@ class Walk:
         files: "Callable[[str], Found] | None" = None,
     ) -> "Behaviour | None":
         """See `code.read`."""
-        memory = self.memory if language == "python" else None
+        memory = self.memory if language in _KEPT else None
         place = path, None if argv is None else tuple(argv)
-        known = memory.code(text, place) if memory is not None else None
+        known = memory.code(language, text, place) if memory is not None else None
         if known is not None:
             return known
         found = code.read(language, text, argv=argv, path=path, files=files)
         if memory is not None and found is not None:
-            memory.put_code(text, place, found)
+            memory.put_code(language, text, place, found)
         return found
 
     # ---- what happens on the way ----------------------------------------------------------------------

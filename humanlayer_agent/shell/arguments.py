@@ -88,6 +88,9 @@ def _read(spec: Spec, fields: Sequence[Field]) -> Arguments:
                 # `--include=*.py`: whatever the pattern matches is this option again.
                 out.options.append(OptionUse(name, word, word.tail(word.prefix.index("=") + 1)))
                 continue
+            if word.glob is not None and not word.many and (uses := _attached(spec, word)):
+                out.options += uses
+                continue
             if word.may_be_option():
                 # `"$f"` in `for f in *.py` is one of those names, as the unquoted pattern would be.
                 out.loose.append(word if word.glob is None else replace(word, pathname=True))
@@ -113,6 +116,21 @@ def _named_option(spec: Spec, prefix: str) -> Option | None:
     name, equals, _ = prefix.partition("=")
     option = _long(spec, name) if equals and name.startswith("--") else None
     return option if option is not None and option.arity else None
+
+
+def _attached(spec: Spec, word: Field) -> list[OptionUse]:
+    """The options in `-j[0-9]*`, whose last one has the rest of the word for its value; none where that isn't so."""
+    uses: list[OptionUse] = []
+    for at, letter in enumerate(word.prefix[1:], 1) if word.prefix[:1] == "-" else ():
+        option = spec.short.get(letter)
+        if option is None:
+            return []
+        value = word.tail(at + 1) if option.arity else None
+        uses.append(OptionUse(option, word, value))
+        if value is not None:
+            # `-o*` may match a file called -o: the value would then be the next word.
+            return uses if option.arity == 2 or (value.glob or "").strip("*") else []
+    return []
 
 
 def _option(spec: Spec, text: str, word: Field, fields: Sequence[Field], i: int, out: Arguments) -> int:

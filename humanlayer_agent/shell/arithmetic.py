@@ -164,6 +164,14 @@ def _prints_number(script: Script, state: State) -> bool:
     return False
 
 
+def prints_digits(script: Script, state: State) -> bool:
+    """True for `nproc` and `date +%s`: nothing that they need could be missing, and they print one word of digits."""
+    body = script.body
+    if not isinstance(body, Simple) or body.redirects or body.assigns or not _prints_number(script, state):
+        return False
+    return [word.static for word in body.words] in (["nproc"], ["date", "+%s"], ["date", "+%Y"])
+
+
 def may_fail(text: str, parts: Iterable[Part], state: State) -> bool:
     """True where the evaluation may end in an error: bash then drops the rest of the line and goes on with the next."""
     if any(c in text for c in "/%[`") or "**" in text or "<<" in text:

@@ -355,6 +355,7 @@ def note_operands(
 ) -> None:
     operands = arguments.operands
     command.operands += [o.text for o in operands]
+    command.listed = True
     slots = spec.operands
     if spec.variants:
         slots = next((v.operands for v in spec.variants if v.when & command.flags), slots)

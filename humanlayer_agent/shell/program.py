@@ -42,6 +42,9 @@ class SimpleCommand:
     prints: "list[Field]" = field(default_factory=list)
     """Where its output is a list of file names, each ended by NUL: what they may be."""
 
+    listed: bool = False
+    """Whether `operands` are all that there are, even where there are none."""
+
     def doubt(self, word: str) -> None:
         """Record that `word` keeps this command from being fully resolved."""
         self.resolved = False

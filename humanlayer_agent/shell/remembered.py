@@ -102,16 +102,16 @@ class Remembered:
         if command is not None and len(command.effects) <= MAX_TEXT:
             self._keep(key, _again(command))
 
-    def code(self, text: str, place: Hashable) -> "Behaviour | None":
-        """What the Python code `text` does at `place`: its path and its words."""
-        found = self._code.get((text, None)) or self._code.get((text, place))
+    def code(self, language: str, text: str, place: Hashable) -> "Behaviour | None":
+        """What the code `text` does at `place`: its path and its words."""
+        found = self._code.get((text, language)) or self._code.get((text, (language, place)))
         return _same(found) if found is not None else None
 
-    def put_code(self, text: str, place: Hashable, found: "Behaviour") -> None:
+    def put_code(self, language: str, text: str, place: Hashable, found: "Behaviour") -> None:
         """Remember what `text` does."""
         if not found.steady or len(found.acts) + len(found.files) + len(found.doubts) > MAX_ACTS:
             return
-        key = text, None if found.anywhere else place
+        key = text, language if found.anywhere else (language, place)
         with self._lock:
             if key not in self._code:
                 self._code[key] = _same(found)
@@ -167,6 +167,7 @@ def _again(command: SimpleCommand) -> SimpleCommand:
         [*command.effects],
         command.words,
         command.prints,
+        command.listed,
     )
 
 

@@ -39,6 +39,8 @@ _TOOLS = re.compile(
 """Where a project's own tools are installed: what an agent puts there is asked about by itself."""
 _TOOL_FAMILIES = frozenset({"node", "jstools", "languages", "checkers", "python"})
 """Files of the catalog with such tools: one that is called `rm` is something else."""
+_NO_STATE = State(None, {})
+"""Of a file that was judged where it is read: nothing looks at it."""
 _OWN_CODE = frozenset({"git"})
 """Programs whose changes of files are those of version control, or of the project's own build."""
 
@@ -110,7 +112,7 @@ class Scripts:
 
     def judged(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
         """What `effect` runs of the file at `path` was judged: should its content be doubtful, so is the effect."""
-        self._judged.append((path, _Run(command, effect, word, State(None, {}), _PART, None)))
+        self._judged.append((path, _Run(command, effect, word, _NO_STATE, _PART, None)))
 
     def spend(self, key: tuple[object, ...], *texts: str) -> bool | None:
         """Count one more file that is judged. False where there are too many, None where `key` was counted before."""
@@ -133,7 +135,7 @@ class Scripts:
             return None
         self._count += 1
         effect.role = "project" if source.project else effect.role
-        self._judged.append((path, _Run(command, effect, word, State(None, {}), "source", None)))
+        self._judged.append((path, _Run(command, effect, word, _NO_STATE, "source", None)))
         return source.text
 
     def finish(self) -> bool:

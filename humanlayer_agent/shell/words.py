@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.shell import output, parameters
+from humanlayer_agent.shell import arithmetic, output, parameters
 from humanlayer_agent.shell.braces import MAX_VARIANTS, Unknown, expand_braces
 from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, WILD, WILD_CHARACTER, Field, bare_pattern, wildcards
 from humanlayer_agent.shell.state import MAX_CHOICES, Anything, Glob, Paths, State, Value
@@ -226,6 +226,8 @@ class _Expansion:
                 if text is None and (name := output.located(part.script, self.state)) is not None:
                     self.state.work.wondered = True
                     text = name if self.state.usual else None
+                if text is None and arithmetic.prints_digits(part.script, self.state):
+                    return [[_Gap("[0-9]*", many=not part.quoted and not self.state.default_ifs)]]
                 return [[self._expanded(text, part.quoted)]] if text is not None else [[_Gap(many=not part.quoted)]]
             case _:
                 return [[_Gap(many=True)]]

@@ -34,6 +34,18 @@ def test_it_means_what_pythons_means(pattern: str, text: str) -> None:
     assert Regex(pattern).matches(text) is (re.fullmatch(pattern, text, re.DOTALL) is not None)
 
 
+@given(_PATTERNS, st.text(alphabet="ab-.1", max_size=6), st.integers(0, 6))
+def test_what_matches_may_begin_with_each_of_its_beginnings(pattern: str, text: str, count: int) -> None:
+    if len(pattern) <= regex.MAX_PATTERN and (found := Regex(pattern)).matches(text):
+        assert found.may_begin(text[:count])
+
+
+def test_what_no_match_begins_with() -> None:
+    found = Regex("(install|up[0-9]+)(-.*)?")
+    assert [found.may_begin(p) for p in ("", "in", "up7-x", "install-")] == [True] * 4
+    assert [found.may_begin(p) for p in ("-j", "x", "upx", "installed")] == [False] * 4
+
+
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a*)*b", ".*.*.*.*.*.*b", "(.*a){20}", "(a|aa|aaa)+b"])
 def test_each_character_is_read_once(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Regex(pattern)

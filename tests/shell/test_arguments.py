@@ -35,6 +35,27 @@ def read(text: str) -> Arguments:
 
 
 @pytest.mark.parametrize(
+    ("text", "uses", "loose"),
+    [
+        ("-i*", [("backup", "*")], []),
+        ("-vi*", [("verbose", None), ("backup", "*")], []),
+        ("-o?*", [("output", "?*")], []),
+        ("-oa* b", [("output", "a*")], []),
+        ("-vvob*", [("verbose", None), ("verbose", None), ("output", "b*")], []),
+        ("-o* b", [], ["-o*"]),
+        ("-v* b", [], ["-v*"]),
+        ("-x* b", [], ["-x*"]),
+        ("-* b", [], ["-*"]),
+        ("-oa$@ b", [], ["-oa$@"]),
+    ],
+)
+def test_a_pattern_behind_short_options(text: str, uses: list[tuple[str, str | None]], loose: list[str]) -> None:
+    found = read(text)
+    assert [(u.option.name, u.value.glob if u.value is not None else None) for u in found.options] == uses
+    assert [word.word.raw for word in found.loose] == loose
+
+
+@pytest.mark.parametrize(
     ("text", "options", "operands"),
     [
         ("-v a", ["verbose"], ["a"]),

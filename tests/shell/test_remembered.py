@@ -178,31 +178,32 @@ def test_code_that_runs_anywhere_does_the_same_everywhere(source: str) -> None:
 def test_code_is_found_by_all_that_it_depends_on() -> None:
     memory = Remembered()
     somewhere = read("import sys\nopen(sys.argv[1], 'w')", argv=[Text.of("-c"), Text.of("x")])
-    memory.put_code("text", ("/a.py", None), somewhere)
-    assert memory.code("text", ("/a.py", None)) is not None
-    assert memory.code("text", ("/b.py", None)) is None
-    assert memory.code("text", None) is None
-    memory.put_code("other", ("/a.py", None), read("open('x', 'w')"))
-    assert memory.code("other", ("/b.py", None)) is not None
+    memory.put_code("python", "text", ("/a.py", None), somewhere)
+    assert memory.code("python", "text", ("/a.py", None)) is not None
+    assert memory.code("python", "text", ("/b.py", None)) is None
+    assert memory.code("python", "text", None) is None
+    memory.put_code("python", "other", ("/a.py", None), read("open('x', 'w')"))
+    assert memory.code("python", "other", ("/b.py", None)) is not None
+    assert memory.code("settings", "other", ("/b.py", None)) is None
 
 
 @pytest.mark.parametrize("source", ["(", "x = " + "(" * 5000, "# coding: rot13\n"])
 def test_what_could_not_be_read_is_not_remembered(source: str) -> None:
     memory = Remembered()
-    memory.put_code(source, None, read(source))
-    assert memory.code(source, None) is None
+    memory.put_code("python", source, None, read(source))
+    assert memory.code("python", source, None) is None
 
 
 def test_code_is_bounded() -> None:
     memory, steady = Remembered(), Behaviour(steady=True, anywhere=True)
     for n in range(9):
-        memory.put_code(str(n) + "x" * (MAX_CODE // 4), None, steady)
-        memory.put_code(str(n) + "x" * (MAX_CODE // 4), None, steady)
+        memory.put_code("python", str(n) + "x" * (MAX_CODE // 4), None, steady)
+        memory.put_code("python", str(n) + "x" * (MAX_CODE // 4), None, steady)
     assert sum(len(text) for text, _ in memory._code) <= MAX_CODE
     assert memory._code_size == sum(len(text) for text, _ in memory._code)
     many = Behaviour(doubts=[str(n) for n in range(MAX_ACTS + 1)], steady=True, anywhere=True)
-    memory.put_code("many", None, many)
-    assert memory.code("many", None) is None
+    memory.put_code("python", "many", None, many)
+    assert memory.code("python", "many", None) is None
 
 
 def test_trees_are_bounded() -> None:
@@ -231,12 +232,12 @@ def test_each_run_in_one_action_has_a_tree_of_its_own() -> None:
 
 def test_what_is_done_with_an_answer_changes_no_other() -> None:
     memory = Remembered()
-    memory.put_code("x", None, read("open('x', 'w')"))
-    first = memory.code("x", None)
+    memory.put_code("python", "x", None, read("open('x', 'w')"))
+    first = memory.code("python", "x", None)
     assert first is not None
     first.acts.clear()
     first.doubt("changed")
-    again = memory.code("x", None)
+    again = memory.code("python", "x", None)
     assert again is not None
     assert again.acts
     assert not again.doubts

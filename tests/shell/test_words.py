@@ -64,6 +64,28 @@ def test_a_bare_pattern_is_what_the_whole_expansion_makes_of_it(text: str, nullg
         assert [getattr(found, name) for name in Field.__slots__] == [getattr(whole, n) for n in Field.__slots__]
 
 
+@pytest.mark.parametrize(
+    ("text", "glob"),
+    [
+        ("-j$(nproc)", "-j[0-9]*"),
+        ("\"$(date +%s)\"", "[0-9]*"),
+        ("a$(date +%Y).log", "a[0-9]*.log"),
+        ("$(nproc)", "[0-9]*"),
+        ("$(wc -l < f)", None),
+        ("$(nproc --all)", None),
+        ("$(nproc 2> f)", None),
+        ("$(x=1 nproc)", None),
+        ("$(date +%s; cat f)", None),
+        ("$(date +%N)", None),
+    ],
+)
+def test_digits_that_a_program_prints(text: str, glob: str | None) -> None:
+    (found,) = fields(text)
+    assert (found.text, found.glob, found.pathname, found.many) == (None, glob, False, glob is None)
+    assert not any(f.glob for f in fields(text, PATH="/x"))
+    assert all(f.glob is None for f in fields(text, IFS="0") if not text.startswith('"'))
+
+
 @pytest.mark.parametrize("text", ["'*'", "\\*", "a{b,c}", "~/x*", "*$x", '"a"*', "*\\?"])
 def test_what_is_no_bare_pattern(text: str) -> None:
     (word,) = words(text)

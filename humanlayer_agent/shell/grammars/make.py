@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ def read(
     arguments = read_arguments(spec, fields)
     state = invoke.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
+    command.listed = True
     _variables(walk, command, arguments.operands, state)
     for flag in ("environment-overrides", "touch"):
         if flag in command.flags:
@@ -128,8 +129,7 @@ class _Run:
             return
         found = {path: self.walk.scripts.look(path) for name in NAMES for path in [_beside(effect.operand, name)]}
         here = {path: each for path, each in found.items() if each != NOT_THERE}
-        for path in found:
-            self._watch(effect, path)
+        self._watch(effect, found)
         if all(self._own(path, each, effect.operand) for path, each in here.items()):
             unseen = not here or any(each.texts is None for each in here.values())
             self._exported(None if unseen else [text for each in here.values() for text in each.texts or ()])
@@ -141,8 +141,7 @@ class _Run:
             self.included = []
             if each.texts is None or not self._judge([(posixpath.basename(path), each.texts)], effect.operand):
                 self._unread(run)
-            for name in (*found, *self.included):
-                self._watch(run, name)
+            self._watch(run, (*found, *self.included))
 
     def _own(self, path: str, found: Found, directory: str) -> bool:
         """Whether a Makefile is the project's own code, and everything that it includes."""
@@ -252,8 +251,9 @@ class _Run:
         state.export([_PASSED_ON])
         return state
 
-    def _watch(self, effect: Effect, path: str) -> None:
-        self.walk.scripts.judged(self.command, effect, plain(path), invoke.implied(self.command, path))
+    def _watch(self, effect: Effect, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.walk.scripts.judged(self.command, effect, plain(path), invoke.implied(self.command, path))
 
     def _unread(self, *effects: Effect) -> None:
         for effect in effects:
@@ -262,4 +262,4 @@ class _Run:
 
 
 def _beside(directory: str, name: str) -> str:
-    return plain(posixpath.join(directory, name))
+    return plain(f"{directory}/{name}" if name[:1] != "/" else name)
