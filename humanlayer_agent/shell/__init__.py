@@ -9,8 +9,8 @@ if not TYPE_CHECKING:
     from humanlayer_agent.light.later import Later
 
     _LATER = frozenset(
-        str.split("""arithmetic builtins code dialect environment flow full grammars inherited lines loops nested output
-        redirects scripts settings variables words written""")
+        str.split("""arithmetic builtins code dialect environment environments flow full grammars inherited lines loops
+        nested output redirects scripts setters settings variables words written""")
     )
 
     def __getattr__(name: str) -> Later:

@@ -2,7 +2,7 @@
 
 from humanlayer_agent.light.patterns import re
 from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
-from humanlayer_agent.shell import arithmetic, environments, touch, variables
+from humanlayer_agent.shell import arithmetic, environments, setters, touch
 from humanlayer_agent.shell.assigned import DECLARERS, changes
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.directory import cd, destination, pushd
@@ -312,25 +312,25 @@ def nothing(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     return state, state
 
 
-def _of_variables(name: str) -> Handler:
-    """The handler `name` of `variables`, which is imported when it is called."""
+def _of_setters(name: str) -> Handler:
+    """The handler `name` of `setters`, which is imported when it is called."""
 
     def handler(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
-        found: Handler = getattr(variables, name)
+        found: Handler = getattr(setters, name)
         return found(walk, command, fields, state, context)
 
     return handler
 
 
-_declare, _setters = _of_variables("declare"), _of_variables("setters")
+_declare, _setters = _of_setters("declare"), _of_setters("setters")
 
 HANDLERS: dict[str, Handler] = {
     "cd": cd, "pushd": pushd, "popd": pushd,
     "export": _declare, "declare": _declare, "typeset": _declare,
     "local": _declare, "readonly": _declare,
     "read": _setters, "mapfile": _setters, "readarray": _setters,
-    "getopts": _setters, "unset": _of_variables("unset"), "printf": _of_variables("printf"),
-    "let": _of_variables("let"),
+    "getopts": _setters, "unset": _of_setters("unset"), "printf": _of_setters("printf"),
+    "let": _of_setters("let"),
     "test": test, "[": test, "set": set_, "shift": shift, "shopt": shopt,
     "eval": eval_, "source": source, ".": source, "trap": trap, "alias": alias,
     "exit": exit_, "logout": exit_, "return": return_, "break": nothing, "continue": nothing,
@@ -338,7 +338,7 @@ HANDLERS: dict[str, Handler] = {
     "history": doubtful, "compgen": doubtful, "coproc": doubtful,
     ":": nothing, "true": nothing, "false": nothing, "echo": nothing, "pwd": nothing, "dirs": nothing,
     "unalias": nothing, "type": nothing, "times": nothing, "umask": nothing, "ulimit": nothing,
-    "wait": _of_variables("wait"), "jobs": jobs, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing,
+    "wait": _of_setters("wait"), "jobs": jobs, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing,
     "suspend": nothing, "help": nothing,
 }  # fmt: skip
 

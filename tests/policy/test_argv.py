@@ -47,7 +47,8 @@ PROJECT = "/nowhere/project"
         ("[terraform, apply, '...']", 'terraform "-$X"', "allow"),
         ("[terraform, apply, '...']", 'terraform "app$X"', "ask"),
         ("[terraform, 'd*y', '...']", 'terraform "app$X"', "allow"),
-        ("[terraform, {regex: 'd.*'}, '...']", 'terraform "app$X"', "ask"),
+        ("[terraform, {regex: 'd.*'}, '...']", 'terraform "app$X"', "allow"),
+        ("[terraform, {regex: 'ap.*'}, '...']", 'terraform "app$X"', "ask"),
         # One of several known words.
         ("[rm, a]", "for x in a b; do rm $x; done", "ask"),
         ("[rm, '?']", "for x in a b; do rm $x; done", "deny"),

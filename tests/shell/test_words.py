@@ -68,7 +68,7 @@ def test_a_bare_pattern_is_what_the_whole_expansion_makes_of_it(text: str, nullg
     ("text", "glob"),
     [
         ("-j$(nproc)", "-j[0-9]*"),
-        ("\"$(date +%s)\"", "[0-9]*"),
+        ('"$(date +%s)"', "[0-9]*"),
         ("a$(date +%Y).log", "a[0-9]*.log"),
         ("$(nproc)", "[0-9]*"),
         ("$(wc -l < f)", None),

@@ -8,7 +8,7 @@ the program uses what is not described here (@include, |&, ARGV, /inet), it coun
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -77,7 +77,7 @@ def read(
 ) -> None:
     """Note what awk's program does, and the files that it reads."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)
     for use in arguments.options:
         if use.option.name == "source" and use.value is not None:
@@ -109,7 +109,7 @@ def _program(walk: "Walk", command: SimpleCommand, word: Field, state: State, co
         if each.kind == "environment":
             touch.printed(walk, command, each.operand or "environment", word, origin=origin)
         elif each.kind == "execute":
-            invoke.shell_text(walk, command, here, state, context, origin)
+            noting.shell_text(walk, command, here, state, context, origin)
         else:
             touch.path(walk, command, each.kind, here, state, role="code", origin=origin)
 

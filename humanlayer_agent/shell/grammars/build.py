@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.names import named
@@ -41,7 +41,7 @@ def compiler(
 ) -> None:
     """A C compiler reads its operands and writes -o, a.out, or an object file for each."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     for use in arguments.options:
         if use.option.name == "level" and use.value is not None and use.value.text is None:
             command.doubt(use.value.word.raw)
@@ -63,7 +63,7 @@ def compiler(
             stem = posixpath.splitext(posixpath.basename(each.text or ""))[0]
             if stem:
                 for ending in endings if "output" not in command.flags else [e for e in endings if e in _BESIDE]:
-                    beside = invoke.implied(command, stem + ending)
+                    beside = noting.implied(command, stem + ending)
                     touch.path(walk, command, "write", beside, state, origin="compiler output")
             elif endings:
                 target = Field(each.word, each.start, each.end)
@@ -71,13 +71,13 @@ def compiler(
     if "output" in command.flags:
         return
     if not command.flags & {"compile", "assembly"}:
-        touch.path(walk, command, "write", invoke.implied(command, "a.out"), state, origin=f"{command.program} output")
+        touch.path(walk, command, "write", noting.implied(command, "a.out"), state, origin=f"{command.program} output")
         return
     for each in operands if "keep" in command.flags else ():
         stem = posixpath.splitext(posixpath.basename(each.text or ""))[0]
         target = named(each, stem) if stem else Field(each.word, each.start, each.end)
         if stem:
-            invoke.note(walk, command, "prefix", named(each, stem + "."), state, context, origin="compiler output")
+            noting.note(walk, command, "prefix", named(each, stem + "."), state, context, origin="compiler output")
         else:
             touch.path(walk, command, "write", target, state, origin="compiler output")
 
@@ -95,13 +95,13 @@ def interpreter(
     harmless = _prints_only(command, arguments)
     if harmless:
         arguments.options = [use for use in arguments.options if use.option.name != "code"]
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if command.flags & {"version", "help"}:
         return
     if "run-tests" in command.flags and "code" not in command.flags:
-        touch.path(walk, command, "execute", invoke.implied(command, "."), state, role="project", origin="node --test")
+        touch.path(walk, command, "execute", noting.implied(command, "."), state, role="project", origin="node --test")
         for each in operands:
             touch.path(walk, command, "execute", each, state, role="project", origin="node --test")
         return
@@ -113,7 +113,7 @@ def interpreter(
     elif operands and operands[0].text != "-":
         file, *rest = operands
         origin, language = f"{command.program} operand 1", command.program or ""
-        invoke.script(walk, command, file, state, origin, language=language, arguments=rest)
+        touch.script(walk, command, file, state, origin, language=language, arguments=rest)
     else:
         touch.code(
             walk, command, None, what=context.stdin.text, role="stdin", origin=f"{command.program} standard input"

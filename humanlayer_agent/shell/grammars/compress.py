@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -35,7 +35,7 @@ def read(
 ) -> None:
     """Note what is read, and what is written and removed in its place."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)
     command.operands += [o.text for o in operands]
     flags, program = command.flags, command.program or ""

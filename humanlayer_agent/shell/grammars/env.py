@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.light.records import replace
-from humanlayer_agent.shell import invoke, settings, touch, variables
+from humanlayer_agent.shell import invoke, noting, settings, touch, variables
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -43,7 +43,7 @@ def read(
 ) -> None:
     """Note the variables that are set and the command that runs with them."""
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     words: list[Field] = []
     for use in arguments.options:
         if use.option.name == "split-string" and use.value is not None:
@@ -72,7 +72,7 @@ def read(
                 break
             continue
         name, _, value = first.text.partition("=")
-        invoke.note(walk, command, "environment", first, state, context, origin=f"{command.program} assignment")
+        noting.note(walk, command, "environment", first, state, context, origin=f"{command.program} assignment")
         variables.points_to(walk, command, name, (value,), state, first.start, first.end)
         scoped.assign(name, (value,))
         scoped.exported |= {name}

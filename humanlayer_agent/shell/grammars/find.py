@@ -53,7 +53,7 @@ def read(
         starts.append(fields[i])
         i += 1
     if not starts:
-        from humanlayer_agent.shell.invoke import implied
+        from humanlayer_agent.shell.noting import implied
 
         starts = [implied(command, ".")]
     command.operands += [s.text for s in starts]

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -55,14 +55,14 @@ def config(
                 walk, command, "read" if prints else "write", use.value, state, role="option", origin="git config"
             )
     arguments.options = [u for u in arguments.options if u.option.name != "file"]
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in operands]
     if any(o.text is None for o in operands):
         command.doubt("git config")
     if not prints or any(o.many for o in operands):
         key = operands[0].text if operands else None
         if key in _IDENTITY and len(operands) == 2 and alone:
-            here = invoke.implied(command, ".")  # who makes the commits of this repository
+            here = noting.implied(command, ".")  # who makes the commits of this repository
             touch.path(walk, command, "metadata", here, state, role="setting", origin="git config")
             return
         at = walk.span(operands[0].start, operands[0].end) if operands else command.span
@@ -74,7 +74,7 @@ def clone(
 ) -> None:
     """git clone URL [directory]: without a directory, the last component of the URL names it."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if not operands:

@@ -4,7 +4,7 @@ import shlex
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import invoke, noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.context import Stdin
@@ -22,7 +22,7 @@ def watch(
 ) -> None:
     """watch [options] words: `sh -c "words"`, with -x the words as they are."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
     if not words:
         return
@@ -41,7 +41,7 @@ def joined_shell(walk: "Walk", command: SimpleCommand, words: list[Field], state
         command.doubt(next(w.word.raw for w in words if w.text is None))
         return
     joined = " ".join(t or "" for t in texts)
-    invoke.shell_text(
+    noting.shell_text(
         walk, command, Field(words[0].word, words[0].start, words[-1].end, text=joined), state, context, origin
     )
 
@@ -51,10 +51,10 @@ def entr(
 ) -> None:
     """entr [options] words: the words as they are, with -s the first as a shell's text."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
     if words and "shell" in command.flags:
-        invoke.shell_text(walk, command, words[0], state, context, "entr -s")
+        noting.shell_text(walk, command, words[0], state, context, "entr -s")
     else:
         run_words(walk, command, words, state, context)
 
@@ -64,19 +64,19 @@ def parallel(
 ) -> None:
     """parallel joins its words, puts inputs into them and hands the result to a shell: it can't be read beforehand."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
     shown = " ".join(w.shown for w in words)
     touch.code(walk, command, words[0] if words else None, what=shown, role="code", origin="parallel")
     command.doubt(command.text)
     # What it most likely runs is judged too.
     start, end = (words[0].start, words[-1].end) if words else command.span
-    at = invoke.implied(command, "")
+    at = noting.implied(command, "")
     jobs = _jobs([w.text if w.text is not None else w.word.raw for w in words], context.stdin.given)
     if len(jobs) > MAX_JOBS:
         walk.program.doubt("parallel runs more commands than are judged")
     for text in jobs[:MAX_JOBS]:
-        invoke.shell_text(
+        noting.shell_text(
             walk, command, Field(at.word, start, end, text=text), state, context.fed(Stdin("null")), "parallel"
         )
 
@@ -114,8 +114,8 @@ def script(
 ) -> None:
     """script records what -c's text, or a shell that reads the input, prints."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
-    invoke.note_operands(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
+    noting.note_operands(walk, spec, command, arguments, state, context)
     if not command.flags & {"command", "help"}:
         run_stdin(walk, command, state, context)
 
@@ -125,7 +125,7 @@ def as_user(
 ) -> None:
     """pkexec COMMAND, gosu USER COMMAND."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands if command.program == "pkexec" else arguments.operands[1:]
     if any(o.many for o in arguments.operands[:1]):
         command.doubt(arguments.operands[0].word.raw)
@@ -148,7 +148,7 @@ def input_script(
 ) -> None:
     """at, batch: the commands come on standard input, and run later. `at -f FILE` reads them from a file."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     if command.flags & {"file", "list", "remove", "show", "version"} or command.program in ("atq", "atrm"):
         return
@@ -164,8 +164,8 @@ def run_stdin(walk: "Walk", command: SimpleCommand, state: State, context: "Cont
         touch.code(walk, command, None, what=None, role="stdin", origin=f"{command.program} standard input")
         command.doubt(command.text)
         return
-    word = invoke.implied(command, text)
-    invoke.shell_text(walk, command, word, state, context, f"{command.program} standard input")
+    word = noting.implied(command, text)
+    noting.shell_text(walk, command, word, state, context, f"{command.program} standard input")
 
 
 def user_shell(
@@ -174,7 +174,7 @@ def user_shell(
     """su, runuser, newgrp: a shell as another user, which runs -c's text (an option's slot) or its input."""
     words = [f for f in fields if f.text != "-"]
     arguments = read_arguments(spec, words)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if "user" in command.flags and operands:  # runuser -u USER command
@@ -191,7 +191,7 @@ def flock(
 ) -> None:
     """flock FILE command ..., flock FILE -c 'text', flock NUMBER."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if not operands or "command" in command.flags:
@@ -204,7 +204,7 @@ def flock(
     touch.path(walk, command, "write", operands[0], state, origin="flock operand 1")
     rest = operands[1:]
     if len(rest) == 2 and rest[0].text in ("-c", "--command"):
-        invoke.shell_text(walk, command, rest[1], state, context, "flock -c")
+        noting.shell_text(walk, command, rest[1], state, context, "flock -c")
     else:
         run_words(walk, command, rest, state, context)
 
@@ -214,13 +214,13 @@ def ssh(
 ) -> None:
     """ssh [options] host [options] [words]: what the other machine runs is not judged by its paths here."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if not operands:
         return
     touch.host(walk, command, operands[0], origin="ssh operand 1")
     rest = read_arguments(spec, operands[1:])  # options may follow the host
-    invoke.note_options(walk, spec, command, rest, state, context)
+    noting.note_options(walk, spec, command, rest, state, context)
     words = " ".join(o.shown for o in rest.operands) or "a shell of the other machine"
     touch.code(walk, command, operands[0], what=words, role="remote", origin="ssh command", resolved=True, unread=False)

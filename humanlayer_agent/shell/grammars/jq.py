@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -35,10 +35,10 @@ def read(
                 command.doubt(value.word.raw)
         i += 3
     arguments = read_arguments(spec, words)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)
     if "from-file" not in command.flags and operands:
-        invoke.note(walk, command, "jq", operands.pop(0), state, context, origin="jq filter")
+        noting.note(walk, command, "jq", operands.pop(0), state, context, origin="jq filter")
     command.operands += [o.text for o in operands]
     if "args" in command.flags:
         command.doubt("--args")

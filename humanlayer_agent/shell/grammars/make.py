@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES
 from humanlayer_agent.shell.catalog.spec import Spec
@@ -45,7 +45,7 @@ def read(
 ) -> None:
     """make runs the project's rules; a variable on the command line may put other commands into them."""
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     command.listed = True
     _variables(walk, command, arguments.operands, state)
@@ -253,7 +253,7 @@ class _Run:
 
     def _watch(self, effect: Effect, paths: Iterable[str]) -> None:
         for path in paths:
-            self.walk.scripts.judged(self.command, effect, plain(path), invoke.implied(self.command, path))
+            self.walk.scripts.judged(self.command, effect, plain(path), noting.implied(self.command, path))
 
     def _unread(self, *effects: Effect) -> None:
         for effect in effects:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import builtins, invoke, touch
+from humanlayer_agent.shell import builtins, noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog import family, lookup
 from humanlayer_agent.shell.catalog.spec import Spec
@@ -47,7 +47,7 @@ def _own(walk: "Walk", command: SimpleCommand, name: str, rest: list[Field], sta
             run, found = _files(walk, f"{place.rstrip('/')}/{'/'.join(parts)}", place)
             known |= found
             for path in run:
-                word = invoke.implied(command, path)
+                word = noting.implied(command, path)
                 touch.script(walk, command, word, state, "python -m", language="python", arguments=rest)
     if not known:
         what = None if name == "?" else name
@@ -99,13 +99,13 @@ def timeit(
 
     arguments = read_arguments(spec, fields)
     setup = [use.value for use in arguments.options if use.option.name == "setup" and use.value is not None]
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     if "help" in command.flags:
         return
     lines = [word.text for word in (*setup, *arguments.operands)]
     known = [line for line in lines if line is not None]
     text = "\n".join(known) + "\n" if len(known) == len(lines) and not arguments.loose else None
-    word = (*arguments.operands, *setup, invoke.implied(command, "timeit"))[0]
+    word = (*arguments.operands, *setup, noting.implied(command, "timeit"))[0]
     python.code(walk, command, word, text, "-m timeit", [], state, context)
 
 
@@ -114,7 +114,7 @@ def archive(
 ) -> None:
     """zipfile and tarfile: -l and -t read, -c writes, -e unpacks into a directory."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     origin = f"python -m {command.subcommand}"
@@ -139,7 +139,7 @@ def gzip(
 ) -> None:
     """gzip writes NAME.gz beside NAME; with -d NAME beside NAME.gz."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     for n, each in enumerate(arguments.operands, 1):
         if each.text == "-":

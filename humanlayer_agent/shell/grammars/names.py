@@ -3,7 +3,7 @@
 import posixpath
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.slots import names_beginning
@@ -26,7 +26,7 @@ def rmdir(
 ) -> None:
     """rmdir removes its operands, with -p the directories on the way as well."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     parents = "parents" in command.flags or not command.flags_complete
     for n, each in enumerate(arguments.operands, 1):
@@ -45,7 +45,7 @@ def ln(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
     A symbolic link is followed from where it stands, not from the working directory.
     """
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     target: Field | None = None
@@ -85,16 +85,16 @@ def split(
 ) -> None:
     """split writes PREFIXaa, PREFIXab ... (x), csplit PREFIX00 ... (xx)."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if operands:
         touch.path(walk, command, "read", operands[0], state, origin=f"{command.program} operand 1")
     if command.program == "split" and len(operands) > 1:
-        invoke.note(walk, command, "prefix", operands[1], state, context, origin="split operand 2")
+        noting.note(walk, command, "prefix", operands[1], state, context, origin="split operand 2")
         for word in operands[2:]:
             command.doubt(word.word.raw)
     elif "prefix" not in command.flags:
         first = "x" if command.program == "split" else "xx"
-        pieces = names_beginning(invoke.implied(command, first), first)
+        pieces = names_beginning(noting.implied(command, first), first)
         touch.path(walk, command, "write", pieces, state, origin=f"{command.program} pieces")

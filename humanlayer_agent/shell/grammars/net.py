@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -22,7 +22,7 @@ _FILES = frozenset({"open", "file", "create", "pipe", "gopen"})
 def ip(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
     """ip OBJECT [VERB ...]: a verb that is not known to show something changes the network."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     texts = [o.text for o in operands]
     command.operands += texts
@@ -46,7 +46,7 @@ def socat(
 ) -> None:
     """socat ADDRESS ADDRESS: type:parameters, where some types are files or commands."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     for each in arguments.operands:
         _address(walk, command, each, state)
 

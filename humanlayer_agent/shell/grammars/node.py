@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import builtins, invoke, touch
+from humanlayer_agent.shell import builtins, noting, touch
 from humanlayer_agent.shell.catalog import family
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.code.behaviour import Found
@@ -39,9 +39,9 @@ def read(
 ) -> None:
     """Note what the catalog says, and look for what the scripts say."""
     first = len(command.effects)
-    invoke.apply(walk, replace(spec, grammar=""), command, fields, state, context)
+    noting.apply(walk, replace(spec, grammar=""), command, fields, state, context)
     if command.program == "yarn" and command.subcommand is None and "version" not in command.flags:
-        invoke.apply(walk, spec.subcommands["install"], command, [], state, context)
+        noting.apply(walk, spec.subcommands["install"], command, [], state, context)
     if command.program == "bun" and command.subcommand == "run" and command.operands:
         # A script, a file, or any program of the system.
         touch.code(walk, command, None, what=command.operands[0], role="subcommand", origin="bun run", unread=False)
@@ -70,7 +70,6 @@ def workspace(
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """`yarn workspace NAME COMMAND`: another command of yarn, in one of the project's packages."""
-    from humanlayer_agent.shell import invoke
     from humanlayer_agent.shell.arguments import read_arguments
     from humanlayer_agent.shell.catalog import lookup
 
@@ -83,7 +82,7 @@ def workspace(
         command.doubt(name or "yarn workspace")
         touch.code(walk, command, None, what=name, role="subcommand", origin="yarn workspace", unread=False)
         return
-    invoke.apply(walk, inner.subcommands[name], command, words[1:], state, context)
+    noting.apply(walk, inner.subcommands[name], command, words[1:], state, context)
 
 
 class _Run:
@@ -145,7 +144,7 @@ class _Run:
         for _ in range(MAX_LEVELS):
             path = posixpath.join(directory, "package.json")
             found = self.walk.scripts.look(path)
-            self.walk.scripts.judged(self.command, effect, path, invoke.implied(self.command, path))
+            self.walk.scripts.judged(self.command, effect, path, noting.implied(self.command, path))
             if found.texts != () or found.project or directory == "/":
                 return path, found
             directory = posixpath.dirname(directory)
@@ -215,7 +214,7 @@ class _Run:
             path = posixpath.join(directory, "node_modules", ".bin", name)
             found = self.walk.scripts.look(path)
             if found.texts != () or found.project:
-                word = invoke.implied(command, path)
+                word = noting.implied(command, path)
                 touch.script(self.walk, command, word, self.state, "node_modules/.bin", arguments=command.words[1:])
 
     def _unread(self, effect: Effect) -> None:

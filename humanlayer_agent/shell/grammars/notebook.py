@@ -4,7 +4,7 @@ import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.fields import Field
@@ -33,7 +33,7 @@ def nbconvert(
 ) -> None:
     """nbconvert [--execute] NOTEBOOK ...: writes files whose names begin as the notebook's, where it lies."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     if "version" in command.flags:
         return
@@ -77,7 +77,7 @@ def papermill(
             words.append(fields[i])
         i += 3 if parameter else 1
     arguments = read_arguments(spec, words)
-    inner = invoke.note_options(walk, spec, command, arguments, state, context)
+    inner = noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     if "version" in command.flags or not arguments.operands:
         return
@@ -93,7 +93,7 @@ def papermill(
     else:
         notebook(walk, command, source, state, "papermill operand 1", beside=inner)
     for each in rest[:1]:
-        invoke.note(walk, command, "remote-write", each, state, context, origin="papermill operand 2")
+        noting.note(walk, command, "remote-write", each, state, context, origin="papermill operand 2")
     for each in rest[1:]:
         command.doubt(each.word.raw)
 

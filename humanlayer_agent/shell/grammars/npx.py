@@ -4,7 +4,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import invoke, noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.code import SHELLS, interpreter
@@ -30,7 +30,7 @@ def read(
 ) -> None:
     """A program that stands in node_modules/.bin is run, as which it is judged; another is fetched first."""
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
     command.operands += [o.text for o in words]
     if not words or command.flags & {"call", "package"}:
@@ -40,7 +40,7 @@ def read(
         command.flags.add("local")
         run(walk, command, words, state, context)
     else:
-        invoke.note(walk, command, "package", words[0], state, context, origin=f"{command.program} operand 1")
+        noting.note(walk, command, "package", words[0], state, context, origin=f"{command.program} operand 1")
 
 
 def installed(walk: "Walk", name: str | None, state: State) -> bool:
@@ -69,7 +69,7 @@ def run(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, 
         path = _found(walk, name, cwd)
         source = walk.scripts.source(path) if path is not None else None
         if path is not None and source is not None and interpreter(source.text or "") in _READ:
-            word = invoke.implied(command, path)
+            word = noting.implied(command, path)
             touch.script(walk, command, word, state, "node_modules/.bin", arguments=words[1:])
     inner = context.deeper(via=(*context.via, command.program or "npx"))
     if inner.depth > MAX_DEPTH:
@@ -86,7 +86,7 @@ def prefix(
         env.read(walk, spec, command, fields, state, context)
         return
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     words = arguments.operands
     command.operands += [o.text for o in words]
     if words and words[0].text not in _REPORTS:

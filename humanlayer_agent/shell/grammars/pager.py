@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -32,7 +32,7 @@ def read(
         else:
             words.append(each)
     arguments = read_arguments(spec, words)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     for n, each in enumerate(arguments.operands, 1):
         touch.path(walk, command, "read", each, state, origin=f"{command.program} operand {n}")

@@ -4,7 +4,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -27,7 +27,7 @@ def read(
 ) -> None:
     """patch [options] [file [patchfile]]."""
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if len(operands) > 1:
@@ -48,7 +48,7 @@ def apply(
 ) -> None:
     """git apply [options] [patch...]."""
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     for n, each in enumerate(arguments.operands, 1):
         touch.path(walk, command, "read", each, state, origin=f"git apply operand {n}")
@@ -78,7 +78,7 @@ def note_targets(walk: "Walk", command: SimpleCommand, text: str | None, strip: 
         command.doubt(command.text)
         return
     start, end = command.span
-    from humanlayer_agent.shell.invoke import implied
+    from humanlayer_agent.shell.noting import implied
 
     for name in names:
         target = Field(implied(command, name).word, start, end, text=name, prefix=name)

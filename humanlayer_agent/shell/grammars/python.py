@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -21,7 +21,7 @@ def read(
 ) -> None:
     """Note what python runs. `-c` and `-m` end its own options."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     given = {use.option.name: use.value for use in arguments.options}  # not the flags: profilers come here again
     if "inspect" in given and context.stdin.kind != "null":
         # After its code it reads more.
@@ -35,7 +35,7 @@ def read(
         code(walk, command, value, text, "-c", arguments.operands, state, context)
     elif arguments.operands and arguments.operands[0].text not in ("-", "/dev/stdin"):
         file, *rest = arguments.operands
-        invoke.script(walk, command, file, state, "python operand 1", language="python", arguments=rest)
+        touch.script(walk, command, file, state, "python operand 1", language="python", arguments=rest)
     elif not given.keys() & {"version", "help"}:
         text = context.stdin.text if context.stdin.kind != "null" else ""
         code(walk, command, None, text, "standard input", arguments.operands[1:], state, context)
@@ -71,7 +71,7 @@ def module(
     spec = modules.program_of(name) if name else None
     modules.own(walk, command, name or "?", rest, state, known=spec is not None)
     if spec is not None:
-        invoke.apply(walk, spec, command, rest, state, context)
+        noting.apply(walk, spec, command, rest, state, context)
 
 
 def pytest(
@@ -79,10 +79,10 @@ def pytest(
 ) -> None:
     """pytest: its debugger (--pdb, --trace) runs what it is given on standard input."""
     arguments = read_arguments(spec, fields)
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     for n, each in enumerate(arguments.operands, 1):
-        invoke.note(walk, command, "project", each, state, context, origin=f"{command.program} operand {n}")
+        noting.note(walk, command, "project", each, state, context, origin=f"{command.program} operand {n}")
     given = context.stdin.kind not in ("null", "inherit") or _input_was_moved(walk)
     if command.flags & {"pdb", "pdbcls"} and given:
         touch.code(walk, command, None, what=command.text, role="stdin", origin="pytest --pdb")
@@ -115,19 +115,19 @@ def django(
 ) -> None:
     """django-admin COMMAND: startproject and startapp write a directory, the others run the project's code."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.subcommand = operands[0].text if operands else None
     for option, value in zip(operands[1:], operands[2:] + operands[:1], strict=False):
         name, equals, _ = (option.text or "").partition("=")
         if slot := _DJANGO_PLACES.get(name):
             word = option.tail(len(name) + 1) if equals else value
-            invoke.note(walk, command, slot, word, state, context, origin=f"django-admin {name}")
+            noting.note(walk, command, slot, word, state, context, origin=f"django-admin {name}")
     if beyond := _DJANGO.get(command.subcommand or ""):
         command.effects.append(Effect(beyond[0], "itself", beyond[1], True, command.span, "django-admin"))
     if command.subcommand in ("startproject", "startapp"):
         rest = read_arguments(spec, operands[1:])
-        invoke.note_options(walk, spec, command, rest, state, context)
+        noting.note_options(walk, spec, command, rest, state, context)
         for each in rest.operands[:1] if len(rest.operands) == 1 else rest.operands[1:]:
             touch.path(walk, command, "write", each, state, origin="django-admin directory")
     elif operands or not command.flags & {"version"}:

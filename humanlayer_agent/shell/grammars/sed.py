@@ -6,7 +6,7 @@ The grammar follows the GNU sed 4.9 manual, chapters 3 to 5. What does not fit i
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -34,7 +34,7 @@ def read(
 ) -> None:
     """Note what sed does: its scripts, and its files, which -i rewrites."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = list(arguments.operands)
     if not command.flags & {"expression", "file"} and operands:
         note_script(walk, command, operands.pop(0), state, context)
@@ -66,7 +66,7 @@ def note_script(walk: "Walk", command: SimpleCommand, word: Field, state: State,
             command.doubt(word.word.raw)
             if operand not in ("", _RESULT):
                 here = Field(word.word, word.start, word.end, text=operand, prefix=operand)
-                invoke.shell_text(walk, command, here, state, context, "sed e")
+                noting.shell_text(walk, command, here, state, context, "sed e")
         elif operand not in _STREAMS:
             name = Field(word.word, word.start, word.end, text=operand, prefix=operand)
             touch.path(walk, command, kind, name, state, role="script", origin=f"sed {kind}")

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import builtins, invoke, touch
+from humanlayer_agent.shell import builtins, noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.fields import listed
@@ -25,7 +25,7 @@ def read(
 ) -> None:
     """Note what the shell runs; a text that can't be seen is unread code."""
     arguments = read_arguments(spec, _without_unset_options(fields))
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     if command.program in _NOT_BASH:
         touch.code(walk, command, None, what=command.text, role="code", origin=command.program or "")
@@ -51,7 +51,7 @@ def read(
                     _fed(walk, command, text, operands[1:], state, context)
             origin = f"{command.program} operand 1"
             language = command.program or ""
-            invoke.script(walk, command, operands[0], state, origin, language=language, arguments=operands[1:])
+            touch.script(walk, command, operands[0], state, origin, language=language, arguments=operands[1:])
     elif not command.flags & {"version", "help"}:
         _stdin(walk, command, operands, state, context)
 
@@ -78,7 +78,7 @@ def _text(walk: "Walk", command: SimpleCommand, operands: list[Field], state: St
         positional, zero = None, None  # of several names the first is $0
     else:
         positional, zero = listed(operands[2:]), operands[1].text if len(operands) > 1 else None
-    invoke.shell_text(walk, command, operands[0], state, context, f"{command.program} -c", positional, zero)
+    noting.shell_text(walk, command, operands[0], state, context, f"{command.program} -c", positional, zero)
 
 
 def _stdin(walk: "Walk", command: SimpleCommand, operands: list[Field], state: State, context: "Context") -> None:

@@ -1,10 +1,10 @@
-"""Slots that need more than one line: what giving a word in such a place does. `invoke.note` comes here for them."""
+"""Slots that need more than one line: what giving a word in such a place does. `noting.note` comes here for them."""
 
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
@@ -59,17 +59,17 @@ def _maybe_shell(
         touch.code(walk, command, word, what=None, role="code", origin=origin)
     elif kind == "write-or-command":
         if text.startswith(("|", "!")):
-            invoke.shell_text(walk, command, word.tail(1), state, context, origin)
+            noting.shell_text(walk, command, word.tail(1), state, context, origin)
         else:
             touch.path(walk, command, "write", word, state, role="option", origin=origin)
     elif kind == "checkpoint-action":
         if text.startswith("exec="):
-            invoke.shell_text(walk, command, word.tail(5), state, context, origin)
+            noting.shell_text(walk, command, word.tail(5), state, context, origin)
     else:
         name, _, value = text.replace(" ", "=", 1).partition("=")
         if name.lower() in ("proxycommand", "localcommand", "knownhostscommand") and value.strip() != "none":
             at = len(text) - len(value)
-            invoke.shell_text(walk, command, word.tail(at), state, context, origin)
+            noting.shell_text(walk, command, word.tail(at), state, context, origin)
         elif name.lower() not in _HARMLESS_SSH:
             command.doubt(word.word.raw)
 

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.program import SimpleCommand
@@ -36,7 +36,7 @@ def read(
 ) -> None:
     """sqlite3 DATABASE [SQL ...]: without statements they come on the standard input."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     if command.flags & {"version"}:
@@ -49,7 +49,7 @@ def read(
             touch.path(walk, command, kind, database, state, role="database", origin="sqlite3 operand 1")
     texts: list[tuple[str | None, Field]] = [(o.text, o) for o in operands[1:]]
     if len(operands) < 2 and context.stdin.kind != "null":
-        texts = [(context.stdin.text, invoke.implied(command, context.stdin.text or ""))]
+        texts = [(context.stdin.text, noting.implied(command, context.stdin.text or ""))]
     for text, word in texts:
         if text is None or not _harmless(text):
             touch.code(walk, command, word, what=text, role="statements", origin="sqlite3 statements")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -44,7 +44,7 @@ def service(
 ) -> None:
     """systemctl VERB SERVICE; service SERVICE VERB."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     texts = [o.text for o in arguments.operands]
     command.operands += texts
     if any(t is None for t in texts):
@@ -68,7 +68,7 @@ def setting(
 ) -> None:
     """date, hostname: an operand sets what they otherwise print. timedatectl and its like take a verb."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     texts = [o.text for o in arguments.operands]
     command.operands += texts
     program = command.program or ""
@@ -90,11 +90,11 @@ def sysctl(
 ) -> None:
     """sysctl NAME prints, NAME=VALUE sets."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     for each in arguments.operands:
         if each.text is None or "=" in each.text or "write" in command.flags:
-            invoke.note(walk, command, "system", each, state, context, origin="sysctl operand")
+            noting.note(walk, command, "system", each, state, context, origin="sysctl operand")
 
 
 def device(
@@ -114,7 +114,7 @@ def device(
 def ps(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
     """ps: the BSD option e (in a word without a dash) and the column `environ` print other programs' environments."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     columns = command.options.get("format", [])
     for each in arguments.operands:

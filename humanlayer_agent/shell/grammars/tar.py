@@ -6,7 +6,7 @@ Source: the manual of GNU tar 1.34. Extracting writes below the directory of -C;
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.effects import Effect
@@ -40,7 +40,7 @@ def read(
     """Note the archive, the files that go into it, and where its members are written."""
     arguments = read_arguments(spec, _with_dash(spec, fields))
     start = state
-    state = invoke.note_options(walk, spec, command, arguments, state, context)
+    state = noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     modes = command.flags & _ARCHIVE.keys()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke, touch
+from humanlayer_agent.shell import noting, touch
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.grammars.tar import extracted
@@ -22,7 +22,7 @@ def unzip(
 ) -> None:
     """ARCHIVE [members]: members are written below the working directory, or below -d (which moves it)."""
     arguments = read_arguments(spec, fields)
-    into = invoke.note_options(walk, spec, command, arguments, state, context)
+    into = noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     for each in arguments.operands[:1]:
         touch.path(walk, command, "read", each, state, role="archive", origin=f"{command.program} operand 1")
@@ -35,7 +35,7 @@ def cpio(
 ) -> None:
     """cpio -i unpacks its input; cpio -o and -p read the files whose names come on the input."""
     arguments = read_arguments(spec, fields)
-    into = invoke.note_options(walk, spec, command, arguments, state, context)
+    into = noting.note_options(walk, spec, command, arguments, state, context)
     command.operands += [o.text for o in arguments.operands]
     if command.flags & {"create", "pass-through"}:
         command.doubt("names on the input")
@@ -49,7 +49,7 @@ def cpio(
 def ar(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
     """ar KEYS [position] ARCHIVE [members]: the letters of the first word say what happens."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     keys = (operands[0].text or "").lstrip("-") if operands else ""
@@ -70,7 +70,7 @@ def objcopy(
 ) -> None:
     """objcopy IN [OUT]: without a second operand it rewrites the first."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     operands = arguments.operands
     command.operands += [o.text for o in operands]
     for each in operands[2:]:

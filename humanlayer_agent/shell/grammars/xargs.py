@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import invoke
+from humanlayer_agent.shell import invoke, noting
 from humanlayer_agent.shell.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
 from humanlayer_agent.shell.context import Stdin
@@ -42,7 +42,7 @@ def read(
 ) -> None:
     """Note the command that xargs runs, with unknown words after (or, with -I, in place of) its own."""
     arguments = read_arguments(spec, fields)
-    invoke.note_options(walk, spec, command, arguments, state, context)
+    noting.note_options(walk, spec, command, arguments, state, context)
     words = list(arguments.operands)
     if not words:
         return  # echo
@@ -73,7 +73,7 @@ def _runs(walk: "Walk", command: SimpleCommand, arguments: Arguments, context: "
     if "arg-file" in flags:
         at, text = _file(walk, command, arguments)
     else:
-        at = invoke.implied(command, "")
+        at = noting.implied(command, "")
         text = "" if context.stdin.kind == "null" else context.stdin.given
     items = _items(text, command) if text is not None and len(text) <= MAX_TEXT else None
     if items is None:
@@ -121,7 +121,7 @@ def _file(walk: "Walk", command: SimpleCommand, arguments: Arguments) -> tuple[F
     effects = [e for e in command.effects if e.kind == "read"]
     values = [use.value for use in arguments.options if use.option.name == "arg-file"]
     if len(effects) != 1 or len(values) != 1 or values[0] is None:
-        return invoke.implied(command, ""), None
+        return noting.implied(command, ""), None
     role = effects[0].role
     text = walk.scripts.settled(command, effects[0], values[0])
     effects[0].role = role
