@@ -187,8 +187,9 @@ def gate_authority(tmp_path: Path, **given: object) -> Authority:
 
 
 def test_without_a_file_whoever_started_the_run_may_answer(tmp_path: Path) -> None:
-    assert build_authority(project=tmp_path) is None
-    authority = gate_authority(tmp_path, project=tmp_path, timeout_ms=5_000_000)
+    project = tmp_path / "project"
+    assert build_authority(project=project) is None
+    authority = gate_authority(tmp_path, project=project, timeout_ms=5_000_000)
     assert authority.routes["default"].timeout_ms == 5_000_000
     assert authority.person_of(requester()) == authority.people[0]
 

@@ -38,7 +38,7 @@ PROJECT, HOME = "/nowhere/project", "/nowhere/home"
         ("effect: execute, role: subcommand, names: {any_in: [frob*]}", "git $X", "ask"),
         ("effect: environment, names: {any_in: ['LD_*']}", "LD_PRELOAD=$X ls", "deny"),
         ("effect: environment, names: {any_in: ['LD_*']}", "PATH=x ls", "allow"),
-        ("effect: persist, names: {any_in: [user.*]}", "git config user.name x", "deny"),
+        ("effect: persist, names: {any_in: [user.*]}", "git config --global user.name x", "deny"),
         ("names: {any_in: [requests]}", "pip install requests", "deny"),
         ("names: {any_in: [requests]}", "ls", "allow"),
         ("names: {any_in: [requests]}", "frobnicate", "ask"),
