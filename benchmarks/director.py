@@ -38,7 +38,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell.code import python
 from humanlayer_agent.shell.program import SimpleCommand
 
-ROUNDS = 5
+ROUNDS = 9
 PROJECT = "/testbed"
 _SCRIPTS = frozenset({"written", "script-file"})
 FEW = 2_000
