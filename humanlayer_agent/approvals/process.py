@@ -5,10 +5,12 @@ A pid alone is no identity: it is used again. With the boot and the process's st
 
 import os
 import pwd
+import re
 from functools import cache
 from pathlib import Path
 
 _UNKNOWN = "-"
+_IDENTITY = re.compile(r"(?P<boot>[^:]*):(?P<namespace>[^:]*):(?P<pid>[1-9][0-9]{0,8}):(?P<start>[^:]*)", re.ASCII)
 _OUTERMOST = "pid[4026531836]"  # the number that Linux gives the machine's own (PROC_PID_INIT_INO in proc_ns.h)
 
 
@@ -32,18 +34,20 @@ def is_out_of_sight(process: str) -> bool:
 
     From inside, nobody can tell whether that process is above us. Outside of all of them everything can be seen.
     """
-    boot, namespace, _, _ = process.split(":")
-    return boot == _boot() and namespace != _namespace() != _OUTERMOST
+    if (known := _IDENTITY.fullmatch(process)) is None:
+        return _namespace() != _OUTERMOST
+    return known["boot"] == _boot() and known["namespace"] != _namespace() != _OUTERMOST
 
 
 def is_gone(process: str) -> bool:
     """Whether the process with this identity has certainly ended. False where that can't be known from here."""
-    boot, namespace, number, start = process.split(":")
-    if boot != _boot():
+    if (known := _IDENTITY.fullmatch(process)) is None:
+        return False  # somebody else has written it
+    if known["boot"] != _boot():
         return True
-    if namespace != _namespace():
+    if known["namespace"] != _namespace():
         return False
-    pid = int(number)
+    pid = int(known["pid"])
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -51,7 +55,7 @@ def is_gone(process: str) -> bool:
     except PermissionError:
         pass  # it exists, and belongs to somebody else
     now = _start(pid)
-    return _UNKNOWN not in (start, now) and now != start
+    return _UNKNOWN not in (known["start"], now) and now != known["start"]
 
 
 @cache
