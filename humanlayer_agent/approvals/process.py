@@ -39,6 +39,12 @@ def is_out_of_sight(process: str) -> bool:
     return known["boot"] == _boot() and known["namespace"] != _namespace() != _OUTERMOST
 
 
+def pid_of(process: str) -> int | None:
+    """The pid in an identity; None where it is none."""
+    known = _IDENTITY.fullmatch(process)
+    return int(known["pid"]) if known is not None else None
+
+
 def is_gone(process: str) -> bool:
     """Whether the process with this identity has certainly ended. False where that can't be known from here."""
     if (known := _IDENTITY.fullmatch(process)) is None:

@@ -181,12 +181,9 @@ def _halt_in(row: sqlite3.Row) -> Halt:
 
 def _running(row: sqlite3.Row) -> Running | None:
     """The command that an execution is; None where its process is gone, or what stands there names none."""
-    try:
-        if process.is_gone(row["process"]):
-            return None
-        return Running(row["id"], row["agent"], int(row["process"].split(":")[2]))
-    except (ValueError, AttributeError):
-        return None
+    known = row["process"]
+    pid = process.pid_of(known) if isinstance(known, str) else None
+    return Running(row["id"], row["agent"], pid) if pid is not None and not process.is_gone(known) else None
 
 
 def _resumption(row: sqlite3.Row) -> Resumption:

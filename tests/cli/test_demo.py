@@ -168,7 +168,7 @@ def test_approve_one_and_refuse_the_other_with_a_reason(screen: Screen, tmp_path
     screen.child.send("n")
     screen.until(lambda: any("Why not?" in line for line in screen._screen.display), "the question for a reason")
     screen.child.send("nothing from the net, please")
-    screen.armed("Enter reject")
+    screen.armed("Enter reject", "Why not? nothing from the net, please")  # read by now: no newline of a paste follows
     screen.child.send("\r")
     screen.armed("y run once", "old-reports")
     screen.child.send("y")
