@@ -481,13 +481,13 @@ def test_back_to_the_original_is_no_change(ask: Any, tmp_path: Path) -> None:
 
 def test_ctrl_c_and_ctrl_z_are_the_editor_s(ask: Any, tmp_path: Path) -> None:
     """It is the foreground job: its Ctrl-C does not stop our run, and a stopped editor goes on."""
-    lines = 'echo "# stopped" >> "$1"; echo ready; kill -TSTP $$; echo going; read -r line; echo "# $line" >> "$1"'
+    lines = 'echo "# stopped" >> "$1"; echo ready; kill -TSTP $$; echo going; read -r line; echo "# $line" >> "$1"; echo noted'
     interrupted = 'trap \'echo "# interrupted" >> "$1"; exit 0\' INT; '
     screen = ask(env={"EDITOR": script(tmp_path, f"{interrupted}{lines}; {STAY}")})
     screen.send(EDITOR)
     screen.shows("going")
     screen.send("typed\r")
-    screen.shows("typed")
+    screen.shows("noted")
     screen.send("\x03")
     screen.shows("as it was changed")
     screen.armed()
