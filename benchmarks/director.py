@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import bashlex  # as it is: where it is imported later, the package gives it tables of its own, which are faster
+import bashlex
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.files import GivenReader

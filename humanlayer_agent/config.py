@@ -1,10 +1,11 @@
 """Finds what belongs together: the project, the policy, the store, the channels; builds a Director and a Gate."""
 
 import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.light.later import pathlib
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any, cast
 from humanlayer_agent.places import (
     PASSPHRASE_VARIABLE,
     config_path,
@@ -18,10 +19,6 @@ from humanlayer_agent.places import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-    from typing import TypeVar
-
     from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.model import Asker
@@ -38,26 +35,26 @@ _warned: set[str] = set()
 """Files of which somebody was told that they are ignored."""
 
 
-def find_project(start: "Path | str | None" = None) -> "Path":
+def find_project(start: Path | str | None = None) -> Path:
     """The directory an agent works for: the git top level above `start` (default: here), else `start` itself.
 
     Raises:
         ConfigError: where that is `/`, the home directory or a parent of it, or the folder for temporary files:
             a project that contains everything protects nothing.
     """
-    return pathlib.Path(_project_of(_absolute(start)))
+    return Path(_project_of(_absolute(start)))
 
 
-def checked_project(path: "Path | str") -> "Path":
+def checked_project(path: Path | str) -> Path:
     """`path` as an absolute project directory (it may not exist). Raises ConfigError where it is too wide."""
-    return pathlib.Path(_checked(_absolute(path)))
+    return Path(_checked(_absolute(path)))
 
 
-def _absolute(path: "Path | str | None") -> str:
+def _absolute(path: Path | str | None) -> str:
     """`path`, or where we are, as `pathlib` makes it absolute: `..` stays."""
     if isinstance(path, str) and path.startswith("/"):
         return spelled(path)
-    return str(pathlib.Path(path).absolute()) if path else spelled(os.getcwd())
+    return str(Path(path).absolute()) if path else spelled(os.getcwd())
 
 
 def _project_of(start: str) -> str:
@@ -108,10 +105,10 @@ def requester() -> str:
 
 
 def build_director(
-    policy: "str | Path | None" = None,
+    policy: str | Path | None = None,
     *,
-    project: "Path | str | None" = None,
-    environ: "Mapping[str, str] | None" = None,
+    project: Path | str | None = None,
+    environ: Mapping[str, str] | None = None,
     observe: bool = False,
     tested: bool = True,
     once: bool = False,
@@ -160,9 +157,9 @@ def build_asker(user: Any = None) -> "Asker":
 
 
 def build_authority(
-    channels: "str | Path | None" = None,
+    channels: str | Path | None = None,
     *,
-    project: "Path | str | None" = None,
+    project: Path | str | None = None,
     asker: "Asker | None" = None,
     timeout_ms: int | None = None,
     valid_for_ms: int | None = None,
@@ -210,7 +207,7 @@ def build_signer(authority: "Authority | None") -> "Signer | None":
     return ListedSigner(key_path(), authority.signers)
 
 
-def unlocked_signer(authority: "Authority", *, project: "Path | str | None" = None) -> "Signer":
+def unlocked_signer(authority: "Authority", *, project: Path | str | None = None) -> "Signer":
     """The user's own key, after its passphrase was asked for (see `channels.unlocking`): what a hub signs with.
 
     Raises:
@@ -225,7 +222,7 @@ def unlocked_signer(authority: "Authority", *, project: "Path | str | None" = No
             "names it under `signers:` of your channels.yaml"
         )
     _ = signer.fingerprint  # a key that may not sign is an error before anybody types a passphrase
-    unlock(signer, project=pathlib.Path(project) if project else None)
+    unlock(signer, project=Path(project) if project else None)
     return signer
 
 
@@ -234,11 +231,11 @@ def build_hub(
     authority: "Authority",
     signer: "Callable[[], Signer]",
     *,
-    channels: "str | Path | None" = None,
-    project: "Path | str | None" = None,
+    channels: str | Path | None = None,
+    project: Path | str | None = None,
     only_ready: bool = False,
     tasks: "Sequence[Task]" = (),
-    say: "Callable[[str, str], None]" = lambda channel, line: None,
+    say: Callable[[str, str], None] = lambda channel, line: None,
 ) -> "Hub | None":
     """A hub for every channel that a route names; None where there is none.
 
@@ -285,16 +282,16 @@ def build_gate(
     director: Any = None,
     user: Any = None,
     asker: "Asker | None" = None,
-    policy: "str | Path | None" = None,
+    policy: str | Path | None = None,
     observe: bool = False,
-    project: "Path | str | None" = None,
+    project: Path | str | None = None,
     store: "Store | Path | str | None" = None,
     agent: str = "",
     run_id: str | None = None,
-    channels: "str | Path | None" = None,
+    channels: str | Path | None = None,
     authority: "Authority | None" = None,
     signer: "Signer | None" = None,
-    signers: "Collection[str] | None" = None,
+    signers: Collection[str] | None = None,
     kind: "type[G] | None" = None,
     **limits: Any,
 ) -> "G":
@@ -325,8 +322,8 @@ def build_gate(
 
     if director is None:
         director = build_director(policy, project=project, observe=observe)
-    if store is None or isinstance(store, str | pathlib.Path):
-        store = SQLiteStore(pathlib.Path(store) if store else default_store_path())
+    if store is None or isinstance(store, str | Path):
+        store = SQLiteStore(Path(store) if store else default_store_path())
     is_here = asker is None and user is None
     asker = asker or build_asker(user)
     if authority is None:
@@ -364,7 +361,7 @@ def build_gate(
 
 
 def _reach(
-    store: "Store", authority: "Authority", channels: "str | Path | None", project: "Path | str | None", *, asked: bool
+    store: "Store", authority: "Authority", channels: str | Path | None, project: Path | str | None, *, asked: bool
 ) -> "LocalHub | None":
     """What serves the channels of the routes from this process; None where it serves none.
 
@@ -390,7 +387,7 @@ def _reach(
         logging.getLogger("humanlayer_agent").warning("Warning: no channel is served from here: %s", why)
 
     try:
-        own = unlock_for_runs(signer, names, asked=asked, project=pathlib.Path(project) if project else None)
+        own = unlock_for_runs(signer, names, asked=asked, project=Path(project) if project else None)
     except ConfigError as error:
         failed(error)
         return None

@@ -6,16 +6,13 @@ Documentation/gitformat-index.txt, versions 2 to 4; an index that is not underst
 """
 
 import os
+import re
 import stat
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.places import exists, upwards
 from humanlayer_agent.shell.reading import MAX_TEXT, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
@@ -39,7 +36,7 @@ class DiskReader:
         project: the directory the agent works for; git's index is looked for there and above.
     """
 
-    def __init__(self, project: "Path | str") -> None:
+    def __init__(self, project: Path | str) -> None:
         self._top, self._index = _index_of(os.path.realpath(project))
         self._tracked: dict[bytes, bytes] | None = None
 
@@ -83,7 +80,7 @@ class GivenReader:
         tracked: paths under version control and unmodified.
     """
 
-    def __init__(self, files: "Mapping[str, str]", tracked: "Collection[str]" = ()) -> None:
+    def __init__(self, files: Mapping[str, str], tracked: Collection[str] = ()) -> None:
         self._files, self._tracked = files, frozenset(tracked)
 
     def read(self, path: str) -> Source | None:

@@ -1,22 +1,18 @@
 """Where our own files are. Everything here is off limits for agents: every shipped policy denies it.
 
-What every command needs is given as text, in the spelling of `pathlib`: its import takes 43 million instructions (with
-what it imports), and all else that `check 'ls -la'` does 100 million.
+What every command needs is given as text, in the spelling of `pathlib`.
 """
 
 import errno
+import json
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.light.later import pathlib
-from humanlayer_agent.light.plainjson import loads
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 STORE_VARIABLE = "HUMANLAYER_STORE"
 """Environment variable that names another store file (a path)."""
@@ -31,32 +27,32 @@ PROJECT_FOLDER = ".humanlayer"
 """Settings of a project, in its top directory."""
 
 
-def data_folder() -> "Path":
+def data_folder() -> Path:
     """The user's data directory, where the store is kept (the XDG base directories; macOS has its own)."""
-    return pathlib.Path(_data_folder())
+    return Path(_data_folder())
 
 
-def state_folder() -> "Path":
+def state_folder() -> Path:
     """The user's state directory, where compiled policies are kept, and which projects are trusted."""
-    return pathlib.Path(state_path())
+    return Path(state_path())
 
 
-def config_folder() -> "Path":
+def config_folder() -> Path:
     """The user's settings: the policy, the channels."""
-    return pathlib.Path(config_path())
+    return Path(config_path())
 
 
-def default_store_path() -> "Path":
+def default_store_path() -> Path:
     """The store's file: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
-    return pathlib.Path(_store_path())
+    return Path(_store_path())
 
 
-def key_path() -> "Path":
+def key_path() -> Path:
     """The file of the user's signing key, as `hla init` writes it: in the data directory, whatever store is named."""
     return data_folder() / "signing.key"
 
 
-def audit_key_path() -> "Path":
+def audit_key_path() -> Path:
     """The file of the key that signs heads of the user's logs; it signs nothing else."""
     return data_folder() / "audit.key"
 
@@ -86,16 +82,16 @@ def own_places() -> dict[str, str]:
 def home_folder() -> str:
     """The user's home directory. Raises RuntimeError where nobody knows it."""
     home = os.path.expanduser("~")
-    return spelled(home) if home[:1] != "~" else str(pathlib.Path.home())
+    return spelled(home) if home[:1] != "~" else str(Path.home())
 
 
 def spelled(path: str) -> str:
     """`path` as `pathlib` spells it, which is asked only where that may be another way."""
     plain = path[:1] == "/" and "//" not in path and "/./" not in path and not path.endswith(("/", "/."))
-    return path if plain else str(pathlib.Path(path))
+    return path if plain else str(Path(path))
 
 
-def upwards(path: str) -> "Iterator[str]":
+def upwards(path: str) -> Iterator[str]:
     """The directory `path` (absolute), and those it lies in, up to the root."""
     yield path
     while (above := os.path.dirname(path)) != path:
@@ -126,12 +122,12 @@ def temporary_folder() -> str:
     return tempfile.gettempdir()
 
 
-def is_inside(folder: "Path", project: "Path | None") -> bool:
+def is_inside(folder: Path, project: Path | None) -> bool:
     """Whether `folder` lies in `project`, or is reached through it by links: then it is the repository's to fill."""
     if project is None:
         return False
     top, named = os.path.realpath(project), os.path.abspath(folder)
-    return any(pathlib.Path(os.path.realpath(place)).is_relative_to(top) for place in upwards(named))
+    return any(Path(os.path.realpath(place)).is_relative_to(top) for place in upwards(named))
 
 
 def _data_folder() -> str:
@@ -142,7 +138,7 @@ def _data_folder() -> str:
 
 def _store_path() -> str:
     if named := os.environ.get(STORE_VARIABLE):
-        return spelled(named) if named.startswith("/") else str(pathlib.Path(named).expanduser().absolute())
+        return spelled(named) if named.startswith("/") else str(Path(named).expanduser().absolute())
     return os.path.join(_data_folder(), "store.sqlite3")
 
 
@@ -158,9 +154,9 @@ def _xdg(variable: str, below_home: str) -> str:
     return os.path.join(folder, "humanlayer-agent")
 
 
-def data_file(folder: str, name: str) -> "Path":
+def data_file(folder: str, name: str) -> Path:
     """A shipped file: `policies/NAME` or `channels/NAME`, from the wheel's data or from a checkout."""
-    package = pathlib.Path(__file__).parent
+    package = Path(__file__).parent
     for base in (package / "_data", package.parent):
         if (found := base / folder / name).is_file():
             return found
@@ -170,7 +166,7 @@ def data_file(folder: str, name: str) -> "Path":
 # ---- files that only we write -------------------------------------------------------------------------
 
 
-def read_own_json(path: "Path | str") -> dict[str, Any] | None:
+def read_own_json(path: Path | str) -> dict[str, Any] | None:
     """The object in a JSON file that only this user can have written, else None."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -181,22 +177,21 @@ def read_own_json(path: "Path | str") -> dict[str, Any] | None:
         if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
             return None
         try:
-            content = loads(file.read().decode())
+            content = json.loads(file.read().decode())
         except (OSError, ValueError, RecursionError):
             return None
     return content if isinstance(content, dict) else None
 
 
-def write_own_json(path: "Path | str", content: dict[str, Any], *, required: bool = False) -> None:
+def write_own_json(path: Path | str, content: dict[str, Any], *, required: bool = False) -> None:
     """Write a JSON file for this user alone, whole or not at all.
 
     Args:
         required: raise OSError where it can't be written; else that is ignored.
     """
-    import json
     from contextlib import suppress
 
-    path = pathlib.Path(path)
+    path = Path(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -5,10 +5,8 @@
 
 import gc
 import sys
-
-TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 
 _LIGHT = {name: f"humanlayer_agent.cli.{name}" for name in ("check", "parse", "hook")}
 """Commands with a `main(argv) -> int` of their own: they are called once a command by hooks and by benchmarks."""
@@ -17,7 +15,7 @@ _LOOK_FOR_GARBAGE = (200_000, 20, 20)
 was just imported."""
 
 
-def main(argv: "Sequence[str] | None" = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own). Returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in _LIGHT:
@@ -46,13 +44,12 @@ def _light(module: str, arguments: list[str], *, last: bool) -> int:
             gc.enable()
 
 
-def _main_of(module: str) -> "Callable[[list[str]], int]":
-    __import__(module)  # importlib is not loaded yet
-    main: Callable[[list[str]], int] = sys.modules[module].main
+def _main_of(module: str) -> Callable[[list[str]], int]:
+    main: Callable[[list[str]], int] = import_module(module).main
     return main
 
 
-def _guarded(command: "Callable[[], int]") -> int:
+def _guarded(command: Callable[[], int]) -> int:
     """Configuration errors are exit code 2 with their message; Ctrl-C and a closed pipe end quietly."""
     from humanlayer_agent.errors import ConfigError, HumanlayerError
 

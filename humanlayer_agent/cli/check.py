@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.actions import Action
 from humanlayer_agent.cli.given import Given, common_options, usual
@@ -9,10 +10,8 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 
-TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
 if TYPE_CHECKING:
     import argparse
-    from typing import Any
 
     from humanlayer_agent.cli.rows import Row
 
@@ -87,7 +86,7 @@ def start_of(director: Director) -> str:
     return here if (here + "/").startswith(director.project + "/") else director.project
 
 
-def _row(director: Director, row: "Row", cwd: str | None) -> "dict[str, Any]":
+def _row(director: Director, row: "Row", cwd: str | None) -> dict[str, Any]:
     from humanlayer_agent.files import GivenReader
 
     action = Action(row.command, cwd=row.cwd or cwd or start_of(director))
@@ -95,7 +94,7 @@ def _row(director: Director, row: "Row", cwd: str | None) -> "dict[str, Any]":
     return {"id": row.id, **public(director.evaluate(action, given))}
 
 
-def public(decision: PolicyDecision) -> "dict[str, Any]":
+def public(decision: PolicyDecision) -> dict[str, Any]:
     """A decision in the form of the machine interface."""
     return {
         "verdict": str(decision.verdict),

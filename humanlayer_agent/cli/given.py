@@ -1,10 +1,11 @@
 """What `check` and `parse` are given: read without argparse where that would say the same, because its import takes as
 long as judging a command."""
 
-TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Iterator
 
 FORMATS = ("text", "json", "jsonl")
 
@@ -20,7 +21,7 @@ class Given:
     observe = False
 
 
-def usual(argv: list[str], *, valued: "Collection[str]", plain: "Collection[str]" = ()) -> Given | None:
+def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = ()) -> Given | None:
     """The options and the command, where every word is plainly one of them.
 
     None: argparse is to say what they are, or what is wrong.

@@ -2,15 +2,14 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.cli.given import common_options, usual
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.program import Program
 
-TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
 if TYPE_CHECKING:
     import argparse
-    from typing import Any
 
     from humanlayer_agent.cli.rows import Row
 
@@ -72,11 +71,11 @@ def _analysed(command: str, cwd: str) -> Program:
     return analyse(command, cwd=cwd, environ={"HOME": os.environ.get("HOME", "/")})
 
 
-def _row(row: "Row", cwd: str) -> "dict[str, Any]":
+def _row(row: "Row", cwd: str) -> dict[str, Any]:
     return {"id": row.id, **public(_analysed(row.command, row.cwd or cwd))}
 
 
-def public(program: Program) -> "dict[str, Any]":
+def public(program: Program) -> dict[str, Any]:
     """A program in the form of the machine interface."""
     return {
         "status": program.status,

@@ -11,10 +11,10 @@ import socket
 import sys
 import time
 import zlib
+from typing import TYPE_CHECKING
 
 import humanlayer_agent
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 

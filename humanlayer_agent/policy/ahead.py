@@ -6,9 +6,11 @@ been an error, so nothing is known of a policy of which that is not sure; nor of
 the day.
 """
 
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Any, Collection, Mapping, Sequence
 from humanlayer_agent.policy.clauses import Compiler
 from humanlayer_agent.policy.compiled import limits
 from humanlayer_agent.policy.inforce import LONGEST

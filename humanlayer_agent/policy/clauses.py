@@ -4,10 +4,12 @@
 be known is maybe, unless what is known already rules it out.
 """
 
-from humanlayer_agent.light.later import fnmatch
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any, Callable, Iterable, Mapping, Sequence
-from humanlayer_agent.policy import flows, named, regex, words
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from humanlayer_agent.policy import flows, named
 from humanlayer_agent.policy.model import Group, Match, Operands, Program, Texts
 from humanlayer_agent.policy.pathindex import PathIndex
 from humanlayer_agent.policy.pathset import Links, PathSet
@@ -189,6 +191,8 @@ def _named(names: Sequence[str]) -> Clause:
 
 
 def _regex(pattern: str) -> Clause:
+    from humanlayer_agent.policy import regex
+
     wanted = regex.Regex(pattern)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
@@ -310,6 +314,8 @@ def _operands(operands: Operands) -> Clause:
 
 
 def _argv(texts: Texts) -> Clause:
+    from humanlayer_agent.policy import words
+
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
     return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
 

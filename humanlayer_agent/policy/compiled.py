@@ -1,7 +1,8 @@
 """A rule with its conditions as closures, and what it can apply to."""
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Collection
+from collections.abc import Collection
+from dataclasses import dataclass
+
 from humanlayer_agent.policy.clauses import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
 from humanlayer_agent.policy.flows import about_effects, traces

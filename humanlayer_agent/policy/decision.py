@@ -4,10 +4,11 @@ What is made for every action has slots and is not frozen, because that takes se
 as immutable all the same: a decision that is remembered is given to everybody who asks.
 """
 
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
 from humanlayer_agent.actions import FileDigest
-from humanlayer_agent.light.enums import IntEnum
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Any
 from humanlayer_agent.shell.effects import Effect
 
 

@@ -7,10 +7,11 @@ an allow.
 
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from humanlayer_agent.actions import BASH, Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Mapping, Sequence
 from humanlayer_agent.places import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import wording
@@ -28,9 +29,6 @@ from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.reading import Reader
 from humanlayer_agent.shell.remembered import Remembered
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FUNCTION = "function"
 """The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
@@ -65,7 +63,7 @@ class Director:
         self,
         policy: Policy | Sequence[Layer],
         *,
-        project: "Path | str",
+        project: Path | str,
         environ: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         observe: bool = False,
@@ -93,9 +91,9 @@ class Director:
     @classmethod
     def load(
         cls,
-        policy: "str | Path" = "default",
+        policy: str | Path = "default",
         *,
-        project: "Path | str",
+        project: Path | str,
         environ: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         observe: bool = False,

@@ -6,8 +6,9 @@ so that a command meets only rules that can apply to it; and where their answers
 (see `settled`), for each effect, and as a whole for the commands that are allowed, which most are.
 """
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
 from humanlayer_agent.policy.clauses import Situation
 from humanlayer_agent.policy.compiled import VERDICTS, CompiledRule, compiled
 from humanlayer_agent.policy.decision import EffectVerdict, Verdict

@@ -7,10 +7,10 @@ that extends itself is an error.
 import hashlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.policy import schema, yamlfile
 from humanlayer_agent.policy.sources import BUILTIN, read, shipped, shipped_names
 

@@ -3,8 +3,10 @@
 The shell module says where data can come (`shell.dataflow`); here each command is asked whether its data is meant.
 """
 
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
 from humanlayer_agent.policy.model import Flow, Match
 from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.effects import Effect

@@ -5,8 +5,8 @@ it would go through now are there to be seen.
 """
 
 import os
+from collections.abc import Iterator, Sequence
 
-from humanlayer_agent.light.typed import Iterator, Sequence
 from humanlayer_agent.policy.links import Links
 from humanlayer_agent.shell.effects import Effect
 

@@ -1,11 +1,10 @@
 """The rules that hold on one day (UTC), compiled, and the digest of all that decides."""
 
-from _thread import allocate_lock
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from threading import Lock
 
 from humanlayer_agent.actions import canonical, encodable
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.plainjson import quoted
-from humanlayer_agent.light.typed import Mapping, Sequence
 from humanlayer_agent.policy.clauses import Compiler
 from humanlayer_agent.policy.compiled import VERDICTS, CompiledRule, compiled, within
 from humanlayer_agent.policy.evaluation import Rules
@@ -36,7 +35,7 @@ class InForce:
         self.day = day
         self.digest = _digest(layers, variables, day)
         self._layers, self._variables = layers, variables
-        self._lock = allocate_lock()
+        self._lock = Lock()
         self._all: Rules | None = None
         self._once = once and all(_known_ahead(layer.policy, variables) for layer in layers)
         if not self._once:
@@ -91,7 +90,7 @@ def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> 
         policy = layer.policy
         text = policy.ahead["text"] if policy.ahead is not None else policy.deciding(policy.on(day))
         trusted = "true" if layer.trusted else "false"
-        texts.append(f'{{"authority":{quoted(layer.authority)},{text[1:-1]},"trusted":{trusted}}}')
+        texts.append(f'{{"authority":{canonical(layer.authority).decode()},{text[1:-1]},"trusted":{trusted}}}')
     values = canonical({name: encodable(value) for name, value in sorted(variables.items())}).decode()
     return sha256(f'{{"layers":[{",".join(texts)}],"variables":{values}}}'.encode()).hexdigest()
 

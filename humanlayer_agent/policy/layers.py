@@ -6,17 +6,16 @@ exactly these files (see `trust`). Where neither the machine nor the user has a 
 """
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import TYPE_CHECKING, Literal, Sequence
 from humanlayer_agent.places import MACHINE_FOLDER, PROJECT_FOLDER, config_path
 from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy import trust
 from humanlayer_agent.policy.model import Policy
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = "policy.yaml"
 Authority = Literal["machine", "user", "builtin", "given", "project"]
@@ -36,7 +35,7 @@ class Layer:
         return self.authority != "project"
 
 
-def find_layers(project: "Path | str", *, machine: "Path | None" = None, tested: bool = True) -> list[Layer]:
+def find_layers(project: Path | str, *, machine: Path | None = None, tested: bool = True) -> list[Layer]:
     """The layers in force for `project`, the highest first.
 
     Args:
@@ -67,7 +66,7 @@ def find_layers(project: "Path | str", *, machine: "Path | None" = None, tested:
     return layers
 
 
-def places(project: "Path | str", *, machine: "Path | None" = None) -> list[tuple[Authority, str]]:
+def places(project: Path | str, *, machine: Path | None = None) -> list[tuple[Authority, str]]:
     """Where each layer's policy is, the highest authority first."""
     return [
         ("machine", os.path.join(machine or MACHINE_FOLDER, FILE)),
@@ -102,7 +101,7 @@ def _exists(path: str) -> bool:
     return True
 
 
-def check_owner(path: "Path | str", *, machine: bool) -> None:
+def check_owner(path: Path | str, *, machine: bool) -> None:
     """A policy that others can write is not the machine's or the user's word."""
     try:
         about = os.stat(path)

@@ -6,24 +6,23 @@ that, or any of whose sources has changed, is ignored, and the sources are check
 policy's own tests have passed: where it can't be kept, they run every time.
 """
 
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
 from humanlayer_agent import __version__
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.later import pathlib
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any, Sequence
 from humanlayer_agent.places import read_own_json, state_path, write_own_json
-from humanlayer_agent.policy import selftest, sources
+from humanlayer_agent.policy import sources
 from humanlayer_agent.policy.model import Policy, policy_from
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FORMAT = 4
 _FOLDER = "policies"
 
 
 def load(
-    path: "Path | str", *, within: "Path | str | None" = None, tested: bool = True, variables: Sequence[str] = ()
+    path: Path | str, *, within: Path | str | None = None, tested: bool = True, variables: Sequence[str] = ()
 ) -> Policy:
     """The policy in the file `path`, with what it extends.
 
@@ -47,11 +46,13 @@ def load(
     if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
         from humanlayer_agent.policy import ahead, extend, merge
 
-        body = merge.merged(extend.tree(pathlib.Path(path), name=name, within=within))
+        body = merge.merged(extend.tree(Path(path), name=name, within=within))
         content = {"key": key, "policy": body, "ahead": ahead.known(policy_from(body))}
         write_own_json(compiled, content)
     policy = policy_from(content["policy"], content["ahead"])
     if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
+        from humanlayer_agent.policy import selftest
+
         passes_for = selftest.identity(policy, variables)
         if passes_for is not None and content.get("tested") != passes_for:
             selftest.check(policy, variables)
@@ -59,16 +60,16 @@ def load(
     return policy
 
 
-def find(policy: "str | Path") -> "Path":
+def find(policy: str | Path) -> Path:
     """The file of a policy: a path as it stands, or a shipped policy by its name."""
-    return pathlib.Path(named(policy))
+    return Path(named(policy))
 
 
-def named(policy: "str | Path") -> str:
+def named(policy: str | Path) -> str:
     """The same as text."""
     text = str(policy)
     if "/" in text or text.endswith((".yaml", ".yml")):
-        return str(pathlib.Path(text).expanduser())
+        return str(Path(text).expanduser())
     name = text.removeprefix(sources.BUILTIN)
     if (found := sources.shipped(name)) is not None:
         return found
@@ -76,13 +77,13 @@ def named(policy: "str | Path") -> str:
     raise PolicyError(f"no policy is called {name!r}; shipped: {known}; or give a path such as ./{name}.yaml")
 
 
-def cache_folder() -> "Path":
+def cache_folder() -> Path:
     """Where compiled policies are kept."""
-    return pathlib.Path(state_path(_FOLDER))
+    return Path(state_path(_FOLDER))
 
 
-def _absolute(path: "Path | str") -> str:
-    return path if isinstance(path, str) and path.startswith("/") else str(pathlib.Path(path).absolute())
+def _absolute(path: Path | str) -> str:
+    return path if isinstance(path, str) and path.startswith("/") else str(Path(path).absolute())
 
 
 def _current(content: dict[str, Any], read: dict[str, str]) -> bool:

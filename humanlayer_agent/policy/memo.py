@@ -8,10 +8,10 @@ see. What a pattern stands for is not kept, and no decision that rests on it. No
 decides.
 """
 
-from _thread import allocate_lock
+from collections.abc import Hashable
+from threading import Lock
 
 from humanlayer_agent.actions import Action
-from humanlayer_agent.light.typed import Hashable
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.links import Links, Trail, holds
 
@@ -30,7 +30,7 @@ class Memo:
         self._size = size
         self._entries: dict[Hashable, tuple[PolicyDecision, Trail, int]] = {}
         self._weight = 0
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def get(self, action: Action, digest: str) -> PolicyDecision | None:
         """The decision on exactly this action, while it still holds."""

@@ -1,8 +1,10 @@
 """A policy after it was checked and merged: plain data, quick to load from its compiled form."""
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 from humanlayer_agent.actions import canonical
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any, Iterable, Mapping
 
 Names = tuple[str, ...] | None
 

@@ -3,7 +3,9 @@
 A variable's value is read as a list of directories, separated by colons.
 """
 
-from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.policy.model import Text
 from humanlayer_agent.policy.pathset import PathSet
 from humanlayer_agent.policy.texts import TextSet, glob_matches

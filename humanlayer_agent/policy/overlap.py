@@ -1,8 +1,8 @@
 """Patterns against patterns: could a path that a shell's pattern stands for lie in a policy's?"""
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-
-from humanlayer_agent.light.typed import Callable, Sequence, TypeVar
+from typing import TypeVar
 
 MAX_STEPS = 40_000
 """Beyond this the answer is yes: an overlap that was not ruled out."""

@@ -3,8 +3,9 @@
 What is looked up is remembered by the path's names alone. Where they lead is asked of the disk each time (`links`).
 """
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.texts import components_match, has_star
 from humanlayer_agent.policy.values import MAYBE, NO, YES

@@ -3,9 +3,10 @@
 `dir/**` is the directory and everything below it; `**/name` a name at any depth; `*` and `?` stay within one component.
 """
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Iterable, Mapping, Sequence
 from humanlayer_agent.policy.globlinks import led_to
 from humanlayer_agent.policy.links import Links
 from humanlayer_agent.policy.pathindex import PathIndex, Pattern, answer

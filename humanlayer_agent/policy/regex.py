@@ -8,8 +8,8 @@ Understood: literals, `.`, `[a-z]`, `[^a-z]`, `\\d \\w \\s \\D \\W \\S`, `( )`, 
 A pattern matches the whole text; `.` is any character.
 """
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Callable
+from collections.abc import Callable
+from dataclasses import dataclass
 
 MAX_PATTERN = 200
 MAX_STATES = 1_000

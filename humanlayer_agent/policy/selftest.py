@@ -5,10 +5,11 @@ what shipped rules do. `hla policy test` runs all of them, and shows every failu
 """
 
 import time
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.typed import TYPE_CHECKING, Iterable, Sequence
 from humanlayer_agent.policy import sources
 from humanlayer_agent.policy.model import Policy, Rule
 

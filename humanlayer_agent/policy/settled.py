@@ -5,7 +5,8 @@ every effect of which these are the same, so it is kept (`evaluation.Rules`). A 
 asked each time.
 """
 
-from humanlayer_agent.light.typed import Hashable
+from collections.abc import Hashable
+
 from humanlayer_agent.policy.clauses import FILE_KINDS, Situation
 from humanlayer_agent.policy.globlinks import led_to
 from humanlayer_agent.policy.model import Match, Program, Rule

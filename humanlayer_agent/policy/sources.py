@@ -2,19 +2,16 @@
 
 import os
 import stat
+from pathlib import Path
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.places import spelled
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BUILTIN = "builtin:"
 MAX_BYTES = 512 * 1024
 
 
-def read(path: "Path | str") -> bytes:
+def read(path: Path | str) -> bytes:
     """The bytes of a policy file (one more than are accepted, where it is too large).
 
     Raises:
@@ -43,7 +40,7 @@ def shipped_names() -> list[str]:
     return sorted({name.removesuffix(".yaml") for name in found if name.endswith(".yaml")})
 
 
-def name_of(path: "Path | str") -> str:
+def name_of(path: Path | str) -> str:
     """What a file is called in messages and origins: `builtin:NAME`, or its path."""
     folder, name = os.path.split(path)
     return f"{BUILTIN}{os.path.splitext(name)[0]}" if folder in _folders() else str(path)

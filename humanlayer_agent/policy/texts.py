@@ -1,10 +1,14 @@
 """Patterns for words: a glob, or a regular expression; and matching that takes linear time, or nearly so."""
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Iterable, Sequence
-from humanlayer_agent.policy import regex
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.policy.model import Text
 from humanlayer_agent.policy.values import MAYBE, NO, YES
+
+if TYPE_CHECKING:
+    from humanlayer_agent.policy.regex import Regex
 
 
 class TextSet:
@@ -21,7 +25,7 @@ class TextSet:
         self._heads = tuple(glob[:-1] for glob in globs if glob[-1:] == "*" and not has_star(glob[:-1]))
         self._globs = tuple(glob for glob in globs if has_star(glob))
         self._other_globs = tuple(glob for glob in self._globs if glob[:-1] not in self._heads or glob[-1] != "*")
-        self._regexes = tuple(regex.Regex(p.regex) for p in found if p.regex is not None)
+        self._regexes = tuple(_regex(p.regex) for p in found if p.regex is not None)
 
     def has(self, word: str | None) -> int:
         """no, maybe or yes; None is a word of unknown value."""
@@ -42,6 +46,12 @@ class TextSet:
         if not prefix or any(each.may_begin(prefix) for each in self._regexes):
             return True
         return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
+
+
+def _regex(pattern: str) -> "Regex":
+    from humanlayer_agent.policy.regex import Regex
+
+    return Regex(pattern)
 
 
 def _may_begin(pattern: str, prefix: str) -> bool:

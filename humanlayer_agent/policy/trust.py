@@ -1,16 +1,13 @@
 """Which projects' policies a human has trusted: by the hash of exactly their files, kept outside the project."""
 
 import os
+from hashlib import sha256
+from pathlib import Path
 
 from humanlayer_agent.actions import canonical, encodable
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.places import read_own_json, state_folder, write_own_json
 from humanlayer_agent.policy.model import Policy
 from humanlayer_agent.policy.sources import BUILTIN
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def own_files(policy: Policy) -> list[str]:
@@ -18,20 +15,20 @@ def own_files(policy: Policy) -> list[str]:
     return list(dict.fromkeys(s.path for s in policy.sources if not s.name.startswith(BUILTIN)))
 
 
-def trust_digest(project: "Path | str", policy: Policy) -> str:
+def trust_digest(project: Path | str, policy: Policy) -> str:
     """SHA-256 over the project, and over name and content of every file of its policy that does not ship with us."""
     files = sorted({(s.path, s.sha256) for s in policy.sources if not s.name.startswith(BUILTIN)})
     body = {"project": encodable(_real(project)), "files": [[encodable(path), sha256] for path, sha256 in files]}
     return sha256(canonical(body)).hexdigest()
 
 
-def is_trusted(project: "Path | str", policy: Policy) -> bool:
+def is_trusted(project: Path | str, policy: Policy) -> bool:
     """Has this user trusted exactly this policy for exactly this project?"""
     found = read_own_json(_place(project))
     return found is not None and found.get("digest") == trust_digest(project, policy)
 
 
-def record(project: "Path | str", policy: Policy) -> "Path":
+def record(project: Path | str, policy: Policy) -> Path:
     """Remember that this policy is trusted; returns the file that says so. Raises OSError where it can't be written."""
     place = _place(project)
     content = {"project": _real(project), "digest": trust_digest(project, policy)}
@@ -39,7 +36,7 @@ def record(project: "Path | str", policy: Policy) -> "Path":
     return place
 
 
-def withdraw(project: "Path | str") -> bool:
+def withdraw(project: Path | str) -> bool:
     """Trust the project's policy no longer. False where it was not trusted."""
     try:
         _place(project).unlink()
@@ -48,10 +45,10 @@ def withdraw(project: "Path | str") -> bool:
     return True
 
 
-def _place(project: "Path | str") -> "Path":
+def _place(project: Path | str) -> Path:
     name = sha256(_real(project).encode("utf-8", "surrogateescape")).hexdigest()
     return state_folder() / "trusted" / f"{name}.json"
 
 
-def _real(project: "Path | str") -> str:
+def _real(project: Path | str) -> str:
     return os.path.realpath(project)

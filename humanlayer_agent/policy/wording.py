@@ -1,11 +1,12 @@
 """Makes the decision that people and programs see out of the hits of the rules: strictest verdict, reasons, spans."""
 
+import re
 import time
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import Any
 
 from humanlayer_agent.actions import FileDigest
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Any, Iterable, Sequence
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.evaluation import VERDICTS, Cleared, Hit, Judged
 from humanlayer_agent.policy.flows import Source

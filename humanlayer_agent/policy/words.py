@@ -1,7 +1,8 @@
 """Sequences of words against the words of a command, some of which are not known."""
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from humanlayer_agent.policy.texts import TextSet
 from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.fields import Field

@@ -1,10 +1,10 @@
 """YAML read strictly: plain data with the position of every value, no duplicate keys, bounded size."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.policy.sources import MAX_BYTES
 
 MAX_NODES = 20_000

@@ -4,26 +4,12 @@
 flows through a State; where two ways meet, the States are joined. Every limit ends in "partial", never in silence.
 """
 
-from humanlayer_agent.light.cached import cached_property
-from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import Callable, Mapping
-from humanlayer_agent.shell import (
-    arithmetic,
-    builtins,
-    code,
-    dialect,
-    environment,
-    flow,
-    full,
-    inherited,
-    loaded,
-    loops,
-    nested,
-    plain,
-    redirects,
-    scripts,
-    variables,
-)
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import builtins, loaded, plain
 from humanlayer_agent.shell.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
 from humanlayer_agent.shell.elsewhere import note_elsewhere
 from humanlayer_agent.shell.fields import Field
@@ -51,9 +37,9 @@ from humanlayer_agent.shell.syntax import (
     words_of,
 )
 
-TYPE_CHECKING = False  # as typing has it, whose import takes longer than this
 if TYPE_CHECKING:
     from humanlayer_agent.shell.code import Behaviour, Found, Text
+    from humanlayer_agent.shell.scripts import Scripts
 
 MAX_COMMANDS = 2_000
 _OUTERMOST = Context()
@@ -131,9 +117,11 @@ class Walk:
         """Secrets from outside whose values are used, each with the expansion: what the next command is given."""
 
     @cached_property
-    def scripts(self) -> "scripts.Scripts":
+    def scripts(self) -> "Scripts":
         """The files that are run or written: most actions have none."""
-        return scripts.Scripts(self, self.reader)
+        from humanlayer_agent.shell.scripts import Scripts
+
+        return Scripts(self, self.reader)
 
     # ---- entry points -------------------------------------------------------------------------------
 
@@ -209,6 +197,8 @@ class Walk:
         if too_much or not state.work.spend(len(text)):
             self.program.doubt("nested too deep")
             return state.lost(), state.lost()
+        from humanlayer_agent.shell import dialect
+
         parsed = self.tree(text) if construct == "script-file" else parse(text)
         if parsed.status != "ok":
             self.program.doubt(f"{construct}: {'; '.join(parsed.reasons)}")
@@ -268,6 +258,8 @@ class Walk:
         files: "Callable[[str], Found] | None" = None,
     ) -> "Behaviour | None":
         """See `code.read`."""
+        from humanlayer_agent.shell import code
+
         memory = self.memory if language in _KEPT else None
         place = path, None if argv is None else tuple(argv)
         known = memory.code(language, text, place) if memory is not None else None
@@ -293,6 +285,8 @@ class Walk:
         self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False
     ) -> None:
         """`name` is set by something that is no command: a loop, an expansion, arithmetic."""
+        from humanlayer_agent.shell import arithmetic, environment, variables
+
         if name in state.odd and not number and (why := arithmetic.values_risk(name, value, state)) is not None:
             self.program.doubt(why)
         state.assign(name, value, number=number)
@@ -325,6 +319,8 @@ class Walk:
         start, mark = len(self.program.commands), len(self.expanded)
         ends = self.compound(node, state, context.fed(context.stdin.shared()))
         if len(self.expanded) > mark:  # in the head of a loop, or what a case looks at
+            from humanlayer_agent.shell import inherited
+
             command = self.plain(node.start, node.end, state, context)
             inherited.note(self, command, list(words_of(node)), mark)
             self.program.commands.append(command)
@@ -333,6 +329,8 @@ class Walk:
 
     def compound(self, node: Node, state: State, context: Context) -> Ends:
         """Follow a node that is no simple command."""
+        from humanlayer_agent.shell import flow, loops
+
         match node:
             case Sequence():
                 return flow.sequence(self, node, state, context)
@@ -364,6 +362,8 @@ class Walk:
 
     def expression(self, node: Test | ArithCommand, state: State, context: Context) -> Ends:
         """`[[ ]]` and `(( ))`: their substitutions run, and arithmetic evaluates strings as code."""
+        from humanlayer_agent.shell import arithmetic, inherited, nested, redirects
+
         out = state.copy()
         words = node.words if isinstance(node, Test) else [node.word]
         command = self.plain(node.start, node.end, state, context, "[[" if isinstance(node, Test) else "((")
@@ -385,6 +385,8 @@ class Walk:
         """The effects of a compound command's redirects, as a command of their own; and the input they give it."""
         if not redirections:
             return context
+        from humanlayer_agent.shell import inherited, redirects
+
         command = self.plain(redirections[0].start, redirections[-1].end, state, context)
         start, mark = len(self.program.commands), len(self.expanded)
         redirects.add(self, command, redirections, state, context)
@@ -405,4 +407,6 @@ class Walk:
             return state, state
         if plain.run(self, node, state, context):
             return state, state
+        from humanlayer_agent.shell import full
+
         return full.run(self, node, state, context)

@@ -1,7 +1,8 @@
 """The escapes of `$'...'`."""
 
+import re
+
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.light.patterns import re
 
 _SINGLE = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",

@@ -1,7 +1,8 @@
 """A command's words, read with its Spec: flags, option values, operands, and what is in doubt."""
 
-from humanlayer_agent.light.records import dataclass, field, replace
-from humanlayer_agent.light.typed import Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
 from humanlayer_agent.shell.catalog.spec import Option, Slot, Spec
 from humanlayer_agent.shell.fields import Field
 

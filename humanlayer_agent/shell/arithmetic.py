@@ -4,8 +4,9 @@ Evaluated are: `$(( ))`, `(( ))`, `let`, the operands of -eq and its like in `[[
 assigned to integer variables. A variable in one of them is evaluated in turn (Bash Reference Manual, section 6.5).
 """
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Iterable
+import re
+from collections.abc import Iterable
+
 from humanlayer_agent.shell.parameters import number_pattern
 from humanlayer_agent.shell.state import Glob, State, Value
 from humanlayer_agent.shell.syntax import (

@@ -3,9 +3,10 @@
 A loop's body starts from whatever an earlier round left behind: this says what that may be.
 """
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
 from humanlayer_agent.shell import arithmetic
 from humanlayer_agent.shell.syntax import (
     Arith,

@@ -3,9 +3,9 @@
 Text that bash leaves alone (`stash@{0}`, `{}`) stays; forms whose result differs between versions are unknown.
 """
 
+import re
 from collections.abc import Sequence
 
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.syntax import Lit, Part
 
 MAX_VARIANTS = 256

@@ -1,7 +1,8 @@
 """Building one word from its pieces: merging literals, the text after quote removal, and what is a pattern."""
 
-from humanlayer_agent.light.enums import Enum
-from humanlayer_agent.light.patterns import re
+import re
+from enum import Enum
+
 from humanlayer_agent.shell.source import Source
 from humanlayer_agent.shell.syntax import Lit, Part, Word
 

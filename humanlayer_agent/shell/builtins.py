@@ -1,8 +1,10 @@
 """bash's own commands: those that change the shell's state, run code, or evaluate strings; and calls of functions."""
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING, Callable, Sequence
-from humanlayer_agent.shell import arithmetic, environments, setters, touch
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import touch
 from humanlayer_agent.shell.assigned import DECLARERS, changes
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.directory import cd, destination, pushd
@@ -26,6 +28,8 @@ _STDIN = frozenset(("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 
 def conditional(walk: "Walk", words: Sequence[Word], state: State) -> None:
     """`[[ ]]`: the operands of -eq and its like, of -v and of -R are evaluated as arithmetic."""
+    from humanlayer_agent.shell import arithmetic
+
     texts = [w.static if not w.quoted else None for w in words]
     for n, text in enumerate(texts):
         if text in _COMPARISONS:
@@ -143,6 +147,8 @@ def eval_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
 
 def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`. file`: a script that runs in this shell, so nothing is certain after one that nobody read."""
+    from humanlayer_agent.shell import environments
+
     if fields and fields[0].text == "--":
         fields = fields[1:]
     if not fields:
@@ -185,6 +191,8 @@ def _read_here(
     walk: "Walk", command: SimpleCommand, target: Field, state: State, context: Context, origin: str
 ) -> Ends | None:
     """Follow a script that can be read, so that what it leaves behind is known. None where it can't."""
+    from humanlayer_agent.shell import environments
+
     before = len(command.effects)
     touch.path(walk, command, "execute", target, state, role="script", origin=origin)
     added = command.effects[before:]
@@ -316,6 +324,8 @@ def _of_setters(name: str) -> Handler:
     """The handler `name` of `setters`, which is imported when it is called."""
 
     def handler(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+        from humanlayer_agent.shell import setters
+
         found: Handler = getattr(setters, name)
         return found(walk, command, fields, state, context)
 

@@ -1,6 +1,7 @@
 """Reserved words and compound commands, in the forms that `skeleton` lists."""
 
-from humanlayer_agent.light.patterns import re
+import re
+
 from humanlayer_agent.shell.builder import Role, WordBuilder
 from humanlayer_agent.shell.expansion import Mode
 from humanlayer_agent.shell.simple import CALL, PROCESS, CommandReader

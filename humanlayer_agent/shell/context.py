@@ -1,6 +1,7 @@
 """Where the analysis stands: constructs around a command, wrappers, nesting, standard input."""
 
-from humanlayer_agent.light.records import dataclass, replace
+from dataclasses import dataclass, replace
+
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State
 

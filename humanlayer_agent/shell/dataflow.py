@@ -11,9 +11,9 @@ there, and "maybe" that a file may be another one.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.shell.datafiles import Names, meet, plain_names, runs_file, taken, written
 from humanlayer_agent.shell.datatrace import Edge, Graph, TooMuch, graph
 from humanlayer_agent.shell.effects import Effect

@@ -3,10 +3,10 @@
 Every command has two nodes: what enters it (2 * its number) and what leaves it (that + 1). Every variable has one.
 """
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.shell.program import Program, SimpleCommand, Step
 from humanlayer_agent.shell.syntax import (
     Arith,

@@ -3,9 +3,9 @@
 In dash `((rm x))` is a subshell in a subshell, `[[ a > b ]]` writes b, `cmd &> f` runs cmd in the background.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.syntax import (
     Arith,
     ArithCommand,

@@ -1,6 +1,7 @@
 """The working directory: cd, pushd, popd."""
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.paths import dedupe, logical

@@ -1,9 +1,8 @@
 """Effects: what a simple command does to files, hosts, processes and the system, as far as can be proven."""
 
 import posixpath
-
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 EffectKind = Literal[
     "read", "write", "append", "delete", "move", "metadata", "execute", "network", "listen", "privilege",

@@ -5,8 +5,8 @@ repository, some of which are commands (git-config(1): core.fsmonitor, core.page
 """
 
 import posixpath
+from collections.abc import Sequence
 
-from humanlayer_agent.light.typed import Sequence
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 

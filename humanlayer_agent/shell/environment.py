@@ -5,7 +5,7 @@ send data elsewhere. Sources: ld.so(8), bash(1), git(1) and git-config(1), pytho
 less(1), make(1), gcc(1); documentation of cargo, go, pip, uv, npm, ripgrep, terraform, ansible and docker.
 """
 
-from humanlayer_agent.light.patterns import re
+import re
 
 _EXACT = frozenset(
     str.split(

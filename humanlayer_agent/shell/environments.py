@@ -4,9 +4,10 @@ What they leave behind is one thing: PATH begins with a directory. Policies say 
 """
 
 import posixpath
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import SimpleCommand

@@ -1,8 +1,8 @@
 """What may stand inside a word: quotes, escapes and expansions, read as bash reads them."""
 
+import re
 from enum import IntEnum
 
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.ansi import decode
 from humanlayer_agent.shell.builder import WordBuilder
 from humanlayer_agent.shell.source import Cursor, Source

@@ -6,7 +6,8 @@ Every class is spelled out in ASCII, because `\\w` and `\\d` match other alphabe
 number; quantifiers are possessive, so the time is linear.
 """
 
-from humanlayer_agent.light.patterns import re
+import re
+
 from humanlayer_agent.shell.builder import Role, WordBuilder, is_pattern
 from humanlayer_agent.shell.source import MAX_WORDS, Source, refusal
 from humanlayer_agent.shell.syntax import (

@@ -1,8 +1,9 @@
 """A Field: what one word of a command becomes, as far as that is certain."""
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from humanlayer_agent.shell.state import Anything, Glob, Paths
 from humanlayer_agent.shell.syntax import Word
 

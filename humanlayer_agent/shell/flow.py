@@ -1,6 +1,7 @@
 """Lists, pipelines, groups, conditions: where control goes, and what is known where it arrives."""
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell import nested, output, redirects
 from humanlayer_agent.shell.context import Context, Ends, Stdin
 from humanlayer_agent.shell.state import State, join

@@ -3,7 +3,8 @@
 Most are plainer than that (see `plain`).
 """
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell import builtins, inherited, invoke, nested, redirects, variables, written
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.effects import WRITERS

@@ -3,11 +3,11 @@
 A variable that the script has certainly set itself is none of them.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.state import State

@@ -1,10 +1,10 @@
 """Runs one command of the analysis: finds what its name means, a function, a builtin or a program."""
 
 import posixpath
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell import builtins, noting, touch
 from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES, lookup
 from humanlayer_agent.shell.context import MAX_DEPTH, Context, Ends

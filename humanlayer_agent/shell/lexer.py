@@ -4,7 +4,8 @@
 `commands.CommandLexer`, which also reads the scripts inside substitutions.
 """
 
-from humanlayer_agent.light.patterns import re
+import re
+
 from humanlayer_agent.shell.builder import Role, WordBuilder
 from humanlayer_agent.shell.expansion import NAME, ExpansionLexer, Mode
 from humanlayer_agent.shell.syntax import ArrayLit, Word

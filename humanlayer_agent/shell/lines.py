@@ -3,10 +3,10 @@
 Only options whose meaning follows from the text alone. Anything unusual gives None: not known.
 """
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.shell.context import Stdin
 from humanlayer_agent.shell.fields import Field, positional
 from humanlayer_agent.shell.state import Glob, State

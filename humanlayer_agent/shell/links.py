@@ -4,8 +4,9 @@
 at or below what an earlier command of the same action may have linked, moved or unpacked is therefore uncertain.
 """
 
-from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+
 from humanlayer_agent.shell.paths import plain
 from humanlayer_agent.shell.program import Program, SimpleCommand
 

@@ -5,9 +5,9 @@ an action fills a file that is code by its name with a text that nobody could re
 unread.
 """
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Container, Iterable
-from humanlayer_agent.shell import code
+import re
+from collections.abc import Container, Iterable
+
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
@@ -89,6 +89,8 @@ def _is_compound(program: Program, command: SimpleCommand) -> bool:
 
 def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -> None:
     """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
+    from humanlayer_agent.shell import code
+
     if id(effect) in known or code.by_name(effect.operand or "") is None or _is_code(command, effect):
         return
     if any(e.kind == "execute" for e in command.effects) and not _copied(effect):
@@ -100,6 +102,8 @@ def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -
 
 def _is_code(command: SimpleCommand, into: Effect) -> bool:
     """Is what it reads code by its name? That was judged when it was written."""
+    from humanlayer_agent.shell import code
+
     sources = [e.operand for e in command.effects if e.kind in ("read", "move") and _belongs(e, into)]
     return bool(sources) and all(code.by_name(each or "") is not None for each in sources)
 
@@ -118,6 +122,8 @@ def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bo
 
 def _fills(command: SimpleCommand, known: Container[int]) -> bool:
     """Does it fill a file that is code by its name, from anything but code?"""
+    from humanlayer_agent.shell import code
+
     changed = [effect for effect in command.effects if effect.kind in _CHANGES]
     if not changed:
         return False

@@ -1,6 +1,7 @@
 """Loops: the body may run any number of times, so it starts from whatever an earlier round left behind."""
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell import lines, nested
 from humanlayer_agent.shell.assigned import Changes, changes
 from humanlayer_agent.shell.context import MAX_FOLLOWED, Context, Ends, Stdin

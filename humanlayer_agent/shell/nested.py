@@ -1,6 +1,7 @@
 """What words run as they are expanded: substitutions, arithmetic, expansions that assign."""
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell import arithmetic, inherited, variables, words
 from humanlayer_agent.shell.context import Context
 from humanlayer_agent.shell.fields import Field

@@ -1,8 +1,10 @@
 """Reads the words of a program with its Spec, and notes what its options and operands do."""
 
-from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
-from humanlayer_agent.shell import builtins, environment, grammars, invoke, touch, variables
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import builtins, grammars, invoke, touch
 from humanlayer_agent.shell.arguments import Arguments, OptionUse, assign_slots, read_arguments
 from humanlayer_agent.shell.catalog import lookup
 from humanlayer_agent.shell.catalog.spec import Always, Spec
@@ -47,7 +49,11 @@ def apply(
 
 def _as_job(field: Field, state: State) -> Field:
     """`$!` as what stands for a job of this shell: `%own`."""
-    if field.text is not None or field.choices or not variables.own_job(field.word, state):
+    if field.text is not None or field.choices:
+        return field
+    from humanlayer_agent.shell import variables
+
+    if not variables.own_job(field.word, state):
         return field
     return replace(field, text="%own", prefix="%own", glob=None, many=False, pathname=False)
 
@@ -248,6 +254,8 @@ def note(
     elif kind == "upload":
         _upload(walk, command, word, state, origin)
     elif kind == "environment":
+        from humanlayer_agent.shell import environment
+
         name, equals, value = (word.text or "").partition("=")
         if word.text is None or environment.selects_code(name, value if equals else None):
             command.effects.append(

@@ -4,10 +4,10 @@ Only programs whose output follows from their words and their input alone. Anyth
 """
 
 import posixpath
+import re
 from collections.abc import Callable
 from collections.abc import Sequence as Words
 
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.catalog import STANDARD_DIRECTORIES
 from humanlayer_agent.shell.environment import selects_code
 from humanlayer_agent.shell.fields import Field

@@ -1,10 +1,10 @@
 """Parameter expansion: the values of `$x`, `${x:-y}`, `${x%.py}`, `"$@"`, where they are known."""
 
+import re
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TypeVar
 from humanlayer_agent.shell import ansi
 from humanlayer_agent.shell.fields import certain
 from humanlayer_agent.shell.state import COUNTERS, MAX_CHOICES, Glob, State, Value, one

@@ -1,8 +1,9 @@
 """Command text to syntax tree: the front end's one function."""
 
+import re
+from dataclasses import dataclass, field
+
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.shell import fast
 from humanlayer_agent.shell.source import Budget, Source, refusal
 from humanlayer_agent.shell.syntax import Script, Simple

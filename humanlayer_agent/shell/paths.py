@@ -1,10 +1,9 @@
 """Path texts: absolute forms, and what a wildcard pattern may stand for."""
 
+import fnmatch
 import posixpath
-
-from humanlayer_agent.light.later import fnmatch
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import Iterable
+import re
+from collections.abc import Iterable
 
 _ALL_NAMES = re.compile(r"\.{0,2}(?:\[[!^]\.\])?\?{0,3}\*[*?]{0,3}")
 """Patterns that nearly every name (or every hidden name) in a directory matches."""

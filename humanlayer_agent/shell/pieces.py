@@ -4,10 +4,11 @@
 around it. Of such a piece only what is certain counts: what it does with names and texts that stand in it.
 """
 
+import re
 import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING, Iterator
 from humanlayer_agent.shell.code import by_name
 from humanlayer_agent.shell.code.behaviour import Behaviour
 from humanlayer_agent.shell.code.perform import perform

@@ -3,8 +3,9 @@
 They take a short way. Such a command changes nothing that the shell knows.
 """
 
-from humanlayer_agent.light.typed import TYPE_CHECKING
-from humanlayer_agent.shell import invoke, redirects, written
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell import invoke
 from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.context import Context
 from humanlayer_agent.shell.effects import WRITERS
@@ -35,6 +36,8 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
             return False
         command = _by_itself(memory, key, fields) if memory is not None else None
     if redirections:
+        from humanlayer_agent.shell import redirects
+
         context = redirects.fed(walk, redirections, state, context)
     if command is not None:
         commands.append(command)
@@ -48,6 +51,8 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
     if redirections:
         redirects.add(walk, command, redirections, state, context)
     if command.effects and (redirections or command.program in WRITERS):
+        from humanlayer_agent.shell import written
+
         written.note(walk, command, command.words, redirections, context.stdin, state)
     walk.program.trace.append(("simple", node, start, start, len(commands)))
     return True

@@ -1,9 +1,8 @@
 """What programs print for their words and the text on their standard input, where that follows from both alone."""
 
+import re
 from collections.abc import Callable
 from collections.abc import Sequence as Words
-
-from humanlayer_agent.light.patterns import re
 
 Printer = Callable[[list[str], str | None], str | None]
 """Gives the output for arguments and the standard input (None: not known)."""

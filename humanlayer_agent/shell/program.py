@@ -1,7 +1,8 @@
 """What the shell module gives: a Program, every simple command that can run, and what each does."""
 
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import Field
 
@@ -39,7 +40,7 @@ class SimpleCommand:
     effects: list[Effect] = field(default_factory=list)
     words: list[Field] = field(default_factory=list)
     """The words that `argv` shows, with what is known of each."""
-    prints: "list[Field]" = field(default_factory=list)
+    prints: list[Field] = field(default_factory=list)
     """Where its output is a list of file names, each ended by NUL: what they may be."""
 
     listed: bool = False

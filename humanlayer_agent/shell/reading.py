@@ -1,7 +1,7 @@
 """What the analysis may know of files on disk: a reader is handed to it. Nothing in `shell` opens a file itself."""
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 MAX_TEXT = 262_144
 """Longest file that is read as code, in bytes."""

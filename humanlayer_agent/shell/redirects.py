@@ -1,10 +1,10 @@
 """Redirects: the files and connections they open, and the standard input they give."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell import nested, output, touch
 from humanlayer_agent.shell.context import Context, Stdin
 from humanlayer_agent.shell.effects import Effect

@@ -7,10 +7,11 @@ and by its path and its words where its reader has looked at them; of a shell sc
 written, then run several times.
 """
 
-from _thread import allocate_lock
+from collections.abc import Hashable
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, cast
 
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import TYPE_CHECKING, Hashable, cast
 from humanlayer_agent.shell.context import Context
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.parse import Parse
@@ -73,7 +74,7 @@ class Remembered:
         self._code: dict[tuple[str, Hashable], Behaviour] = {}
         self._trees: dict[str, Parse] = {}
         self._code_size = self._trees_size = 0
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def get(self, key: Key) -> SimpleCommand | None:
         """The command as it was read, to be changed freely."""

@@ -5,11 +5,11 @@ file that can't be read, that is too long, or whose content this action makes in
 A file under version control that nobody changed is the project's own code.
 """
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, replace
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell.code import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.code.behaviour import NOT_THERE, Found, Text
 from humanlayer_agent.shell.code.perform import perform

@@ -1,7 +1,8 @@
 """Builtins that set variables: declare and export, read, mapfile, unset, `printf -v`, let, wait."""
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell import arithmetic, inherited, lines, output, settings, touch, variables
 from humanlayer_agent.shell.context import Context, Ends
 from humanlayer_agent.shell.environment import selects_code

@@ -4,9 +4,9 @@ What the variable held before is the user's own where the script has not set it:
 `src`, and nothing else is the command's doing.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.fields import Field
 from humanlayer_agent.shell.state import BASH_VARIABLES, MAX_CHOICES, State, Value
 from humanlayer_agent.shell.syntax import Param, Part, Word

@@ -1,6 +1,7 @@
 """Simple commands, operators and newlines: what most of a script is made of."""
 
-from humanlayer_agent.light.patterns import re
+import re
+
 from humanlayer_agent.shell.builder import Role, WordBuilder
 from humanlayer_agent.shell.expansion import NAME, Mode
 from humanlayer_agent.shell.heredoc import check_delimiter, read_body

@@ -14,7 +14,8 @@ written in forms that it reads rightly, and `tree` restores them:
     time                    (nothing)
 """
 
-from humanlayer_agent.light.records import dataclass
+from dataclasses import dataclass
+
 from humanlayer_agent.shell.syntax import ArithCommand, Assign, Redirect, Test, Word
 
 # ---- what a W stands for --------------------------------------------------------------------------

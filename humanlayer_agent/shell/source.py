@@ -1,7 +1,8 @@
 """The text being read: a cursor, its limits, and the way back from a nested text to the original offsets."""
 
+import re
+
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.light.patterns import re
 
 MAX_CHARS = 1 << 16
 """Longest text that is read, in code points."""

@@ -4,8 +4,9 @@ States flow through the analysis and are joined where control flow meets. A stat
 place once another node may hold it: `copy` first.
 """
 
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
 from humanlayer_agent.shell.syntax import Function
 
 MAX_CHOICES = 8

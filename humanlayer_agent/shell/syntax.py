@@ -5,8 +5,8 @@ of nesting. Plain classes with slots, because thousands are made for one replay 
 costs several times as much to build). Treat every node as immutable.
 """
 
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 # ---- words ----------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """Turns an operand into effects: the one place where a word becomes a path, a host, a package, a piece of code."""
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING, Sequence
-from humanlayer_agent.shell import output, words
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, Field
 from humanlayer_agent.shell.paths import absolute, split_pattern, takes_all, unescape
@@ -110,6 +111,8 @@ def script(
 def descriptor_text(target: Field, state: State, context: "Context") -> str | None:
     """What can be read from `target` where it is `<( )` or an open descriptor (`/dev/fd/5`); None: not known."""
     if any(isinstance(p, ProcSub) for p in target.word.parts):
+        from humanlayer_agent.shell import output, words
+
         text = output.of_process(target.word, state, words.expand)
         return None if text is None or "\0" in text else text
     if target.text == "/dev/stdin":

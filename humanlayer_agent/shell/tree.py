@@ -5,10 +5,11 @@ second `elif`.
 """
 
 from collections.abc import Sequence as Nodes
+from typing import Any
+
+import bashlex
 
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.light.typed import Any
-from humanlayer_agent.shell.grammar_tables import import_bashlex
 from humanlayer_agent.shell.skeleton import (
     ArithFor,
     Arm,
@@ -36,8 +37,6 @@ from humanlayer_agent.shell.syntax import (
     Test,
     Word,
 )
-
-bashlex = import_bashlex()
 
 
 def build(skeleton: Skeleton) -> Node | None:
@@ -190,7 +189,7 @@ class _Builder:
             made.end = max(made.end, redirects[-1].end)
         return made
 
-    def statement(self, node: Any) -> "If | Loop":
+    def statement(self, node: Any) -> If | Loop:
         if node.kind == "if":
             return self.if_(node)
         if node.kind in ("while", "until"):
@@ -275,7 +274,7 @@ class _Builder:
         """Count the marker in `node` as met."""
         self.entry(node.parts[0])
 
-    def group(self, body: Any, subshell: bool, start: int, end: int) -> "Group | Case | Test | ArithCommand":
+    def group(self, body: Any, subshell: bool, start: int, end: int) -> Group | Case | Test | ArithCommand:
         parts = body.parts if body.kind == "list" else []
         head = self.marker(parts[0]) if parts else None
         if isinstance(head, Test | ArithCommand):

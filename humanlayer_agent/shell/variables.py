@@ -1,9 +1,9 @@
 """What sets variables besides builtins: assignments before a command or alone, and expansions."""
 
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell import arithmetic, inherited, parameters, settings, touch
 from humanlayer_agent.shell.assigned import DECLARERS as DECLARERS
 from humanlayer_agent.shell.context import Context

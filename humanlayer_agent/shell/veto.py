@@ -4,15 +4,15 @@ It is a veto and never a fallback. Alone tree-sitter hides commands (backticks i
 here-document ends), but its faults are not ours: every hole that our front end ever had would have shown here.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
+from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.typed import TYPE_CHECKING, Any
 from humanlayer_agent.shell.source import Budget, Source
 from humanlayer_agent.shell.syntax import Script, Simple, Word, simples
 

@@ -5,12 +5,12 @@ The order is bash's: braces, tilde, parameters and substitutions, splitting, wil
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
 from humanlayer_agent.shell import arithmetic, output, parameters
 from humanlayer_agent.shell.braces import MAX_VARIANTS, Unknown, expand_braces
 from humanlayer_agent.shell.fields import PROCESS_SUBSTITUTION, WILD, WILD_CHARACTER, Field, bare_pattern, wildcards
@@ -294,7 +294,7 @@ class _Expansion:
                 out.append(part)
         return out
 
-    def _tildes(self, text: str, starts: "set[int | None]", colons: bool, *, last: bool) -> Iterator[Part]:
+    def _tildes(self, text: str, starts: set[int | None], colons: bool, *, last: bool) -> Iterator[Part]:
         """The parts of one unquoted text, in which a tilde at one of `starts` (and after colons) may be a prefix."""
         done = 0
         for at in range(len(text)):

@@ -4,9 +4,10 @@ Order does not count, so that loops, jobs and functions need no thought: a file 
 to it anywhere.
 """
 
-from humanlayer_agent.light.patterns import re
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import TYPE_CHECKING
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
 from humanlayer_agent.shell import output
 from humanlayer_agent.shell.context import Stdin
 from humanlayer_agent.shell.effects import Effect

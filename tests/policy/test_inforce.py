@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.actions import Action, canonical, encodable
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.light.digests import sha256
 from humanlayer_agent.policy import ahead, examples
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.inforce import LONGEST

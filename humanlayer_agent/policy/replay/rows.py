@@ -4,9 +4,9 @@ Two more keys count here: `run` says which rows belong together, `project` what 
 """
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
-from humanlayer_agent.light.records import dataclass
 from humanlayer_agent.policy.replay.steps import Items, Rows, Step, Unreadable
 
 NAME = "rows of the machine interface"

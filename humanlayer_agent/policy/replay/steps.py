@@ -1,10 +1,10 @@
 """What readers of recorded runs give: commands, other changes of files, and rows that can't be replayed."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from humanlayer_agent.actions import BASH
-from humanlayer_agent.light.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

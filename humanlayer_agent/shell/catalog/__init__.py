@@ -12,11 +12,11 @@ takes longer to import than a command takes to judge.
 """
 
 import os
-from _thread import allocate_lock
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Lock
+from typing import Any
 
-from humanlayer_agent.light.digests import sha256
-from humanlayer_agent.light.records import dataclass
-from humanlayer_agent.light.typed import Any
 from humanlayer_agent.places import read_own_json, state_path, write_own_json
 from humanlayer_agent.shell.catalog.spec import (
     CatalogError,
@@ -56,7 +56,7 @@ class _Catalog:
         self.places: dict[str, _Place] = {}
         self._specs: dict[str, Spec] = {}
         self._unread: list[str] | None = None
-        self._lock = allocate_lock()
+        self._lock = Lock()
 
     def files(self) -> list[str]:
         """The names of the files, in the order in which they are scanned."""

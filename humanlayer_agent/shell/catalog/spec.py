@@ -28,9 +28,11 @@ slots can't describe. `subcommands` hold the same form one level down; those of 
 under its name and theirs (`git commit`), so that each is read when it is met.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.light.records import dataclass, field
-from humanlayer_agent.light.typed import Any, Iterator
 from humanlayer_agent.shell.effects import EFFECT_KINDS
 
 SLOTS = {

@@ -1,11 +1,11 @@
 """Code in other languages than bash: which language a file is in, and what its code does."""
 
 import posixpath
+import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import import_module
 
-from humanlayer_agent.light.cached import lru_cache
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.code.behaviour import Behaviour, Found, Text
 
 __all__ = ["Behaviour", "Found", "Text", "language_of", "read"]

@@ -3,7 +3,7 @@
 The readers of languages give a Behaviour; `perform` turns it into the effects and commands of an action.
 """
 
-from humanlayer_agent.light.records import dataclass, field
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

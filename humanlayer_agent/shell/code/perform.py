@@ -2,9 +2,9 @@
 
 import posixpath
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.records import replace
-from humanlayer_agent.light.typed import TYPE_CHECKING
 from humanlayer_agent.shell import invoke, touch
 from humanlayer_agent.shell.code.behaviour import Act, Behaviour, Text
 from humanlayer_agent.shell.context import MAX_DEPTH, Context

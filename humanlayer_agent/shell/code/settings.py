@@ -5,9 +5,9 @@ Other settings name files, of which those outside the project count.
 """
 
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping
 
-from humanlayer_agent.light.patterns import re
 from humanlayer_agent.shell.code.behaviour import Act, Behaviour, Found, Text
 
 _SETTING = re.compile(

@@ -7,8 +7,7 @@ program that needs them is met.
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-
-from humanlayer_agent.light.typed import Any
+from typing import Any
 
 Reader = Callable[..., Any]
 

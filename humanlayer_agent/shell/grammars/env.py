@@ -1,9 +1,9 @@
 """env and sudo: assignments, then a command; `env -S` splits one text into words."""
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.light.records import replace
 from humanlayer_agent.shell import invoke, noting, settings, touch, variables
 from humanlayer_agent.shell.arguments import read_arguments
 from humanlayer_agent.shell.catalog.spec import Spec
