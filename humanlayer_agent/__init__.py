@@ -3,10 +3,9 @@
 The public names are imported when they are first used, so that `import humanlayer_agent` stays cheap.
 """
 
-TYPE_CHECKING = False  # as typing has it, whose import takes a hook longer than everything else it does
-if TYPE_CHECKING:
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
     from humanlayer_agent.actions import Action as Action
     from humanlayer_agent.agents.functions import require_approval as require_approval
     from humanlayer_agent.agents.library import Gate as Gate
@@ -34,9 +33,11 @@ _WHERE = {
 __all__ = [*_WHERE, "__version__"]
 
 
-def __getattr__(name: str) -> "Any":
-    if name in _WHERE:
-        from importlib import import_module
+if not TYPE_CHECKING:  # else every name would be there for a type checker
 
-        return getattr(import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _WHERE:
+            from importlib import import_module
+
+            return getattr(import_module(_WHERE[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

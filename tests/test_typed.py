@@ -1,0 +1,117 @@
+"""Types as a user of the package sees them: by a type checker, by `inspect`, and in pydantic models."""
+
+import inspect
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from humanlayer_agent.actions import Action
+from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
+
+USER = """
+from humanlayer_agent import Action, Director, Gate, require_approval
+from humanlayer_agent.policy.decision import Verdict
+
+
+@require_approval
+def transfer(account: str, amount: int = 1) -> float:
+    return 0.5
+
+
+@require_approval(gate=None)
+def close(account: str) -> bool:
+    return True
+
+
+def judged(command: str) -> Verdict:
+    director = Director.load("default", project="/srv/app")
+    reveal_type(director.evaluate(Action(command, cwd="/srv/app")))
+    return director.evaluate(Action(command, cwd="/srv/app")).verdict
+
+
+def run(gate: Gate) -> str:
+    reveal_type(Gate.from_config())
+    return gate.run("ls").output
+
+
+reveal_type(transfer)
+reveal_type(close)
+reveal_type(Action("ls").content)
+reveal_type(judged("ls"))
+reveal_type(Verdict.ASK < Verdict.DENY)
+"""
+REVEALED = [
+    "humanlayer_agent.policy.decision.PolicyDecision",
+    "humanlayer_agent.agents.library.Gate",
+    "def (account: str, amount: int =) -> float",
+    "def (account: str) -> bool",
+    "str",
+    "humanlayer_agent.policy.decision.Verdict",
+    "bool",
+]
+WRONG = {
+    "from humanlayer_agent import nothing": 'has no attribute "nothing"',
+    "from humanlayer_agent import Action\nAction(5)": 'Argument 1 to "Action" has incompatible type "int"',
+    "from humanlayer_agent import require_approval\n@require_approval\ndef f(x: int) -> int: return x\nf('a')": (
+        'Argument 1 to "f" has incompatible type "str"'
+    ),
+}
+"""Programs that a type checker must refuse, and what it says of them."""
+
+
+def checked(folder: Path, program: str) -> tuple[int, str]:
+    """The exit code and the words of `mypy --strict` on a project of one file."""
+    if find_spec("mypy") is None:
+        pytest.skip("mypy is not installed: pip install 'humanlayer-agent[test]'")
+    (folder / "app.py").write_text(program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), "app.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_users_project_is_checked_strictly(tmp_path: Path) -> None:
+    code, said = checked(tmp_path, USER)
+    assert code == 0, said
+    found = [line.partition("Revealed type is ")[2].strip('"') for line in said.splitlines() if "Revealed" in line]
+    assert [each.replace("builtins.", "") for each in found] == REVEALED
+
+
+def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
+    for n, (program, why) in enumerate(WRONG.items()):
+        (folder := tmp_path / str(n)).mkdir()
+        code, said = checked(folder, program)
+        assert code == 1, said
+        assert why in said
+
+
+def test_a_signature_names_the_fields() -> None:
+    assert list(inspect.signature(Action).parameters) == [each.name for each in fields(Action)]
+    assert list(inspect.signature(Action).parameters)[:4] == ["content", "type", "cwd", "project"]
+
+
+def test_what_is_public_is_of_the_standard_library() -> None:
+    assert issubclass(Verdict, IntEnum)
+    for kind in (Action, PolicyDecision, PartVerdict, EffectVerdict, Effect, Program, SimpleCommand):
+        assert is_dataclass(kind)
+        assert list(inspect.signature(kind).parameters) == [each.name for each in fields(kind) if each.init]
+
+
+def test_pydantic_takes_them() -> None:
+    class Answer(BaseModel):
+        verdict: Verdict
+        decision: PolicyDecision | None = None
+
+    decision = PolicyDecision(Verdict.DENY, "no", "default", "0" * 64)
+    answer = Answer(verdict=2, decision=decision)
+    assert answer.verdict is Verdict.DENY
+    assert answer.decision == decision
+    with pytest.raises(ValidationError):
+        Answer(verdict=7)
