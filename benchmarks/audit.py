@@ -19,16 +19,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.approvals.ledger import Ledger
-from humanlayer_agent.approvals.record import action_fields, decision_fields
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.action import Action
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry, seal
 from humanlayer_agent.audit.export import read_entries
-from humanlayer_agent.audit.redact import Redactor
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.redaction import Redactor
+from humanlayer_agent.store.rows import action_fields, decision_fields
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.statements import Ledger
 
 EVENTS, VERIFIED, ROUNDS = 3_000, 20_000, 15
 ALLOWED = 0.7

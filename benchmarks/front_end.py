@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.errors import Unparsed
-from humanlayer_agent.shell import fast, parse
+from humanlayer_agent.shell.syntax import fast_path, parse
 
 ROUNDS = 3
 
@@ -88,9 +88,9 @@ def measure(texts: list[str]) -> dict[str, Any]:
         "slow path with veto": figures(seconds(parse.parse_slowly, texts)),
         "bashlex.parse": figures(bashlex_times),
         "ratio": round(sum(bashlex_times) / sum(ours), 1),
-        "fast_share": round(sum(fast.read(text) is not None for text in texts) / len(texts), 4),
+        "fast_share": round(sum(fast_path.read(text) is not None for text in texts) / len(texts), 4),
         "status": {status: statuses.count(status) for status in ("ok", "partial", "failed")},
-        "import_ms": {module: import_ms(module) for module in ("humanlayer_agent.shell.parse", "bashlex")},
+        "import_ms": {module: import_ms(module) for module in ("humanlayer_agent.shell.syntax.parse", "bashlex")},
     }
 
 

@@ -23,16 +23,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.config import build_authority
-from humanlayer_agent.places import PASSPHRASE_VARIABLE
+from humanlayer_agent.configuration import build_authority
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
-from humanlayer_agent.testing.keys import make_key, passphrase_file
+from tests.support.keys import make_key, passphrase_file
 
 RUNS = 100
 ALLOWED_MS = 1_000

@@ -11,17 +11,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Run
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.channels.profile_schema import Web
+from humanlayer_agent.channels.settings.schema import Web
 from humanlayer_agent.channels.web.channel import WebChannel
-from humanlayer_agent.config import build_director
-from humanlayer_agent.hub.desk import StoreDesk
+from humanlayer_agent.configuration import build_director
+from humanlayer_agent.hub.answers import StoreDesk
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers
-from humanlayer_agent.testing.browser_session import chromium
+from tests.support.browser_session import chromium
 
 PROJECT = "/srv/shop"
 COMMANDS = [

@@ -24,7 +24,7 @@ from typing import Any
 import pexpect
 import pyte
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.contract import Audience

@@ -11,8 +11,8 @@ from pathlib import Path
 from humanlayer_agent.audit.heads import head_in, head_text
 from humanlayer_agent.cli import main
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.testing.browser import screenshot
-from humanlayer_agent.testing.history import PROJECT, write_history
+from tests.support.browser import screenshot
+from tests.support.history import PROJECT, write_history
 
 PICTURE = Path(__file__).parent / "pictures" / "report.png"
 WIDTH, HEIGHT = 1200, 1990

@@ -6,12 +6,12 @@ The public names are imported when they are first used, so that `import humanlay
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from humanlayer_agent.actions import Action as Action
-    from humanlayer_agent.agents.functions import require_approval as require_approval
+    from humanlayer_agent.action import Action as Action
     from humanlayer_agent.agents.library import Gate as Gate
     from humanlayer_agent.agents.mini import HumanLayerAgent as HumanLayerAgent
     from humanlayer_agent.agents.mini import SupervisedAgent as SupervisedAgent
     from humanlayer_agent.agents.mini import SupervisedLocalEnvironment as SupervisedLocalEnvironment
+    from humanlayer_agent.agents.require_approval import require_approval as require_approval
     from humanlayer_agent.errors import ActionDenied as ActionDenied
     from humanlayer_agent.policy.decision import PolicyDecision as PolicyDecision
     from humanlayer_agent.policy.director import Director as Director
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Action": "humanlayer_agent.actions",
+    "Action": "humanlayer_agent.action",
     "ActionDenied": "humanlayer_agent.errors",
     "Director": "humanlayer_agent.policy.director",
     "Gate": "humanlayer_agent.agents.library",
@@ -27,7 +27,7 @@ _WHERE = {
     "PolicyDecision": "humanlayer_agent.policy.decision",
     "SupervisedAgent": "humanlayer_agent.agents.mini",
     "SupervisedLocalEnvironment": "humanlayer_agent.agents.mini",
-    "require_approval": "humanlayer_agent.agents.functions",
+    "require_approval": "humanlayer_agent.agents.require_approval",
 }
 
 __all__ = [*_WHERE, "__version__"]

@@ -39,7 +39,7 @@ def own_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A store in which nothing is written yet."""
-    from humanlayer_agent.approvals.database import Database
+    from humanlayer_agent.store.connection import Database
 
     path = tmp_path_factory.mktemp("empty") / "store.sqlite3"
     Database(path).close()
@@ -52,7 +52,7 @@ def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 
     Where making a store is what is tested, the module has a fixture of this name that does nothing.
     """
-    from humanlayer_agent.approvals import database
+    from humanlayer_agent.store import connection
 
     def prepare(path: Path, create: bool) -> tuple[int, int]:
         if create and not os.path.lexists(path):
@@ -63,21 +63,21 @@ def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
                 os.link(copy.name, path)  # whole, or not at all: another thread may be at it as well
         return real(path, create)
 
-    real = database._prepare
-    monkeypatch.setattr(database, "_prepare", prepare)
+    real = connection._prepare
+    monkeypatch.setattr(connection, "_prepare", prepare)
 
 
 @pytest.fixture(scope="session")
 def compiled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state directory in which the shipped policies lie compiled, and tested."""
-    from humanlayer_agent.places import state_folder
-    from humanlayer_agent.policy import load, sources
+    from humanlayer_agent.locations import state_folder
+    from humanlayer_agent.policy.language import loader, sources
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("compiled")))
         patch.delenv("XDG_STATE_HOME", raising=False)
         for name in sources.shipped_names():
-            load.load(load.find(name))
+            loader.load(loader.find(name))
         return state_folder()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand

@@ -61,7 +61,7 @@ def test_it_holds_the_data_and_no_tests(unpacked: Path) -> None:
     for shipped in sorted((ROOT / "policies").glob("*.yaml")):
         assert f"humanlayer_agent/_data/policies/{shipped.name}" in names
     assert "humanlayer_agent/_data/channels/terminal.yaml" in names
-    assert any(n.startswith("humanlayer_agent/shell/catalog/") and n.endswith(".yaml") for n in names)
+    assert any(n.startswith("humanlayer_agent/shell/programs/catalog/") and n.endswith(".yaml") for n in names)
     assert {n.partition("/")[0].partition("-")[0] for n in names} == {"humanlayer_agent"}
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from humanlayer_agent import __version__
-from humanlayer_agent.actions import BASH
+from humanlayer_agent.action import BASH
 from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
 from humanlayer_agent.errors import ConfigError
 

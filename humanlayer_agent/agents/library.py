@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.agents.envfile import refuse_env_file
-from humanlayer_agent.agents.process import CommandResult, command_environment, run_command, warn_unless_protected
+from humanlayer_agent.action import Action
+from humanlayer_agent.agents.dotenv import refuse_env_file
 from humanlayer_agent.approvals import gate
+from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
 
 TIMEOUT_S = 3_600.0
 """Seconds a command may run where nothing else is said."""
@@ -42,7 +42,7 @@ class Gate(gate.Gate):
         Raises:
             ConfigError: a file can't be read or has a mistake.
         """
-        from humanlayer_agent.config import build_gate, find_project
+        from humanlayer_agent.configuration import build_gate, find_project
 
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())

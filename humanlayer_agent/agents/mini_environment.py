@@ -11,11 +11,9 @@ from minisweagent.environments.local import LocalEnvironment, LocalEnvironmentCo
 from minisweagent.exceptions import InterruptAgentFlow, Submitted
 from minisweagent.utils.serialize import recursive_merge
 
-from humanlayer_agent.actions import BASH, Action
+from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.environments import directory_of, interpreter_of
 from humanlayer_agent.agents.harness import harness_calls
-from humanlayer_agent.agents.messages import text
-from humanlayer_agent.agents.process import CommandResult, command_environment, run_command, warn_unless_protected
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,
@@ -26,8 +24,10 @@ from humanlayer_agent.agents.supervision import (
     refuse_misspelled_section,
     supervision_settings,
 )
+from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.approvals.model import Outcome
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate

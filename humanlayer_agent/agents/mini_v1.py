@@ -14,10 +14,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.actions import BASH, Action
+from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.environments import directory_of, interpreter_of
-from humanlayer_agent.agents.messages import text
-from humanlayer_agent.agents.process import command_environment, run_command, warn_unless_protected
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,
@@ -28,8 +26,10 @@ from humanlayer_agent.agents.supervision import (
     refuse_misspelled_section,
     supervision_settings,
 )
+from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.approvals.model import Outcome
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.processes.execution import command_environment, run_command, warn_unless_protected
 
 try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent, NonTerminatingException, TerminatingException

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from humanlayer_agent.channels.text import visible
+from humanlayer_agent.safe_text import visible
 
 
 class SafeConsole(Console):

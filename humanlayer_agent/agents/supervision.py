@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.agents.messages import denial_text, edited_text, text
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.denial_texts import denial_text, edited_text, text
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
-from humanlayer_agent.audit.redact import Redactor
 from humanlayer_agent.errors import ConfigError, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.redaction import Redactor
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -150,8 +150,8 @@ def open_gate(
         if "max_denials" in settings.model_fields_set:
             gate.max_denials = settings.max_denials
         return gate
-    from humanlayer_agent.agents.envfile import refuse_env_file
-    from humanlayer_agent.config import build_gate
+    from humanlayer_agent.agents.dotenv import refuse_env_file
+    from humanlayer_agent.configuration import build_gate
 
     refuse_env_file(settings.project or project)
     if director is not None and not hasattr(director, "evaluate"):
@@ -376,7 +376,7 @@ def project_of(settings: Supervision, director: Any = None, default: Path | None
     Raises:
         ConfigError: it is too wide to be a project.
     """
-    from humanlayer_agent.config import checked_project, find_project
+    from humanlayer_agent.configuration import checked_project, find_project
 
     known = settings.project or getattr(director, "project", None) or default
     return find_project(Path(os.getcwd())) if known is None else checked_project(known)

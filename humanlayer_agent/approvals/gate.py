@@ -20,19 +20,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from humanlayer_agent.actions import Action, FileDigest
-from humanlayer_agent.approvals.asking import Asking, describe
+from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.halt import Halt, Halted
+from humanlayer_agent.approvals.conversation import Asking, describe
+from humanlayer_agent.approvals.delivery_failures import Reach
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.reaching import Reach
-from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.standing import Leads, changed, leads
+from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store import Store, now_ms
+from humanlayer_agent.approvals.validity import Leads, changed, leads
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes.identity import os_user
 
 TIMEOUT_MS = 600_000
 """How long the one person who is there without any configuration may take."""

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.halt import Halts
+from humanlayer_agent.approvals.delivery import Surfaces
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -26,14 +26,14 @@ from humanlayer_agent.approvals.model import (
     Vote,
     VoteResult,
 )
-from humanlayer_agent.approvals.presenting import Surfaces
-from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.approvals.stop import Halts
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
-from humanlayer_agent.audit.redact import Redactor
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.redaction import Redactor
 
 
 def now_ms() -> int:

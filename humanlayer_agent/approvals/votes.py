@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from humanlayer_agent.approvals.authority import ASSURANCES, ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, Approver, Vote
-from humanlayer_agent.approvals.signing import is_signed
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.keys.signing import is_signed
 
 REFUSALS: Mapping[str, str] = MappingProxyType(
     {

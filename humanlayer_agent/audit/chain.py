@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from humanlayer_agent.actions import canonical, encodable
+from humanlayer_agent.action import canonical, encodable
 from humanlayer_agent.audit.events import EventType
 
 FORMAT = 1

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
-from humanlayer_agent.actions import canonical
+from humanlayer_agent.action import canonical
 from humanlayer_agent.audit.signature import is_signature
 
 EVERY_EVENTS = 1_000

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 from humanlayer_agent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.channels.contract import Channel, Factory
-    from humanlayer_agent.channels.profiles import Profiles
+    from humanlayer_agent.channels.settings import Profiles
+    from humanlayer_agent.keys.signing import Signer
 
 FACTORIES: Mapping[str, str] = {
     "slack": "humanlayer_agent.channels.slack:build",
@@ -39,7 +39,7 @@ def missing(name: str, profiles: "Profiles", environ: Mapping[str, str] | None =
 
 
 def _variables(settings: object) -> tuple[str, ...]:
-    from humanlayer_agent.channels.profiles import secret_variables
+    from humanlayer_agent.channels.settings import secret_variables
 
     return tuple(variable for _, variable in secret_variables(settings))
 

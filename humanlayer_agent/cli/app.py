@@ -6,17 +6,17 @@ from typing import Annotated
 import typer
 
 from humanlayer_agent import __version__
-from humanlayer_agent.cli.audit import app as audit
+from humanlayer_agent.cli.audit.audit_commands import app as audit
 from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.channel import app as channel
 from humanlayer_agent.cli.demo import demo
 from humanlayer_agent.cli.doctor import doctor
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
-from humanlayer_agent.cli.policy import app as policy
+from humanlayer_agent.cli.policy.policy_commands import app as policy
 from humanlayer_agent.cli.requests import app as requests
 from humanlayer_agent.cli.run import run
-from humanlayer_agent.cli.stopping import resume, stop
+from humanlayer_agent.cli.stop import resume, stop
 
 app = typer.Typer(
     name="humanlayer-agent",

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from humanlayer_agent.shell import catalog
-from humanlayer_agent.shell.catalog.spec import SLOTS, Always, Option, Slot, Spec
+from humanlayer_agent.shell.programs import catalog
+from humanlayer_agent.shell.programs.spec import SLOTS, Always, Option, Slot, Spec
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

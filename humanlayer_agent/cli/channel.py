@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.stored import StoreOption
+from humanlayer_agent.cli.shared.store_access import StoreOption
 from humanlayer_agent.errors import ChannelError, ConfigError
 
 if TYPE_CHECKING:
-    from humanlayer_agent.channels.profiles import Profiles
+    from humanlayer_agent.channels.settings import Profiles
 
 NO_HUMAN = 3
 """Exit code: nobody could be reached, or nobody answered."""
@@ -27,9 +27,9 @@ def ls(channels: ChannelsOption = None, store: StoreOption = None) -> None:
 
     Example: hla channel ls
     """
-    from humanlayer_agent.channels import profiles
+    from humanlayer_agent.channels import settings
 
-    found = profiles.load(file=channels)
+    found = settings.load(file=channels)
     for name in found.channels:
         print(f"{name:<12} {found.channels[name].type:<10} {'; '.join(_notes(name, found, store))}")
 
@@ -50,7 +50,7 @@ def _notes(name: str, found: "Profiles", store: str | None) -> Iterator[str]:
 
 def _lease(name: str, store: str | None) -> str:
     """The identity of the process that serves a channel; "" where none does."""
-    from humanlayer_agent.cli.stored import open_store
+    from humanlayer_agent.cli.shared.store_access import open_store
 
     try:
         with closing(open_store(store)) as opened:
@@ -71,17 +71,17 @@ def try_one(
 
     Example: hla channel test slack
     """
-    from humanlayer_agent.agents.ancestry import refuse_agents
-    from humanlayer_agent.approvals.protection import protect_secrets
-    from humanlayer_agent.channels import profiles, registry
+    from humanlayer_agent.channels import registry, settings
     from humanlayer_agent.cli.hub import read_authority, writable_store
-    from humanlayer_agent.config import unlocked_signer
-    from humanlayer_agent.hub.trial import try_channel
+    from humanlayer_agent.configuration import unlocked_signer
+    from humanlayer_agent.hub.channel_test import try_channel
+    from humanlayer_agent.processes.ancestry import refuse_agents
+    from humanlayer_agent.processes.memory_protection import protect_secrets
 
     refuse_agents("tests channels")
     protect_secrets()
     authority = read_authority(channels)
-    found = profiles.load(file=channels)
+    found = settings.load(file=channels)
     registry.check(name, found)
     signer = unlocked_signer(authority)
     channel = registry.build(name, found, signer=signer)
@@ -98,6 +98,6 @@ def try_one(
 
 
 def _say(line: str) -> None:
-    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.safe_text import one_line
 
     print(one_line(line), flush=True)

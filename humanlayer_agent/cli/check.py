@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.cli.given import Given, common_options, usual
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -13,7 +13,7 @@ from humanlayer_agent.policy.director import Director
 if TYPE_CHECKING:
     import argparse
 
-    from humanlayer_agent.cli.rows import Row
+    from humanlayer_agent.cli.json_lines import Row
 
 EXIT = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.ASK: 4}
 
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     director = _director(args)
     cwd = os.path.abspath(args.cwd) if args.cwd else None
     if args.format == "jsonl":
-        from humanlayer_agent.cli.rows import answer_rows
+        from humanlayer_agent.cli.json_lines import answer_rows
 
         return answer_rows(lambda row: _row(director, row, cwd), {"verdict": "ask", "parse": "failed"})
     if args.command is None:
@@ -75,7 +75,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
 
 
 def _director(args: "argparse.Namespace | Given") -> Director:
-    from humanlayer_agent.config import build_director
+    from humanlayer_agent.configuration import build_director
 
     return build_director(args.policy, project=args.project, observe=args.observe, once=args.format != "jsonl")
 
@@ -87,7 +87,7 @@ def start_of(director: Director) -> str:
 
 
 def _row(director: Director, row: "Row", cwd: str | None) -> dict[str, Any]:
-    from humanlayer_agent.files import GivenReader
+    from humanlayer_agent.shell.disk_reader import GivenReader
 
     action = Action(row.command, cwd=row.cwd or cwd or start_of(director))
     given = GivenReader(row.files, row.tracked) if row.files or row.tracked else None
@@ -115,7 +115,7 @@ def _print(decision: PolicyDecision) -> None:
     print(f"{decision.verdict}  ({rules}){observed}")
     if not decision.reason and decision.verdict is Verdict.ALLOW and decision.parse == "ok":
         return
-    from humanlayer_agent.channels.text import visible
+    from humanlayer_agent.safe_text import visible
 
     if decision.reason:
         print(f"  {visible(decision.reason)}")

@@ -93,7 +93,7 @@ def run_demo(policy: str = "default") -> int:
     quiet_libraries()
     from rich.console import Console
 
-    from humanlayer_agent.cli.report import run_and_report, signals_end_cleanly
+    from humanlayer_agent.cli.shared.run_output import run_and_report, signals_end_cleanly
 
     console = Console()
     with signals_end_cleanly(), workspace() as place:
@@ -110,7 +110,7 @@ def build_agent(place: Workspace, policy: str, console: Any) -> Any:
 
     from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import supervision_settings
-    from humanlayer_agent.cli.report import NarratedAgent, narrator
+    from humanlayer_agent.cli.shared.run_output import NarratedAgent, narrator
 
     # The tests must run where the only Python is the one that runs us.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.channels.text import visible
+from humanlayer_agent.safe_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.stored import StoreOption
+from humanlayer_agent.cli.shared.store_access import StoreOption
 from humanlayer_agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
-    from humanlayer_agent.approvals.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLiteStore
 
 BUSY_MS = 1_000
 """How long the hub waits for another process's write. Slack takes an acknowledgement that comes within 3 s; what can't
@@ -36,8 +36,8 @@ def hub(
 
     Example: SLACK_BOT_TOKEN=xoxb-... SLACK_APP_TOKEN=xapp-... hla hub
     """
-    from humanlayer_agent.agents.ancestry import refuse_agents
-    from humanlayer_agent.approvals.protection import protect_secrets
+    from humanlayer_agent.processes.ancestry import refuse_agents
+    from humanlayer_agent.processes.memory_protection import protect_secrets
 
     refuse_agents("serves channels")
     protect_secrets()
@@ -52,7 +52,7 @@ def read_authority(channels: Path | None, project: Path | None = None) -> "Autho
     Raises:
         ConfigError: there is none, or it has a mistake.
     """
-    from humanlayer_agent.config import build_authority
+    from humanlayer_agent.configuration import build_authority
 
     authority = build_authority(channels, project=project)
     if authority is None:
@@ -62,10 +62,10 @@ def read_authority(channels: Path | None, project: Path | None = None) -> "Autho
 
 def writable_store(location: str | None) -> "SQLiteStore":
     """The store that agents write their requests to; made where it is not there."""
-    from humanlayer_agent.approvals.sqlite import SQLiteStore
     from humanlayer_agent.approvals.store import sqlite_path
     from humanlayer_agent.errors import StoreError
-    from humanlayer_agent.places import default_store_path
+    from humanlayer_agent.locations import default_store_path
+    from humanlayer_agent.store.sqlite import SQLiteStore
 
     try:
         path = Path(sqlite_path(location)) if location else default_store_path()
@@ -76,8 +76,8 @@ def writable_store(location: str | None) -> "SQLiteStore":
 
 def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None, project: Path | None) -> None:
     from humanlayer_agent.channels.registry import FACTORIES
-    from humanlayer_agent.config import build_hub, unlocked_signer
-    from humanlayer_agent.hub.witness import witness
+    from humanlayer_agent.configuration import build_hub, unlocked_signer
+    from humanlayer_agent.hub.head_posts import witness
 
     def post(text: str) -> None:
         if made is not None:
@@ -106,8 +106,8 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
 
 def _say(channel: str, line: str) -> None:
     from humanlayer_agent.approvals.store import now_ms
-    from humanlayer_agent.channels.text import one_line
-    from humanlayer_agent.cli.stored import time_text
+    from humanlayer_agent.cli.shared.store_access import time_text
+    from humanlayer_agent.safe_text import one_line
 
     with suppress(BrokenPipeError, ValueError):
         print(f"{time_text(now_ms())}  {channel:<10} {one_line(line)}", flush=True)

@@ -11,7 +11,7 @@ from humanlayer_agent.shell.program import Program
 if TYPE_CHECKING:
     import argparse
 
-    from humanlayer_agent.cli.rows import Row
+    from humanlayer_agent.cli.json_lines import Row
 
 EXIT = {"ok": 0, "partial": 4, "failed": 1}
 
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
         return args
     cwd = os.path.abspath(args.cwd) if args.cwd else os.getcwd()
     if args.format == "jsonl":
-        from humanlayer_agent.cli.rows import answer_rows
+        from humanlayer_agent.cli.json_lines import answer_rows
 
         return answer_rows(lambda row: _row(row, cwd), {"status": "failed", "reasons": [], "commands": []})
     if args.command is None:
@@ -96,7 +96,7 @@ def public(program: Program) -> dict[str, Any]:
 
 
 def _print(program: Program) -> None:
-    from humanlayer_agent.channels.text import visible
+    from humanlayer_agent.safe_text import visible
 
     if program.status != "ok":
         print(f"{program.status}: {visible('; '.join(program.reasons))}")

@@ -70,7 +70,13 @@ def run_agent(
 
     from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
-    from humanlayer_agent.cli.report import NarratedAgent, narrator, print_observed, run_and_report, signals_end_cleanly
+    from humanlayer_agent.cli.shared.run_output import (
+        NarratedAgent,
+        narrator,
+        print_observed,
+        run_and_report,
+        signals_end_cleanly,
+    )
 
     with config_errors():
         settings = read_configs(config_specs)
@@ -93,9 +99,9 @@ def run_agent(
 
 def _refuse_stopped(gate: "Gate") -> None:
     """Begin nothing while every agent is stopped: its first action would be denied, after a model was paid for it."""
-    from humanlayer_agent.approvals.halt import described
-    from humanlayer_agent.channels.text import one_line
+    from humanlayer_agent.approvals.stop import described
     from humanlayer_agent.errors import HumanlayerError
+    from humanlayer_agent.safe_text import one_line
 
     if halts := gate.store.halts.standing(gate.authority):
         raise HumanlayerError(f"not started: {one_line(described(halts[0]))}; hla resume ends that")

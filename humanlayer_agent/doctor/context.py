@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import MACHINE_FOLDER
+from humanlayer_agent.locations import MACHINE_FOLDER
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
-    from humanlayer_agent.channels.profiles import Profiles
+    from humanlayer_agent.channels.settings import Profiles
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.layers import Layer
 
@@ -93,21 +93,21 @@ class Context:
     @cached_property
     def profiles(self) -> "Profiles":
         """What the channels files say. Raises ConfigError."""
-        from humanlayer_agent.channels.profiles import load
+        from humanlayer_agent.channels.settings import load
 
         return load(self.project, machine=self.machine)
 
     @cached_property
     def authority(self) -> "Authority":
         """Who may decide. Raises ConfigError."""
-        from humanlayer_agent.channels.authority import authority_of
+        from humanlayer_agent.channels.settings.authority import authority_of
 
         return authority_of(self.profiles, self.requester)
 
     @property
     def requester(self) -> str:
         """The principal of who would start a run."""
-        from humanlayer_agent.config import requester
+        from humanlayer_agent.configuration import requester
 
         return requester()
 
@@ -121,7 +121,7 @@ def context_for(project: Path | None, environ: Mapping[str, str]) -> Context:
     Raises:
         ConfigError: the directory that was named can't be a project.
     """
-    from humanlayer_agent.config import checked_project, find_project
+    from humanlayer_agent.configuration import checked_project, find_project
 
     if project is not None:
         return Context(checked_project(project), environ)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from humanlayer_agent import places
+from humanlayer_agent import locations
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 
 _STICKY = stat.S_ISVTX
@@ -36,14 +36,14 @@ class _Demand:
 
 def config(context: Context) -> Iterator[Finding]:
     """The user's settings: the policy, the channels."""
-    yield from _folder(places.config_folder(), _Demand("your settings", _mine(), group=True), context)
+    yield from _folder(locations.config_folder(), _Demand("your settings", _mine(), group=True), context)
 
 
 def data(context: Context) -> Iterator[Finding]:
     """The store and the key, wherever they are."""
-    yield from _folder(places.data_folder(), _Demand("your data", _mine(), secret=True), context)
-    store = places.default_store_path()
-    if store.parent != places.data_folder():  # what else is there is none of our business
+    yield from _folder(locations.data_folder(), _Demand("your data", _mine(), secret=True), context)
+    store = locations.default_store_path()
+    if store.parent != locations.data_folder():  # what else is there is none of our business
         names = (store.name, f"{store.name}-wal", f"{store.name}-shm")
         yield from _folder(store.parent, _Demand("the store", _mine(), names, secret=True), context)
 
@@ -51,7 +51,7 @@ def data(context: Context) -> Iterator[Finding]:
 def state(context: Context) -> Iterator[Finding]:
     """Compiled policies, and what was trusted."""
     demand = _Demand("compiled policies and trust", _mine(), secret=True, lax=True)
-    yield from _folder(places.state_folder(), demand, context)
+    yield from _folder(locations.state_folder(), demand, context)
 
 
 def machine(context: Context) -> Iterator[Finding]:
@@ -64,7 +64,7 @@ def _mine() -> frozenset[int]:
 
 
 def _folder(folder: Path, demand: _Demand, context: Context) -> Iterator[Finding]:
-    if places.is_inside(folder, context.project):
+    if locations.is_inside(folder, context.project):
         yield failed(
             f"{folder} ({demand.what}) lies in the project, where a repository could fill it",
             "Set XDG_CONFIG_HOME, XDG_DATA_HOME and XDG_STATE_HOME to folders elsewhere.",

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterator
 
-from humanlayer_agent.agents.ancestry import below_supervision
-from humanlayer_agent.agents.process import command_environment, find_program, run_command
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, NoTerminal
+from humanlayer_agent.processes.ancestry import below_supervision
+from humanlayer_agent.processes.execution import command_environment, find_program, run_command
 
 _PYTHON, _BASH, _OLD_BASH, _SQLITE = (3, 11), 5, 4, (3, 37)
 
@@ -56,7 +56,7 @@ def sqlite(context: Context) -> Iterator[Finding]:
 
 def terminal(context: Context) -> Iterator[Finding]:
     """Whether somebody can be asked here."""
-    from humanlayer_agent.channels.tty import controlling_terminal
+    from humanlayer_agent.processes.tty import controlling_terminal
 
     try:
         with controlling_terminal() as fd:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.channels.registry import FACTORIES
-from humanlayer_agent.channels.text import one_line
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.places import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
+from humanlayer_agent.safe_text import one_line
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import ApprovalRule
@@ -32,7 +32,7 @@ def _passphrase_file(context: Context) -> Iterator[Finding]:
     named = context.environ.get(PASSPHRASE_VARIABLE)
     if not named:
         return
-    from humanlayer_agent.channels.passphrase import in_file
+    from humanlayer_agent.keys.passphrase import in_file
 
     try:
         in_file(context.project)
@@ -71,8 +71,8 @@ def _changed(listed: list[str]) -> Iterator[Finding]:
     """Whoever can write your channels file can name a key of their own."""
     from contextlib import closing
 
-    from humanlayer_agent.approvals.keeping import known_signers
-    from humanlayer_agent.approvals.sqlite import SQLiteStore
+    from humanlayer_agent.store.log_heads import known_signers
+    from humanlayer_agent.store.sqlite import SQLiteStore
 
     try:
         with closing(SQLiteStore(default_store_path(), create=False)) as store:
@@ -120,7 +120,7 @@ def ignored(context: Context) -> Iterator[Finding]:
 
 def secrets(context: Context) -> Iterator[Finding]:
     """The environment variables that channels need are set. What they hold is not shown."""
-    from humanlayer_agent.channels.profiles import secret_variables
+    from humanlayer_agent.channels.settings import secret_variables
 
     try:
         profiles = context.profiles
@@ -160,7 +160,7 @@ def routes(context: Context) -> Iterator[Finding]:
 def named(context: Context) -> Iterator[Finding]:
     """Every route that a policy names is there."""
     from humanlayer_agent.errors import PolicyError
-    from humanlayer_agent.policy.routes import name_of, unknown_routes
+    from humanlayer_agent.policy.language.routes import name_of, unknown_routes
 
     try:
         known, layers = context.authority.routes, context.layers
@@ -177,14 +177,14 @@ def named(context: Context) -> Iterator[Finding]:
 
 
 def _fingerprint() -> str:
-    from humanlayer_agent.approvals.signing import Signer
+    from humanlayer_agent.keys.signing import Signer
 
     return Signer(key_path()).fingerprint
 
 
 def _unreachable(context: Context, name: str) -> str:
     """Why nobody is reached by a channel; "" where somebody may be."""
-    from humanlayer_agent.channels.profiles import secret_variables
+    from humanlayer_agent.channels.settings import secret_variables
 
     channel = context.profiles.channels[name]
     if channel.type not in ("terminal", *FACTORIES):

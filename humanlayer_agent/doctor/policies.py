@@ -9,7 +9,7 @@ from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, o
 from humanlayer_agent.errors import PolicyError
 
 if TYPE_CHECKING:
-    from humanlayer_agent.policy.model import Policy
+    from humanlayer_agent.policy.language.policy import Policy
 
 _WHOSE = {"machine": "the machine's", "user": "yours", "builtin": "shipped", "project": "the project's"}
 
@@ -84,8 +84,8 @@ def enforced(context: Context) -> Iterator[Finding]:
 
 def compiled(context: Context) -> Iterator[Finding]:
     """The compiled forms are kept: else policies are read and tested anew each time."""
-    from humanlayer_agent.places import read_own_json
-    from humanlayer_agent.policy.load import cache_folder
+    from humanlayer_agent.locations import read_own_json
+    from humanlayer_agent.policy.language.loader import cache_folder
 
     if not _readable(context):
         return
@@ -117,6 +117,6 @@ def _readable(context: Context) -> bool:
 
 
 def _current(policy: "Policy") -> bool:
-    from humanlayer_agent.policy.sources import read
+    from humanlayer_agent.policy.language.sources import read
 
     return all(hashlib.sha256(read(Path(each.path))).hexdigest() == each.sha256 for each in policy.sources)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from humanlayer_agent.approvals.database import network_file_system, newest_schema
-from humanlayer_agent.approvals.halt import described
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.approvals.stop import described
 from humanlayer_agent.audit.heads import head_in
-from humanlayer_agent.channels.text import one_line
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.places import default_store_path
+from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.safe_text import one_line
+from humanlayer_agent.store.connection import network_file_system, newest_schema
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 _MEGABYTE = 1_000_000
 _LITTLE, _TOO_LITTLE = 500 * _MEGABYTE, 50 * _MEGABYTE

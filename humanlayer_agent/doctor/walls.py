@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.actions import BASH, Action
-from humanlayer_agent.agents.process import command_environment, run_command
-from humanlayer_agent.approvals.protection import Protection, protect_secrets
-from humanlayer_agent.doctor import probe
+from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.doctor import attack as probe
 from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.places import config_folder, data_folder, default_store_path, key_path
+from humanlayer_agent.locations import config_folder, data_folder, default_store_path, key_path
 from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.processes.execution import command_environment, run_command
+from humanlayer_agent.processes.memory_protection import Protection, protect_secrets
 
 _SECRET = "HUMANLAYER_DOCTOR_SECRET"
 _LENGTH = 16
@@ -76,7 +76,7 @@ def processes(context: Context) -> Iterator[Finding]:
 
 def _key(attempt: _Attempt | None) -> Iterator[Finding]:
     """What keeps commands from signing, and what only the policy keeps them from."""
-    from humanlayer_agent.approvals.signing import Signer
+    from humanlayer_agent.keys.signing import Signer
 
     try:
         _ = Signer(key_path()).fingerprint

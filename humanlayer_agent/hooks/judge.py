@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.agents.messages import denial_text
-from humanlayer_agent.agents.process import changes_the_shell
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.denial_texts import denial_text
 from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
-from humanlayer_agent.approvals.halt import STOPPED
-from humanlayer_agent.approvals.keeping import signers_at_start
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.approvals.stop import STOPPED
 from humanlayer_agent.audit import events
-from humanlayer_agent.channels import profiles
-from humanlayer_agent.channels.text import one_line, warnings
-from humanlayer_agent.config import build_authority, build_director, build_gate, checked_project
+from humanlayer_agent.channels import settings
+from humanlayer_agent.configuration import build_authority, build_director, build_gate, checked_project
 from humanlayer_agent.errors import AgentsStopped, ConfigError
-from humanlayer_agent.files import DiskReader
-from humanlayer_agent.hooks.tools import BadQuestion, Inputs, Reply, Tool, question_of
-from humanlayer_agent.places import default_store_path, is_inside, key_path, state_folder
+from humanlayer_agent.hooks.coding_agents import BadQuestion, Inputs, Reply, Tool, question_of
+from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.shell.environment import keeps_ascii
+from humanlayer_agent.processes.execution import changes_the_shell
+from humanlayer_agent.safe_text import one_line, warnings
+from humanlayer_agent.shell.disk_reader import DiskReader
+from humanlayer_agent.shell.environment.code_variables import keeps_ascii
+from humanlayer_agent.store.log_heads import signers_at_start
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 SESSIONS = 32
 """So many of the tools' sessions are kept open; the one that was quiet for longest is ended for another."""
@@ -336,11 +336,11 @@ def _is_the_users(path: str, project: Path) -> bool:
 def _settings(project: Path, options: Options) -> Iterator[str]:
     """The files that say how to judge, there or not."""
     yield from (str(path) for _, path in layers.places(project))
-    yield from (str(path) for _, path in profiles.places(project))
+    yield from (str(path) for _, path in settings.places(project))
     yield str(state_folder() / "trusted")  # every change puts another file in place
     yield str(key_path())
     yield from (os.path.abspath(path) for path in (options.policy, options.channels) if path and "/" in path)
-    yield from profiles.load(project, file=options.channels).files
+    yield from settings.load(project, file=options.channels).files
 
 
 def _state(paths: list[str]) -> frozenset[tuple[str, object]]:

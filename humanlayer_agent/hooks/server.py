@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import humanlayer_agent
-from humanlayer_agent.approvals.protection import protect_secrets
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.hooks import client
+from humanlayer_agent.hooks.coding_agents import TOOLS, BadQuestion, Reply
 from humanlayer_agent.hooks.judge import Judge, Options
-from humanlayer_agent.hooks.tools import TOOLS, BadQuestion, Reply
+from humanlayer_agent.processes.memory_protection import protect_secrets
 
 IDLE_S = 7_200
 _LOOK_S = 5.0

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.agents.process import SUPERVISED
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.hooks.tools import TOOLS
+from humanlayer_agent.hooks.coding_agents import TOOLS
+from humanlayer_agent.processes.execution import SUPERVISED
 
 _OURS = re.compile(r"\bhumanlayer_agent\.cli hook claude-code\b")
 _ASK = re.compile(r"--ask (tool|wait|deny)\b")

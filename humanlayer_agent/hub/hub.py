@@ -8,14 +8,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from humanlayer_agent.approvals.asking import describe
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.signing import Signer
+from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.channels.contract import Channel, Health
+from humanlayer_agent.hub.channel_service import LAST, Server
 from humanlayer_agent.hub.lease import Lease
-from humanlayer_agent.hub.serving import LAST, Server
 from humanlayer_agent.hub.tasks import Task
+from humanlayer_agent.keys.signing import Signer
 
 TICK = 0.2
 """Seconds between two looks at the leases. A process that was killed is replaced after about that time."""

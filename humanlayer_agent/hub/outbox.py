@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
-from humanlayer_agent.approvals.presenting import Delivery, Presentation, Waiting
-from humanlayer_agent.approvals.reaching import level_due
+from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
+from humanlayer_agent.approvals.delivery_failures import level_due
 from humanlayer_agent.approvals.store import Store, now_ms
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.errors import ConfigError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from humanlayer_agent.actions import FileDigest
+from humanlayer_agent.action import FileDigest
 from humanlayer_agent.shell.effects import Effect
 
 

@@ -10,25 +10,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from humanlayer_agent.actions import BASH, Action
+from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.places import home_folder, own_places, temporary_folder
-from humanlayer_agent.policy import load as loading
-from humanlayer_agent.policy import wording
-from humanlayer_agent.policy.clauses import Situation
+from humanlayer_agent.locations import home_folder, own_places, temporary_folder
+from humanlayer_agent.policy.conditions.compiler import Situation
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS
+from humanlayer_agent.policy.conditions.symlinks import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.policy.evaluation import VERDICTS
-from humanlayer_agent.policy.inforce import InForce
+from humanlayer_agent.policy.explanation import wording
+from humanlayer_agent.policy.language import loader as loading
+from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.policy.links import Links
+from humanlayer_agent.policy.layers.current_rules import InForce
+from humanlayer_agent.policy.layers.trust import own_files
 from humanlayer_agent.policy.memo import Memo
-from humanlayer_agent.policy.model import Policy
-from humanlayer_agent.policy.trust import own_files
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.interpreter.memory import Remembered
 from humanlayer_agent.shell.program import Program, SimpleCommand
-from humanlayer_agent.shell.reading import Reader
-from humanlayer_agent.shell.remembered import Remembered
+from humanlayer_agent.shell.reader import Reader
 
 FUNCTION = "function"
 """The type of actions that are a call of a function (`require_approval`), and the role of its effect."""

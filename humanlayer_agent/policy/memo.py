@@ -11,9 +11,9 @@ decides.
 from collections.abc import Hashable
 from threading import Lock
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
+from humanlayer_agent.policy.conditions.symlinks import Links, Trail, holds
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.policy.links import Links, Trail, holds
 
 MAX_ENTRIES = 8_192
 """As many as the different commands of a month of work."""

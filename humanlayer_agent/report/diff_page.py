@@ -1,8 +1,8 @@
 """What changes from one policy to another, as a page."""
 
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy.diff import Change, Diff
-from humanlayer_agent.policy.model import Policy
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy_tools.diff import Change, Diff
 from humanlayer_agent.report.html import Html, join, table, tag, text
 from humanlayer_agent.report.page import chip, command, more, page, section, verdict_chip
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from humanlayer_agent.channels.text import one_line, visible
+from humanlayer_agent.safe_text import one_line, visible
 
 _VOID = frozenset({"meta", "br", "rect", "circle", "line", "path", "col"})
 

@@ -1,9 +1,9 @@
 """What a replay found, as a page."""
 
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy.model import Policy
-from humanlayer_agent.policy.replay.figures import Figures, Stopped
-from humanlayer_agent.policy.replay.formats import Found
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy_tools.replay.figures import Figures, Stopped
+from humanlayer_agent.policy_tools.replay.formats import Found
 from humanlayer_agent.report import svg
 from humanlayer_agent.report.html import Html, join, table, tag, text
 from humanlayer_agent.report.page import cards, chart, command, more, page, section, share, verdict_chip

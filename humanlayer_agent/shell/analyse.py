@@ -9,18 +9,20 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell import builtins, loaded, plain
-from humanlayer_agent.shell.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
-from humanlayer_agent.shell.elsewhere import note_elsewhere
-from humanlayer_agent.shell.fields import Field
-from humanlayer_agent.shell.links import doubt_links
-from humanlayer_agent.shell.parse import Parse, parse
+from humanlayer_agent.shell import builtins
+from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter import simple_command as plain
+from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
+from humanlayer_agent.shell.interpreter.memory import Remembered
+from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, join
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
-from humanlayer_agent.shell.reading import Reader
-from humanlayer_agent.shell.remembered import Remembered
-from humanlayer_agent.shell.state import READONLY, State, Value, join
-from humanlayer_agent.shell.syntax import (
+from humanlayer_agent.shell.programs.special.elsewhere import note_elsewhere
+from humanlayer_agent.shell.reader import Reader
+from humanlayer_agent.shell.script_files import implicit_imports
+from humanlayer_agent.shell.script_files.symlinks import doubt_links
+from humanlayer_agent.shell.syntax.parse import Parse, parse
+from humanlayer_agent.shell.syntax.tree import (
     ArithCommand,
     Case,
     Function,
@@ -38,8 +40,8 @@ from humanlayer_agent.shell.syntax import (
 )
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.code import Behaviour, Found, Text
-    from humanlayer_agent.shell.scripts import Scripts
+    from humanlayer_agent.shell.languages import Behaviour, Found, Text
+    from humanlayer_agent.shell.script_files.scripts import Scripts
 
 MAX_COMMANDS = 2_000
 _OUTERMOST = Context()
@@ -119,7 +121,7 @@ class Walk:
     @cached_property
     def scripts(self) -> "Scripts":
         """The files that are run or written: most actions have none."""
-        from humanlayer_agent.shell.scripts import Scripts
+        from humanlayer_agent.shell.script_files.scripts import Scripts
 
         return Scripts(self, self.reader)
 
@@ -144,7 +146,7 @@ class Walk:
                     self.uncalled(state)
                 self.scripts.doubt_changed()
                 self.program.written = self.scripts.written
-            loaded.doubt(self.program, self.scripts.written.effects if "scripts" in self.__dict__ else ())
+            implicit_imports.doubt(self.program, self.scripts.written.effects if "scripts" in self.__dict__ else ())
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow
@@ -197,13 +199,13 @@ class Walk:
         if too_much or not state.work.spend(len(text)):
             self.program.doubt("nested too deep")
             return state.lost(), state.lost()
-        from humanlayer_agent.shell import dialect
+        from humanlayer_agent.shell.syntax import dialects
 
         parsed = self.tree(text) if construct == "script-file" else parse(text)
         if parsed.status != "ok":
             self.program.doubt(f"{construct}: {'; '.join(parsed.reasons)}")
-        if parsed.script is not None and not dialect.read_by_bash(context.via):
-            why = dialect.unportable(parsed.script)
+        if parsed.script is not None and not dialects.read_by_bash(context.via):
+            why = dialects.unportable(parsed.script)
             if why is not None:
                 self.program.doubt(f"{context.via[-1]} may not read this as bash does: {why}")
         outer, span = self.text, self.frozen_span
@@ -258,7 +260,7 @@ class Walk:
         files: "Callable[[str], Found] | None" = None,
     ) -> "Behaviour | None":
         """See `code.read`."""
-        from humanlayer_agent.shell import code
+        from humanlayer_agent.shell import languages as code
 
         memory = self.memory if language in _KEPT else None
         place = path, None if argv is None else tuple(argv)
@@ -285,17 +287,19 @@ class Walk:
         self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False
     ) -> None:
         """`name` is set by something that is no command: a loop, an expansion, arithmetic."""
-        from humanlayer_agent.shell import arithmetic, environment, variables
+        from humanlayer_agent.shell.environment import code_variables
+        from humanlayer_agent.shell.expansion import arithmetic
+        from humanlayer_agent.shell.interpreter import assignments
 
         if name in state.odd and not number and (why := arithmetic.values_risk(name, value, state)) is not None:
             self.program.doubt(why)
         state.assign(name, value, number=number)
         if name in state.odd or name in READONLY:
             self.may_abort(state)
-        if environment.selects_code(name, None):
+        if code_variables.selects_code(name, None):
             command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
             command.span = self.span(*(self.frozen_span or (0, len(self.text))))
-            variables.note_effect(self, command, name, None, *command.span)
+            assignments.note_effect(self, command, name, None, *command.span)
             self.program.commands.append(command)
 
     def subshell(self, node: Node, state: State, context: Context) -> None:
@@ -319,31 +323,31 @@ class Walk:
         start, mark = len(self.program.commands), len(self.expanded)
         ends = self.compound(node, state, context.fed(context.stdin.shared()))
         if len(self.expanded) > mark:  # in the head of a loop, or what a case looks at
-            from humanlayer_agent.shell import inherited
+            from humanlayer_agent.shell.environment import secret_variables
 
             command = self.plain(node.start, node.end, state, context)
-            inherited.note(self, command, list(words_of(node)), mark)
+            secret_variables.note(self, command, list(words_of(node)), mark)
             self.program.commands.append(command)
         self.program.trace.append(("node", node, start, start, len(self.program.commands)))
         return ends
 
     def compound(self, node: Node, state: State, context: Context) -> Ends:
         """Follow a node that is no simple command."""
-        from humanlayer_agent.shell import flow, loops
+        from humanlayer_agent.shell.interpreter import control_flow, loops
 
         match node:
             case Sequence():
-                return flow.sequence(self, node, state, context)
+                return control_flow.sequence(self, node, state, context)
             case Pipeline():
-                return flow.pipeline(self, node, state, context)
+                return control_flow.pipeline(self, node, state, context)
             case Group():
-                return flow.group(self, node, state, context)
+                return control_flow.group(self, node, state, context)
             case If():
-                return flow.conditional(self, node, state, context)
+                return control_flow.conditional(self, node, state, context)
             case Loop():
                 return loops.loop(self, node, state, context)
             case Case():
-                return flow.case(self, node, state, context)
+                return control_flow.case(self, node, state, context)
             case Function():
                 return self.define(node, state, context)
             case Test() | ArithCommand():
@@ -362,7 +366,9 @@ class Walk:
 
     def expression(self, node: Test | ArithCommand, state: State, context: Context) -> Ends:
         """`[[ ]]` and `(( ))`: their substitutions run, and arithmetic evaluates strings as code."""
-        from humanlayer_agent.shell import arithmetic, inherited, nested, redirects
+        from humanlayer_agent.shell.environment import secret_variables
+        from humanlayer_agent.shell.expansion import arithmetic, substitutions
+        from humanlayer_agent.shell.interpreter import redirects
 
         out = state.copy()
         words = node.words if isinstance(node, Test) else [node.word]
@@ -370,28 +376,29 @@ class Walk:
         self.program.commands.append(command)
         mark = len(self.expanded)
         for word in words:
-            nested.word(self, word, out, context)
+            substitutions.word(self, word, out, context)
         if isinstance(node, Test):
             builtins.conditional(self, words, out)
-            inherited.comparison(self, words, out)
+            secret_variables.comparison(self, words, out)
             for word in words:
                 out.forget(arithmetic.assigned(word.raw))
         redirects.add(self, command, node.redirects, state, context)
         if len(self.expanded) > mark:
-            inherited.note(self, command, words, mark)
+            secret_variables.note(self, command, words, mark)
         return out, out
 
     def redirected(self, redirections: list[Redirect], state: State, context: Context) -> Context:
         """The effects of a compound command's redirects, as a command of their own; and the input they give it."""
         if not redirections:
             return context
-        from humanlayer_agent.shell import inherited, redirects
+        from humanlayer_agent.shell.environment import secret_variables
+        from humanlayer_agent.shell.interpreter import redirects
 
         command = self.plain(redirections[0].start, redirections[-1].end, state, context)
         start, mark = len(self.program.commands), len(self.expanded)
         redirects.add(self, command, redirections, state, context)
         if len(self.expanded) > mark:
-            inherited.note(self, command, [r.body or r.target for r in redirections], mark)
+            secret_variables.note(self, command, [r.body or r.target for r in redirections], mark)
         here = len(self.program.commands)
         self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)
@@ -407,6 +414,6 @@ class Walk:
             return state, state
         if plain.run(self, node, state, context):
             return state, state
-        from humanlayer_agent.shell import full
+        from humanlayer_agent.shell.interpreter import full_command
 
-        return full.run(self, node, state, context)
+        return full_command.run(self, node, state, context)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.expansion.field import Field
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.written import Written
+    from humanlayer_agent.shell.script_files.file_texts import Written
 
 
 @dataclass(slots=True, eq=False)

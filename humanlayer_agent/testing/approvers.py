@@ -4,12 +4,12 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
-from humanlayer_agent.approvals.signing import Signer, process_signer
 from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 
 TEST_APPROVER = Approver("os:1000:tester", "script", "terminal")

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Run, VoteResult
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.channels.contract import Audience, Channel, Ref
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hub.desk import StoreDesk, ref_of
+from humanlayer_agent.hub.answers import StoreDesk, ref_of
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 
 PATIENCE = 20.0

@@ -16,8 +16,8 @@ from typing import Any
 
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
-from humanlayer_agent.channels.text import one_line, visible, warnings
 from humanlayer_agent.errors import ChannelError, StoreError
+from humanlayer_agent.safe_text import one_line, visible, warnings
 
 _OFFERED: tuple[Can, ...] = ("approve", "reject", "edit", "respond", "escalate")
 _POLL = 0.01

@@ -93,7 +93,7 @@ def judges(tmp_path: Path) -> Callable[..., Judges]:
 
     def make(*answers: Any) -> Judges:
         from humanlayer_agent.approvals.gate import Gate
-        from humanlayer_agent.approvals.sqlite import SQLiteStore
+        from humanlayer_agent.store.sqlite import SQLiteStore
 
         director, asker = WordDirector(), ScriptedAsker(list(answers))
         store = SQLiteStore(tmp_path / "store.sqlite3")

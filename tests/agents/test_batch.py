@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 LOCAL = "humanlayer_agent.agents.mini.SupervisedLocalEnvironment"
 DOCKER = "humanlayer_agent.agents.docker.SupervisedDockerEnvironment"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from minisweagent.environments.local import LocalEnvironment
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.agents.mini import HumanLayerAgent, SupervisedLocalEnvironment
 from humanlayer_agent.agents.supervision import SimpleDirector
 from humanlayer_agent.policy.decision import Verdict
@@ -134,7 +134,7 @@ def test_a_simple_director_fails_closed(answer: Any, verdict: Verdict) -> None:
 
 
 def test_the_real_director_answers_the_seed_in_its_simplest_form(project: Path) -> None:
-    from humanlayer_agent.config import build_director
+    from humanlayer_agent.configuration import build_director
 
     director = build_director("default", project=project)
     assert director.should_allow(Action(content="ls", type="bash", cwd=str(project)))[0] is True

@@ -25,7 +25,7 @@ options = json.loads(sys.argv[2])
 from minisweagent.environments.local import LocalEnvironment
 from humanlayer_agent.agents.mini import SupervisedInteractiveAgent
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 gate = Gate(helpers.WordDirector(), SQLiteStore(Path("../store.sqlite3")), helpers.ScriptedAsker(options["answers"]),
             requester="os:1000:alice")

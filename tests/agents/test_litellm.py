@@ -8,7 +8,7 @@ from minisweagent.agents.default import DefaultAgent
 from minisweagent.environments.local import LocalEnvironment
 
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.testing.openai_server import OpenAIServer, missing_results
+from tests.support.openai_server import OpenAIServer, missing_results
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.agents import reaper
-from humanlayer_agent.config import build_director
+from humanlayer_agent.action import Action
+from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.processes import reaper
 
 ROOT = Path(__file__).parents[2]
 SCENE = """
@@ -27,10 +27,10 @@ import fcntl, json, os, sys, termios, threading
 from pathlib import Path
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal on stdin is ours
 from humanlayer_agent.cli import main
-from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.channels.passphrase import made
-from humanlayer_agent.places import PASSPHRASE_VARIABLE, default_store_path, key_path
-from humanlayer_agent.testing.keys import QUICK
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.keys.passphrase import made
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, default_store_path, key_path
+from tests.support.keys import QUICK
 real, sys.stdout = sys.stdout, sys.stderr
 phrase = Path.home() / "phrase"  # as if the human had typed it: it is gone before any command runs
 phrase.touch(0o600)
@@ -42,12 +42,12 @@ phrase.unlink()
 del os.environ[PASSPHRASE_VARIABLE]
 from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.test_models import DeterministicToolcallModel, make_toolcall_output
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.approvals.protection import protect_secrets
+from humanlayer_agent.processes.memory_protection import protect_secrets
 from humanlayer_agent.agents.supervision import SimpleDirector
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.config import build_director, build_gate
+from humanlayer_agent.configuration import build_director, build_gate
 from humanlayer_agent.errors import ChannelError
 
 class Away:
@@ -222,13 +222,13 @@ print("flipped", db.execute("UPDATE request SET state = 'approved', decided = cr
 """
 FORGING = """\
 import dataclasses, os
-from humanlayer_agent.approvals.keyfile import LockedKey, Work
+from humanlayer_agent.keys.key_file import LockedKey, Work
 from humanlayer_agent.approvals.model import Answer, Approver
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.config import build_authority, build_signer
-from humanlayer_agent.places import key_path
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.configuration import build_authority, build_signer
+from humanlayer_agent.locations import key_path
 authority = build_authority()
 store = SQLiteStore("@STORE@")
 request = store.get("@ID@")
@@ -281,7 +281,7 @@ vote(authority, Liar())  # signed with another key, in the name of the one that 
 ENLIST = (
     FORGING
     + """\
-from humanlayer_agent.places import config_folder
+from humanlayer_agent.locations import config_folder
 mine = Signer()
 path = config_folder() / "channels.yaml"
 path.write_text(path.read_text().replace("signers:", "signers:\\n  - '" + mine.fingerprint + "'"))
@@ -291,8 +291,8 @@ vote(build_authority(), mine)
 AUDIT = (
     FORGING
     + """\
-from humanlayer_agent.approvals.auditkey import AuditKey
-from humanlayer_agent.places import audit_key_path
+from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.locations import audit_key_path
 class Auditor(Signer):
     key = AuditKey(audit_key_path())
     fingerprint = key.fingerprint

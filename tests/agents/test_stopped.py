@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.agents.functions import require_approval
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.agents.require_approval import require_approval
 from humanlayer_agent.errors import ActionDenied, AgentsStopped
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_another_run_begins_while_stopped(agent: Any, project: Path, submit: str
 def test_a_startup_command_of_a_harness(agent: Any, project: Path) -> None:
     one = agent([["ls"]])
     one.judges.store.halts.stop("os:1000:bob")
-    from humanlayer_agent.actions import Action
+    from humanlayer_agent.action import Action
 
     action = Action("make", cwd=str(project), project=str(project))
     with pytest.raises(AgentsStopped):

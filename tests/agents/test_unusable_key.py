@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from minisweagent.environments.local import LocalEnvironment
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.config import build_asker, build_authority, build_gate, build_signer
-from humanlayer_agent.places import key_path
+from humanlayer_agent.configuration import build_asker, build_authority, build_gate, build_signer
+from humanlayer_agent.locations import key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.testing.keys import PASSPHRASE, make_key
+from tests.support.keys import PASSPHRASE, make_key
 
 
 class Judge:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedAsker, ScriptedDirector
 
 START = 1_700_000_000_000

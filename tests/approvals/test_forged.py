@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action, canonical
-from humanlayer_agent.approvals import process
+from humanlayer_agent.action import Action, canonical
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Execution, Permit, Refused, Run
-from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes import identity as process
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedApprovers
 
 ALICE = "os:1000:alice"

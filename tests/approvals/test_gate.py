@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action, FileDigest
+from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.errors import ActionDenied, ChannelError, ConfigError, NoTerminal, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import (
     POLICY_DIGEST,
     TEST_APPROVER,

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Permit, Refused
-from humanlayer_agent.approvals.signing import is_signed
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, seat_of, tally
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.keys.signing import is_signed
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 
 OURS, OTHERS, ELSEWHERE = (

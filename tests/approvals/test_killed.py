@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.ledger import Ledger
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
-from humanlayer_agent.testing.keys import make_key, open_key
+from tests.support.keys import make_key, open_key
 
 ANN, BOB = Approver("os:1:ann", "terminal", "terminal"), Approver("slack:T/U", "slack", "chat")
 TEAM = Authority(

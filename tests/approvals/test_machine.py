@@ -28,14 +28,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.approvals import process
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Outcome, Permit, Run
-from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.errors import StoreError
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes import identity as process
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
 
 LEGAL = {

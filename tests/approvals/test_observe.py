@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Denial, Permit
 from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Run
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
-from humanlayer_agent.testing.keys import make_key
+from tests.support.keys import make_key
 
 Child = subprocess.Popen[str]
 
@@ -63,7 +63,7 @@ def results(children: list[Child]) -> list[Any]:
 TEAM = """
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import Approver
-from humanlayer_agent.testing.keys import open_key
+from tests.support.keys import open_key
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 
 people = tuple(Person(f"p{n}", (f"os:{n}",)) for n in range(6))
@@ -86,7 +86,7 @@ RACE = (
 import json, random, sys
 from pathlib import Path
 from humanlayer_agent.approvals.model import Execution, Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import answer
 
 path, key, number = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -143,9 +143,9 @@ def test_six_processes_race(
 
 CONSUME = """
 import json, sys
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Execution, Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 
@@ -176,7 +176,7 @@ def test_six_processes_have_the_same_permits(
 APPEND = """
 import json, sys
 from contextlib import contextmanager
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import StoreError
 
@@ -252,10 +252,10 @@ def replay(store: SQLiteStore, row: Any) -> Any:
 
 SUPERVISED = """
 import subprocess, sys
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import TEST_APPROVER, ScriptedDirector, answer
 
@@ -339,9 +339,9 @@ def test_killed_and_started_again(
 
 EDITED = """
 import sys
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import TEST_APPROVER, ScriptedDirector, answer
 
@@ -409,8 +409,8 @@ def test_killed_at_an_edit(
 
 WRITER = """
 import sys
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.actions import Action
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Outcome, Run
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY

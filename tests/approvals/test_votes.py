@@ -8,9 +8,9 @@ import pytest
 
 from humanlayer_agent.approvals.authority import Authority, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Permit, Refused
-from humanlayer_agent.approvals.signing import Signer, is_signed
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.votes import REFUSALS, tally
+from humanlayer_agent.keys.signing import Signer, is_signed
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER as TESTER
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers, answer
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import humanlayer_agent
-from humanlayer_agent.actions import canonical
+from humanlayer_agent.action import canonical
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import GENESIS, Entry, decoded, encoded, loggable, seal
 from humanlayer_agent.audit.verify import verify

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.approvals.auditkey import AuditKey
-from humanlayer_agent.approvals.keeping import Keeper
 from humanlayer_agent.approvals.model import Run
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events, heads
 from humanlayer_agent.audit.heads import Head, head_in, head_text, heads_in, is_signed
-from humanlayer_agent.places import audit_key_path
+from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.locations import audit_key_path
+from humanlayer_agent.store.log_heads import Keeper
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 START = 1_700_000_000_000
 
@@ -49,7 +49,7 @@ def written(store: SQLiteStore) -> list[int]:
 
 
 def test_after_so_many_events(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("humanlayer_agent.approvals.keeping.EVERY_EVENTS", 10)
+    monkeypatch.setattr("humanlayer_agent.store.log_heads.EVERY_EVENTS", 10)
     record(store, 35)
     assert written(store) == [11, 22, 33]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 PROCESSES = 4
 EACH = 2_500 if os.environ.get("HLA_SOAK") else 300
@@ -15,9 +15,9 @@ EACH = 2_500 if os.environ.get("HLA_SOAK") else 300
 WRITE = """
 import sys
 from contextlib import contextmanager
-from humanlayer_agent.approvals.database import Database
-from humanlayer_agent.approvals.ledger import Ledger
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 
 path, name, count, lock = sys.argv[1:]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.effects import Effect

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.testing.keys import make_key
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import BOB, until
+from tests.support.keys import make_key
 
 COMMON = """
 import json, os, sys
 from pathlib import Path
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.testing.keys import open_key
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.processes.identity import os_user
+from tests.support.keys import open_key
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 def world(folder):
     signer = open_key(folder / "key")
@@ -33,7 +33,7 @@ def world(folder):
 AGENT = (
     COMMON
     + """
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.channels.terminal import TerminalAsker
 from humanlayer_agent.policy.decision import Verdict

@@ -13,14 +13,14 @@ from typing import Any
 import pexpect
 import pytest
 
-from humanlayer_agent.agents.process import SUPERVISED
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.signing import Signer
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.places import PASSPHRASE_VARIABLE, key_path
-from humanlayer_agent.testing.keys import PASSPHRASE, make_key, passphrase_file
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, key_path
+from humanlayer_agent.processes.execution import SUPERVISED
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import until
+from tests.support.keys import PASSPHRASE, make_key, passphrase_file
 
 PROGRAM = """
 import sys
@@ -35,8 +35,8 @@ import sys
 from pathlib import Path
 from humanlayer_agent.channels import registry
 registry.FACTORIES = {"slack": "humanlayer_agent.testing.scripted_channel:build"}
-from humanlayer_agent.actions import Action
-from humanlayer_agent.config import build_gate
+from humanlayer_agent.action import Action
+from humanlayer_agent.configuration import build_gate
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
 
@@ -294,7 +294,7 @@ STARTS = """
 import sys
 from humanlayer_agent.channels import registry
 registry.FACTORIES = {"slack": "humanlayer_agent.testing.scripted_channel:build"}
-from humanlayer_agent.config import build_gate
+from humanlayer_agent.configuration import build_gate
 from humanlayer_agent.testing.approvers import ScriptedDirector
 
 given = {"user": type("User", (), {"query": print})()} if sys.argv[3:] else {}

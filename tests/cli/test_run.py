@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from humanlayer_agent.testing.openai_server import OpenAIServer
+from tests.support.openai_server import OpenAIServer
 
 ROOT = Path(__file__).parents[2]
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]

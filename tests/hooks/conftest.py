@@ -121,7 +121,7 @@ class Machine:
 
     def events(self) -> list[dict[str, Any]]:
         """The audit log."""
-        from humanlayer_agent.approvals.sqlite import SQLiteStore
+        from humanlayer_agent.store.sqlite import SQLiteStore
 
         store = SQLiteStore(self.store, create=False)
         try:

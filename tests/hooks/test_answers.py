@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.hooks.coding_agents import TOOLS
 from humanlayer_agent.hooks.judge import _interpreter
-from humanlayer_agent.hooks.tools import TOOLS
 from tests.hooks.conftest import Machine
 
 

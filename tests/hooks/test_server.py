@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.hooks import client
-from humanlayer_agent.places import state_folder
+from humanlayer_agent.locations import state_folder
 from tests.hooks.conftest import HOOK, Machine
 
 

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.hooks.conftest import Answered, Machine
 
 

@@ -13,12 +13,12 @@ import pexpect
 import pytest
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.config import build_authority, build_signer
-from humanlayer_agent.places import PASSPHRASE_VARIABLE
-from humanlayer_agent.testing.keys import PASSPHRASE, make_key, passphrase_file
+from humanlayer_agent.configuration import build_authority, build_signer
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.hooks.conftest import CLAUDE, Answered, Machine
+from tests.support.keys import PASSPHRASE, make_key, passphrase_file
 
 
 class Waiting:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
-from humanlayer_agent.approvals.signing import process_signer
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.hub.hub import Hub
+from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.layout import as_text
-from humanlayer_agent.channels.render import present
+from humanlayer_agent.channels.plain_text import as_text
+from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.hub.conftest import team, until
 
 GONE = "the agent that asked is gone"

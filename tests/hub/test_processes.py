@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.testing.keys import make_key
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.hub.conftest import ALICE, BOB, until
+from tests.support.keys import make_key
 
 COMMON = """
 import json, sys
 from pathlib import Path
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
-from humanlayer_agent.testing.keys import open_key
-from humanlayer_agent.approvals.sqlite import SQLiteStore
+from tests.support.keys import open_key
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
 
 folder = Path(sys.argv[1])
@@ -38,7 +38,7 @@ authority = Authority(people, {"default": rule}, {signer.fingerprint})
 AGENT = (
     COMMON
     + """
-from humanlayer_agent.testing.asking_agent import ask_often
+from tests.support.asking_agent import ask_often
 
 told = ask_often(store, authority, sys.argv[3], int(sys.argv[4]), requester="os:1000:starter")
 print(json.dumps(told))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.load import load
+from humanlayer_agent.policy.language.loader import load
 
 Judge = Callable[..., PolicyDecision]
 PROJECT = "/nowhere/project"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.files import DiskReader, GivenReader
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
 
 PROJECT, HOME = "/nowhere/project", "/home/somebody"
 EXAMPLES = yaml.safe_load((Path(__file__).parent / "coding_work.yaml").read_text(encoding="utf-8"))

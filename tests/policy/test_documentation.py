@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.policy import examples, schema
-from humanlayer_agent.policy.load import load
-from humanlayer_agent.policy.sources import shipped_names
+from humanlayer_agent.policy.language import examples, schema
+from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.policy.language.sources import shipped_names
 
 TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
 

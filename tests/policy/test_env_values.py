@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.load import load
+from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.shell.analyse import analyse
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"

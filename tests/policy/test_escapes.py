@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.policy import examples
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language import examples
 
 PROJECT = examples.PROJECT
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy import load as loading
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.explain import explain
+from humanlayer_agent.policy.explanation.explain import explain
+from humanlayer_agent.policy.language import loader as loading
 
 Judge = Callable[..., PolicyDecision]
 PROJECT = "/nowhere/project"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
+from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
+from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.pathset import Links, PathSet
-from humanlayer_agent.policy.values import MAYBE, NO, YES
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import takes_all
 

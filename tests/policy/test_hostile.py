@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
@@ -139,21 +139,21 @@ def test_reasons_are_text_and_nothing_more(project: Path) -> None:
 )
 def test_a_path_pattern_can_not_burn_time(project: Path, pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No pattern is tried in more ways than its length times the length of the path."""
-    from humanlayer_agent.policy import texts
+    from humanlayer_agent.policy.conditions import word_patterns
 
     text = (
         HEAD + f'rules:\n  - {{id: r, decision: deny, when: {{effect: read, paths: {{any_within: ["{pattern}"]}}}}}}\n'
     )
     made = director(project, text)
     calls = 0
-    matches = texts.glob_matches
+    matches = word_patterns.glob_matches
 
     def counted(pattern: str, text: str) -> bool:
         nonlocal calls
         calls += 1
         return matches(pattern, text)
 
-    monkeypatch.setattr(texts, "glob_matches", counted)
+    monkeypatch.setattr(word_patterns, "glob_matches", counted)
     path = "/" + "a/" * 1000 + "a" * 200
     for command in (f"cat {path}", f"cat {path}*", "cat " + "/" + "*a" * 400):
         made.evaluate(Action(command, cwd=str(project)))

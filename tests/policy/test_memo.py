@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy import memo
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director

@@ -2,7 +2,7 @@
 
 import pytest
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
 
 PROJECT = "/nowhere/project"

@@ -14,12 +14,12 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.policy.load import load
-from humanlayer_agent.policy.pathset import Links, PathSet
 from humanlayer_agent.shell.dataflow import WAYS, Flows
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.program import Program, SimpleCommand

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.actions import Action
-from humanlayer_agent.policy import examples
+from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.load import find, load
-from humanlayer_agent.policy.sources import shipped_names
+from humanlayer_agent.policy.language import examples
+from humanlayer_agent.policy.language.loader import find, load
+from humanlayer_agent.policy.language.sources import shipped_names
 
 NAMES = ("guard", "default", "strict", "ci", "sandbox")
 PROJECT = examples.PROJECT

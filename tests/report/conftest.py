@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit.chain import Entry, seal
 from humanlayer_agent.audit.events import EVENT_TYPES
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.testing.history import PROJECT, write_history
+from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support.history import PROJECT, write_history
 
 START = 1_793_577_600_000
 

@@ -12,7 +12,7 @@ from humanlayer_agent.report.audit_data import as_csv, as_json_data
 from humanlayer_agent.report.audit_page import _days, audit_page
 from humanlayer_agent.report.facts import Facts
 from humanlayer_agent.report.integrity import Integrity
-from humanlayer_agent.testing import browser
+from tests.support import browser
 
 from .test_html import Reader
 

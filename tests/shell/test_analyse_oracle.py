@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.fields import Field
+from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.paths import unescape
 
 PROBES = [

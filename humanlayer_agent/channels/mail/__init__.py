@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.signing import Signer
     from humanlayer_agent.channels.mail.channel import MailChannel
-    from humanlayer_agent.channels.profile_schema import Mail
-    from humanlayer_agent.channels.profiles import Profiles
+    from humanlayer_agent.channels.settings import Profiles
+    from humanlayer_agent.channels.settings.schema import Mail
+    from humanlayer_agent.keys.signing import Signer
 
 
 def build(
@@ -18,9 +18,9 @@ def build(
     Raises:
         ConfigError: there is no unlocked key that tokens can be made with (`hla init` makes one).
     """
+    from humanlayer_agent.channels.mail.answer_tokens import own_tokens
     from humanlayer_agent.channels.mail.channel import MailChannel
     from humanlayer_agent.channels.mail.message import Letterhead
-    from humanlayer_agent.channels.tokens import own_tokens
 
     reply_to = (settings.reply_to or settings.sender) if settings.imap else None
     approvers = frozenset(person.email for person in profiles.people.values() if person.email)

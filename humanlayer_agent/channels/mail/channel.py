@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.approvals.store import now_ms
-from humanlayer_agent.channels.conceal import conceal
+from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
-from humanlayer_agent.channels.mail import vetting
+from humanlayer_agent.channels.mail import authenticity
+from humanlayer_agent.channels.mail.answer_tokens import folded
 from humanlayer_agent.channels.mail.mailbox import Handled, Mailbox
 from humanlayer_agent.channels.mail.message import (
     SHOWN,
@@ -20,13 +21,12 @@ from humanlayer_agent.channels.mail.message import (
     notice_message,
     request_message,
 )
-from humanlayer_agent.channels.mail.sending import Sender
-from humanlayer_agent.channels.render import present
-from humanlayer_agent.channels.tokens import folded
+from humanlayer_agent.channels.mail.smtp import Sender
+from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.errors import ChannelError, StoreError
 
 if TYPE_CHECKING:
-    from humanlayer_agent.channels.profile_schema import Mail
+    from humanlayer_agent.channels.settings.schema import Mail
 
 KIND = "email:"
 """What the identity of a person with a mail address begins with."""
@@ -75,7 +75,7 @@ class MailChannel:
         self.name = name
         self._letterhead = letterhead
         self._sender = Sender(settings.smtp, secrets)
-        self._vetting = vetting.Desk(
+        self._vetting = authenticity.Desk(
             letterhead.tokens, letterhead.reply_to or letterhead.sender, approvers, settings.authserv_id or ""
         )
         self._mailbox = Mailbox(settings.imap, secrets, self._handle) if settings.imap else None
@@ -177,25 +177,25 @@ class MailChannel:
         """One mail that came in. What it decides is recorded before this returns."""
         if raw is None or self._desk is None:
             return "not-ours" if raw is None else "later"
-        found = vetting.vet(raw, self._vetting)
+        found = authenticity.vet(raw, self._vetting)
         try:
-            if isinstance(found, vetting.Refusal):
+            if isinstance(found, authenticity.Refusal):
                 return self._turned_away(found)
             return self._replied(found, raw)
         except StoreError:
             return "later"
 
-    def _turned_away(self, refusal: vetting.Refusal) -> Handled:
+    def _turned_away(self, refusal: authenticity.Refusal) -> Handled:
         if not refusal.request_id or self._desk is None:
             return "not-ours"
-        why = f"{vetting.REFUSALS[refusal.code]} ({refusal.detail})"
+        why = f"{authenticity.REFUSALS[refusal.code]} ({refusal.detail})"
         if refusal.code == "bounce":
             self._desk.failed(refusal.request_id, why)
         else:
             self._desk.refused(refusal.request_id, KIND + refusal.sender, refusal.code, why)
         return "done"
 
-    def _replied(self, reply: vetting.Reply, raw: bytes) -> Handled:
+    def _replied(self, reply: authenticity.Reply, raw: bytes) -> Handled:
         assert self._desk is not None
         principal = KIND + reply.sender
         refs = [ref for ref in self._desk.shown(reply.request_id) if reply.sender in map(folded, _told(ref))]
@@ -223,7 +223,7 @@ class MailChannel:
             self._answer_once(reply, f"Your answer did not count: {result.reason}.")
         return "done"
 
-    def _answer_once(self, reply: vetting.Reply, words: str) -> None:
+    def _answer_once(self, reply: authenticity.Reply, words: str) -> None:
         """Tell who replied why it did not count; once each, so that two programs never answer each other for ever."""
         key = (reply.request_id, reply.sender)
         request = self._desk.request(reply.request_id) if self._desk else None

@@ -15,14 +15,14 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from humanlayer_agent.channels.mail.sending import TIMEOUT, implicit, tls_context, words
-from humanlayer_agent.channels.mail.vetting import MAX_BYTES, RECIPIENTS
+from humanlayer_agent.channels.mail.authenticity import MAX_BYTES, RECIPIENTS
+from humanlayer_agent.channels.mail.smtp import TIMEOUT, implicit, tls_context, words
 from humanlayer_agent.errors import ChannelError
 
 if TYPE_CHECKING:
     from imapclient import IMAPClient
 
-    from humanlayer_agent.channels.profile_schema import Server
+    from humanlayer_agent.channels.settings.schema import Server
 
 Handled = Literal["done", "not-ours", "later"]
 """What became of a mail: done (mark it), none of ours (leave it), or not now (the store could not be written)."""

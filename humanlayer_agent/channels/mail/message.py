@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.approvals.authority import ASSURANCES
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.channels.layout import as_text
-from humanlayer_agent.channels.mail.reply import MARKER, SENDER, SUBJECT
-from humanlayer_agent.channels.render import Fragment, Line, Presentation, Style
-from humanlayer_agent.channels.text import visible
-from humanlayer_agent.channels.tokens import Tokens
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.mail.reply_text import MARKER, SENDER, SUBJECT
+from humanlayer_agent.channels.plain_text import as_text
+from humanlayer_agent.channels.presentation import Fragment, Line, Presentation, Style
+from humanlayer_agent.safe_text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -193,7 +193,7 @@ def _environment() -> "Environment":
     """The templates in `channels/mail`; HTML is escaped by the file's ending."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from humanlayer_agent.places import data_file
+    from humanlayer_agent.locations import data_file
 
     return Environment(
         loader=FileSystemLoader(data_file("channels/mail", "request.txt").parent),

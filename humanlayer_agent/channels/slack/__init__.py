@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.signing import Signer
-    from humanlayer_agent.channels.profile_schema import Slack
-    from humanlayer_agent.channels.profiles import Profiles
+    from humanlayer_agent.channels.settings import Profiles
+    from humanlayer_agent.channels.settings.schema import Slack
     from humanlayer_agent.channels.slack.channel import SlackChannel
+    from humanlayer_agent.keys.signing import Signer
 
 
 def build(

@@ -13,10 +13,10 @@ from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outc
 from humanlayer_agent.channels.slack import blocks, health, message, snippet
 from humanlayer_agent.channels.slack.api import Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
-from humanlayer_agent.channels.slack.directory import USERGROUP, Directory
 from humanlayer_agent.channels.slack.mends import GONE
 from humanlayer_agent.channels.slack.message import Attachment, Message, Shown
-from humanlayer_agent.channels.slack.receiver import Receiver, Reply
+from humanlayer_agent.channels.slack.people import USERGROUP, Directory
+from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)

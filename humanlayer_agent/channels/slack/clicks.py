@@ -19,9 +19,9 @@ from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
 from humanlayer_agent.channels.slack import edits, forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
-from humanlayer_agent.channels.slack.directory import Directory
-from humanlayer_agent.channels.slack.receiver import Reply
+from humanlayer_agent.channels.slack.people import Directory
 from humanlayer_agent.channels.slack.seal import Seal
+from humanlayer_agent.channels.slack.socket_mode import Reply
 from humanlayer_agent.errors import ChannelError, StoreError
 
 Json = dict[str, Any]

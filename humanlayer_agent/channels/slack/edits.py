@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from humanlayer_agent.channels.text import characters
+from humanlayer_agent.safe_text import characters
 
 _TYPOGRAPHIC = frozenset("“”„‟‘’‚‛«»‹›′″–—―…")
 """What phones and desktops put in for quotes, dashes and three dots."""

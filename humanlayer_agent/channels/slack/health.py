@@ -5,7 +5,7 @@ from typing import Any
 
 from humanlayer_agent.channels.contract import Health
 from humanlayer_agent.channels.slack.api import Identity, SlackApi
-from humanlayer_agent.channels.slack.receiver import Connections
+from humanlayer_agent.channels.slack.socket_mode import Connections
 from humanlayer_agent.errors import ChannelError
 
 NEEDED = ("chat:write", "files:write", "users:read")

@@ -11,13 +11,13 @@ from functools import partial
 
 from humanlayer_agent.approvals.authority import ASSURANCES
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.audit.redact import ERASED
-from humanlayer_agent.channels.conceal import conceal
+from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.render import PartView, Presentation, present
+from humanlayer_agent.channels.presentation import PartView, Presentation, present
 from humanlayer_agent.channels.slack import blocks
 from humanlayer_agent.channels.slack.blocks import Json
-from humanlayer_agent.channels.text import one_line, visible
+from humanlayer_agent.redaction import ERASED
+from humanlayer_agent.safe_text import one_line, visible
 
 WHOLE = 2800
 """Characters of a command that a message shows whole. Slack refuses some 13,200 characters of blocks (undocumented)."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.signing import Signer
-    from humanlayer_agent.channels.profile_schema import Web
-    from humanlayer_agent.channels.profiles import Profiles
+    from humanlayer_agent.channels.settings import Profiles
+    from humanlayer_agent.channels.settings.schema import Web
     from humanlayer_agent.channels.web.channel import WebChannel
+    from humanlayer_agent.keys.signing import Signer
 
 
 def build(
@@ -19,7 +19,7 @@ def build(
         ConfigError: a mail channel's links lead here, and there is no key that its tokens are made with.
         ImportError: starlette or uvicorn is missing.
     """
-    from humanlayer_agent.channels.tokens import own_tokens
+    from humanlayer_agent.channels.mail.answer_tokens import own_tokens
     from humanlayer_agent.channels.web.app import MailLinks
     from humanlayer_agent.channels.web.channel import WebChannel
 

@@ -18,9 +18,9 @@ from starlette.routing import Route
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.channels.contract import Desk
-from humanlayer_agent.channels.tokens import Tokens
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
 from humanlayer_agent.channels.web import pages
-from humanlayer_agent.channels.web.guard import Guard, Peers
+from humanlayer_agent.channels.web.request_checks import Guard, Peers
 from humanlayer_agent.channels.web.sessions import (
     FORM_SECONDS,
     SESSION_SECONDS,

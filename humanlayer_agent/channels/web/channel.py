@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.approvals.process import os_user
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref
-from humanlayer_agent.channels.tokens import Tokens, folded
+from humanlayer_agent.channels.mail.answer_tokens import Tokens, folded
 from humanlayer_agent.channels.web.app import MailLinks, Site, build_app
 from humanlayer_agent.channels.web.sessions import LoginCode
 from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.processes.identity import os_user
 
 if TYPE_CHECKING:
     import uvicorn
 
-    from humanlayer_agent.channels.profile_schema import Web
+    from humanlayer_agent.channels.settings.schema import Web
 
 STARTING = 10.0
 """Seconds that the server may take to begin."""

@@ -9,8 +9,8 @@ from starlette.responses import HTMLResponse, Response
 
 from humanlayer_agent.approvals.model import ApprovalRequest, person
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.render import present
-from humanlayer_agent.channels.text import one_line, visible
+from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.safe_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -171,7 +171,7 @@ def _iso(milliseconds: int) -> str:
 
 @cache
 def _file(name: str) -> str:
-    from humanlayer_agent.places import data_file
+    from humanlayer_agent.locations import data_file
 
     return data_file("channels/web", name).read_text()
 
@@ -180,7 +180,7 @@ def _file(name: str) -> str:
 def _environment() -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from humanlayer_agent.places import data_file
+    from humanlayer_agent.locations import data_file
 
     loader = FileSystemLoader(data_file("channels/web", "page.html").parent)
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

@@ -17,10 +17,10 @@ from probe import LocalProbe
 
 from humanlayer_agent.agents.harbor import SupervisedMini
 from humanlayer_agent.approvals.model import Answer, Approver
-from humanlayer_agent.approvals.signing import process_signer
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.config import build_authority
-from humanlayer_agent.places import default_store_path
+from humanlayer_agent.configuration import build_authority
+from humanlayer_agent.keys.signing import process_signer
+from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 CHANNELS, CONFIG, LOGS = sys.argv[1:]
 

@@ -8,11 +8,11 @@ import pytest
 
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.message import Letterhead
-from humanlayer_agent.channels.profile_schema import Server
-from humanlayer_agent.channels.tokens import Tokens
-from humanlayer_agent.testing.certificates import Certificates, make_certificates
-from humanlayer_agent.testing.mail_servers import SmtpServer
+from humanlayer_agent.channels.settings.schema import Server
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.mail_servers import SmtpServer
 
 SECRETS = {"SMTP_USER": "agents", "SMTP_PASSWORD": "not-a-real-password"}
 

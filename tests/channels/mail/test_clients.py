@@ -13,8 +13,8 @@ import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.mail.message import Letterhead, request_message
-from humanlayer_agent.channels.mail.reply import said
-from humanlayer_agent.channels.render import present
+from humanlayer_agent.channels.mail.reply_text import said
+from humanlayer_agent.channels.presentation import present
 
 US = "Agent approvals <agents@hub.test>"
 USH = 'Agent approvals &lt;<a href="mailto:agents@hub.test">agents@hub.test</a>&gt;'

@@ -9,14 +9,14 @@ from email.message import EmailMessage
 
 import pytest
 
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.channel import MailChannel
 from humanlayer_agent.channels.mail.message import Letterhead
-from humanlayer_agent.channels.profile_schema import Mail
-from humanlayer_agent.channels.tokens import Tokens
-from humanlayer_agent.testing.certificates import Certificates
+from humanlayer_agent.channels.settings.schema import Mail
 from humanlayer_agent.testing.conformance import ChannelConformance
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault
-from humanlayer_agent.testing.mail_servers import PASSWORD, USER, ImapServer, SmtpServer
+from tests.support.certificates import Certificates
+from tests.support.mail_servers import PASSWORD, USER, ImapServer, SmtpServer
 
 PEOPLE = {"alice": "email:alice@example.com", "bob": "email:bob@example.org"}
 SECRETS = {"MAIL_USER": USER, "MAIL_PASSWORD": PASSWORD}

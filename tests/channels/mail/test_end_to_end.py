@@ -17,14 +17,14 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.models.test_models import DeterministicModel, make_output
 
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.channels.mail.reply import MARKER
-from humanlayer_agent.config import build_gate
-from humanlayer_agent.places import PASSPHRASE_VARIABLE, config_folder, default_store_path
-from humanlayer_agent.testing.certificates import Certificates
-from humanlayer_agent.testing.dovecot import dovecot, find_dovecot
-from humanlayer_agent.testing.keys import make_key, passphrase_file
-from humanlayer_agent.testing.mail_servers import PASSWORD, USER, ImapServer, SmtpServer, free_port
+from humanlayer_agent.channels.mail.reply_text import MARKER
+from humanlayer_agent.configuration import build_gate
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path
+from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support.certificates import Certificates
+from tests.support.dovecot import dovecot, find_dovecot
+from tests.support.keys import make_key, passphrase_file
+from tests.support.mail_servers import PASSWORD, USER, ImapServer, SmtpServer, free_port
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 VERDICT = "Authentication-Results: mx.hub.test; dmarc=pass header.from=example.com\r\n"

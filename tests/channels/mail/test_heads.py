@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import head_text, heads_in
 from humanlayer_agent.channels.contract import Retry
 from humanlayer_agent.channels.mail.channel import MailChannel
 from humanlayer_agent.channels.mail.message import Letterhead
-from humanlayer_agent.channels.profile_schema import Mail, Server
-from humanlayer_agent.hub.witness import witness
-from humanlayer_agent.testing.mail_servers import SmtpServer
+from humanlayer_agent.channels.settings.schema import Mail, Server
+from humanlayer_agent.hub.head_posts import witness
+from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.channels.mail.conftest import SECRETS
+from tests.support.mail_servers import SmtpServer
 
 DAY = 86_400_000
 KEEPER = "auditor@example.com"

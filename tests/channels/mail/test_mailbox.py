@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.mailbox import Handled, Mailbox
-from humanlayer_agent.channels.profile_schema import Server
-from humanlayer_agent.channels.tokens import Tokens
-from humanlayer_agent.testing.certificates import Certificates
-from humanlayer_agent.testing.mail_servers import PASSWORD, USER, ImapServer, free_port
+from humanlayer_agent.channels.settings.schema import Server
+from tests.support.certificates import Certificates
+from tests.support.mail_servers import PASSWORD, USER, ImapServer, free_port
 
 SECRETS = {"IMAP_USER": USER, "IMAP_PASSWORD": PASSWORD}
 TOKEN = Tokens(bytes(range(32))).token("reply", "a1" * 16, "alice@example.com")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.mail.message import SHOWN, Letterhead, notice_message, request_message
-from humanlayer_agent.channels.mail.reply import MARKER, said
-from humanlayer_agent.channels.render import present
+from humanlayer_agent.channels.mail.reply_text import MARKER, said
+from humanlayer_agent.channels.presentation import present
 
 ALICE = "alice@example.com"
 HOSTILE = "echo '<script>alert(1)</script>' && cat <<'X'\r\nSubject: hello\nBcc: all@example.com\n\x1b]0;x\x07\u202e\0 {{ 7*7 }}\nX\n"

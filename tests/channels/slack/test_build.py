@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.channels import profiles, registry
+from humanlayer_agent.channels import registry, settings
 from humanlayer_agent.channels.slack.channel import SlackChannel
 from humanlayer_agent.errors import ConfigError
 
@@ -25,7 +25,7 @@ def readme(tmp_path: Path) -> Path:
 
 
 def test_the_readmes_channels_file_makes_a_channel(readme: Path) -> None:
-    made = registry.build("slack", profiles.load(file=readme), TOKENS)
+    made = registry.build("slack", settings.load(file=readme), TOKENS)
     assert isinstance(made, SlackChannel)
     assert (made.name, made.pace, made.shows) == ("slack", 1.0, 2800)
     made.close()
@@ -33,12 +33,12 @@ def test_the_readmes_channels_file_makes_a_channel(readme: Path) -> None:
 
 def test_a_missing_token_is_named(readme: Path) -> None:
     with pytest.raises(ConfigError, match="SLACK_APP_TOKEN"):
-        registry.build("slack", profiles.load(file=readme), {"SLACK_BOT_TOKEN": "xoxb-1"})
+        registry.build("slack", settings.load(file=readme), {"SLACK_BOT_TOKEN": "xoxb-1"})
 
 
 def test_tokens_that_were_mixed_up_are_named(readme: Path) -> None:
     with pytest.raises(ConfigError, match="SLACK_BOT_TOKEN must hold the bot token"):
-        registry.build("slack", profiles.load(file=readme), dict(zip(TOKENS, reversed(TOKENS.values()), strict=True)))
+        registry.build("slack", settings.load(file=readme), dict(zip(TOKENS, reversed(TOKENS.values()), strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_settings_that_send_tokens_elsewhere_or_make_no_sense(readme: Path, sett
     channel = f"channels: {{terminal: {{type: terminal}}, slack: {{type: slack, post_to: C0123456789, {setting}}}}}\n"
     readme.write_text(text + "\n" + channel)
     with pytest.raises(ConfigError):
-        profiles.load(file=readme)
+        settings.load(file=readme)
 
 
 def test_the_manifest_is_shipped() -> None:
-    from humanlayer_agent.places import data_file
+    from humanlayer_agent.locations import data_file
 
     assert data_file("channels", "slack-manifest.yaml").is_file()
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.actions import Action
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Vote
 from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.slack import forms, message
 from humanlayer_agent.channels.slack.message import Attachment
-from humanlayer_agent.channels.text import visible
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.safe_text import visible
 from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.testing.conformance import HOSTILE, LONG
 from humanlayer_agent.testing.fake_slack import blocks as fake

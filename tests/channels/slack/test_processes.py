@@ -19,20 +19,20 @@ from typing import IO
 
 import pytest
 
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.places import PASSPHRASE_VARIABLE
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE
+from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
-from humanlayer_agent.testing.keys import make_key, passphrase_file
 from tests.channels.slack.conftest import user_of
+from tests.support.keys import make_key, passphrase_file
 
 LONG = bool(os.environ.get("HLA_SOAK"))
 AGENTS, EACH, KILLS = (4, 25, 10) if LONG else (4, 4, 3)
 
 AGENT = """
 import json, sys
-from humanlayer_agent.approvals.sqlite import SQLiteStore
-from humanlayer_agent.config import build_authority
-from humanlayer_agent.testing.asking_agent import ask_often
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.configuration import build_authority
+from tests.support.asking_agent import ask_often
 
 folder, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = SQLiteStore(f"{folder}/store.sqlite3", busy_ms=20_000)

@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.approvals.process import os_user
-from humanlayer_agent.channels.profile_schema import Web
-from humanlayer_agent.channels.tokens import Tokens
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.settings.schema import Web
 from humanlayer_agent.channels.web.app import MailLinks
 from humanlayer_agent.channels.web.channel import WebChannel
+from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.testing.conformance_rig import CannotHappen, World
-from humanlayer_agent.testing.mail_servers import free_port
+from tests.support.mail_servers import free_port
 
 TOKENS = Tokens(bytes(range(32)))
 MAILED = frozenset({"bob@example.com", "carol@example.com"})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.testing.browser import find_chromium
-from humanlayer_agent.testing.browser_session import BrowserError, Session, chromium
+from tests.support.browser import find_chromium
+from tests.support.browser_session import BrowserError, Session, chromium
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed: apt-get install chromium")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from humanlayer_agent.approvals import process
-from humanlayer_agent.channels.tokens import Tokens
+from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.processes import identity as process
 
 BOB = "bob@example.com"
 

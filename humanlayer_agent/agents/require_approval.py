@@ -1,0 +1,193 @@
+"""A function that a human approves, call by call: any Python code, without an agent framework.
+
+What the human sees, and what the approval is bound to, is the call with all its arguments. It is rendered again just
+before it runs: arguments that have changed since are another call, and need an approval of their own.
+"""
+
+import asyncio
+import functools
+import inspect
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.conversation import describe
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit
+from humanlayer_agent.errors import ActionDenied
+from humanlayer_agent.policy.director import FUNCTION
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_DEPTH = 32
+MAX_LENGTH = 65_536
+PYTHON = ("python", "call")
+"""What an approved call is run by, in the place of a command's interpreter."""
+
+
+@overload
+def require_approval(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def require_approval(*, gate: Gate | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def require_approval(function: Callable[P, R] | None = None, /, *, gate: Gate | None = None) -> Any:
+    """A decorator: each call of the function is judged and, where no policy allows it, put before a human.
+
+    Args:
+        gate: the Gate it stands behind. Where it is None, one is built with the first call from the settings of the
+            machine and the user, and asks at the terminal.
+
+    Raises:
+        ActionDenied: by the decorated function, where it may not run; `denial` says why.
+        TypeError: by the decorated function, where the arguments don't fit it, or can't be shown.
+
+    Example::
+
+            @require_approval
+            def transfer(account: str, amount: int) -> None: ...
+
+            transfer("DE02", amount=300)  # asks: transfer(account='DE02', amount=300)
+    """
+    if function is None:
+        return functools.partial(_decorated, given=gate)
+    return _decorated(function, given=gate)
+
+
+def _decorated(function: Callable[P, R], given: Gate | None) -> Callable[P, R]:
+    guard = _Guard(function, given)
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def waits(*args: P.args, **kwargs: P.kwargs) -> Any:
+            permit = await asyncio.to_thread(guard.approved, args, kwargs)
+            with guard.running(permit, args, kwargs):
+                return await function(*args, **kwargs)
+
+        return cast("Callable[P, R]", waits)
+
+    @functools.wraps(function)
+    def calls(*args: P.args, **kwargs: P.kwargs) -> R:
+        with guard.running(guard.approved(args, kwargs), args, kwargs):
+            return function(*args, **kwargs)
+
+    return calls
+
+
+class _Guard:
+    """What stands before one function."""
+
+    def __init__(self, function: Callable[..., Any], gate: Gate | None) -> None:
+        self.function = function
+        self.signature = inspect.signature(function)
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self._gate = gate
+        self._lock = threading.Lock()
+
+    def approved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Permit:
+        """A permit for this call. Raises ActionDenied."""
+        action = self.action(args, kwargs)
+        checked = self.gate().check(action)
+        if isinstance(checked, Denial):
+            raise ActionDenied(checked)
+        if checked.action.content != action.content:
+            self.gate().store.void(checked.id, "a call can't be edited")
+            raise ActionDenied(
+                Denial(
+                    "a call can't be edited: reject it, and say what you want", by="human", decision=checked.decision
+                )
+            )
+        return checked
+
+    def running(self, permit: Permit, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Running":
+        return _Running(self, permit, self.action(args, kwargs))
+
+    def action(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Action:
+        """This call as an action."""
+        here = os.getcwd()
+        return Action(
+            rendered(self.name, self.signature, args, kwargs),
+            type=FUNCTION,
+            cwd=here,
+            project=here,
+            interpreter=PYTHON,
+        )
+
+    def gate(self) -> Gate:
+        with self._lock:
+            if self._gate is None:
+                from humanlayer_agent.configuration import build_gate
+
+                self._gate = build_gate(agent="function")
+            return self._gate
+
+
+class _Running:
+    """Consumes the permit at the start of a call, and records how it ended."""
+
+    def __init__(self, guard: _Guard, permit: Permit, action: Action) -> None:
+        self._gate, self._permit, self._action = guard.gate(), permit, action
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        if denial := self._gate.start(self._permit, self._action):
+            raise ActionDenied(denial)
+        self._began = time.monotonic()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        took = int((time.monotonic() - self._began) * 1000)
+        self._gate.finish(self._permit, Outcome(0 if error is None else None, describe(error) if error else "", took))
+
+
+# ---- rendering --------------------------------------------------------------------------------------
+
+
+def rendered(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The call as text, every argument in full under its parameter's name.
+
+    Raises:
+        TypeError: the arguments don't fit the signature, or are too long or too deep to be shown.
+    """
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    parts: list[str] = []
+    for parameter in signature.parameters.values():
+        value = bound.arguments.get(parameter.name)
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            parts += [_shown(item, 0) for item in value or ()]
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            parts += [f"{key}={_shown(item, 0)}" for key, item in (value or {}).items()]
+        else:
+            parts.append(f"{parameter.name}={_shown(value, 0)}")
+    text = f"{name}({', '.join(parts)})"
+    if len(text) > MAX_LENGTH:
+        raise TypeError(
+            f"{name}: its arguments are too long to be shown ({len(text)} characters, at most {MAX_LENGTH})"
+        )
+    return text
+
+
+def _shown(value: Any, depth: int) -> str:
+    """Plain data exactly, by its own type's form: a subclass may show itself as anything. Other objects by type too."""
+    if depth > MAX_DEPTH:
+        raise TypeError(f"arguments are nested deeper than {MAX_DEPTH}")
+    kind = type(value)
+    if value is None or kind in (bool, int, float, complex, str, bytes):
+        return repr(value)
+    if kind in (list, tuple, set, frozenset):
+        inner = [_shown(item, depth + 1) for item in value]
+        if kind in (set, frozenset):
+            return f"{kind.__name__}({{{', '.join(sorted(inner))}}})"
+        return f"[{', '.join(inner)}]" if kind is list else f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
+    if kind is dict:
+        return "{" + ", ".join(f"{_shown(k, depth + 1)}: {_shown(v, depth + 1)}" for k, v in value.items()) + "}"
+    return f"<{kind.__module__}.{kind.__qualname__}: {_described(value)}>"
+
+
+def _described(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception as error:
+        raise TypeError(f"an argument of type {type(value).__qualname__} can't be shown: {describe(error)}") from error

@@ -1,0 +1,485 @@
+"""Puts requests before humans, one at a time, and turns what they said into a permit or a denial."""
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+
+from humanlayer_agent.action import Action, canonical, encodable
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.delivery_failures import elsewhere, not_at, unreached
+from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
+from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
+from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.votes import said
+from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError
+from humanlayer_agent.keys.signing import Signer, process_signer
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+
+_SOON, _LATER, _PATIENCE = 0.02, 0.25, 30.0
+"""Seconds between two looks at the store while others are to answer: at first, and after so many seconds."""
+
+_ENDS: dict[str, tuple[AnswerKind, str]] = {
+    "rejected": ("reject", "rejected by"),
+    "answered": ("respond", "answered in words by"),
+    "revoked": ("revoke", "approved, and then revoked by"),
+}
+"""States that a human's no leads to: the answer that does it, and how a denial says so."""
+
+
+class Asking:
+    """The asks of one run, and what humans have refused in it. Thread-safe.
+
+    An answer decides nothing by itself: it is recorded, and what counts is what the store then says. Words of humans
+    are taken only from votes that are proved.
+
+    An edit is judged like a command that the agent proposed: deny wins over the editor, an allow needs nobody's vote,
+    and where the policy asks, the edited command is put before humans again, because its parts, effects and verdicts
+    must have been seen before it is approved. The editor's vote on it is that second one, and counts once.
+
+    Args:
+        store: where requests are.
+        asker: the channel of this process; None where there is none.
+        judge: what the policy says of an action; a denial where it could not say anything.
+        authority: who may decide. signer: signs what is answered here; this process's own key where it is None.
+        requester: the principal who started the run.
+        clock: the time in ms since the epoch. monotonic: seconds that no change of the clock touches. sleep: waits.
+        timeout_ms, valid_for_ms, use_by_ms: see `Gate`.
+
+    Attributes:
+        stopped: the denial that ended the run; None while it goes on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        asker: Asker | None,
+        judge: Callable[[Action], PolicyDecision | Denial],
+        *,
+        authority: Authority,
+        signer: Signer | None,
+        requester: str,
+        clock: Callable[[], int],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
+        timeout_ms: int | None,
+        valid_for_ms: int | None,
+        use_by_ms: int,
+    ) -> None:
+        self.stopped: Denial | None = None
+        self._store = store
+        self._asker = asker
+        self._judge = judge
+        self._given_authority = authority
+        self._given_signer = signer
+        self._requester = requester
+        self._clock = clock
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._timeout_ms = timeout_ms
+        self._valid_for_ms = valid_for_ms
+        self._use_by_ms = use_by_ms
+        self._turn = threading.RLock()  # held by the thread whose request, or the edit of it, is before the human
+        self._lock = threading.Lock()  # for what follows
+        self._refusals: dict[str, Denial] = {}
+        self._occurrences: dict[str, int] = {}
+        self._told_of = ""  # the stop of every agent that our channel was told of
+        self._unheard: dict[str, str] = {}  # by request: why our own channel brought no answer that counts
+
+    @cached_property
+    def authority(self) -> Authority:
+        """Who may decide, and the key of this process among those that count: only this process has it.
+
+        Raises:
+            ConfigError: the key can't be used.
+        """
+        return self._given_authority.trusting(self._signer.fingerprint)
+
+    @cached_property
+    def _signer(self) -> Signer:
+        return self._given_signer or process_signer()
+
+    def refusal(self, digest: str) -> Denial | None:
+        """What a human has said against exactly this action before, or against the whole run."""
+        return self.stopped or self._refusals.get(digest)
+
+    def stop(self, denial: Denial) -> None:
+        """Let nothing more happen in this run. The first reason stays."""
+        with self._lock:
+            self.stopped = self.stopped or denial
+
+    def ask(self, action: Action, decision: PolicyDecision, digest: str, *, instance: str) -> Permit | Denial:
+        """Make a request of it and wait.
+
+        Ctrl-C while a human is asked is that human's: it stops the run. Whatever else ends the waiting (`SystemExit`)
+        withdraws the request and is raised again.
+
+        Raises:
+            StoreError: the request can't be written or read.
+        """
+        with self._lock:
+            occurrence = self._occurrences.get(digest, 0)
+            self._occurrences[digest] = occurrence + 1
+        return self._put(action, decision, digest, [encodable(instance), digest, occurrence])
+
+    def revoked(self, request: ApprovalRequest) -> Denial | None:
+        """The denial of what was approved, permitted, and then revoked before it ran; None where it was not."""
+        reached = self._store.get(request.id)
+        return self._ended(request, "revoked") if reached and reached.state == "revoked" else None
+
+    def halted(self, halt: Halt, decision: PolicyDecision | None = None, request_id: str = "") -> Denial:
+        """The denial of whatever is proposed while every agent is stopped. The human at our channel is told, once.
+
+        It ends the run where that is somebody's to end, and is not remembered: once that stop is lifted, an agent that
+        is still there may propose again.
+        """
+        with self._lock:
+            first, self._told_of = halt.id != self._told_of, halt.id
+        if first:
+            threading.Thread(target=self._tell, args=(described(halt),), daemon=True).start()
+        return Denial(STOPPED, by="human", decision=decision, request_id=request_id, terminate=True, halted=True)
+
+    # Requests
+
+    def _put(
+        self, action: Action, decision: PolicyDecision, digest: str, key: Sequence[object], parent: str = ""
+    ) -> Permit | Denial:
+        """Make a request, where somebody can answer it, and wait."""
+        try:
+            rule = self.authority.answerable(decision, self._requester)
+        except ConfigError as error:
+            self._store.record_decision(
+                action, decision, digest, authority=self._given_authority, denied=str(error), edit_of=parent or None
+            )
+            return Denial(f"a human must approve this, and nobody may: {error}", by="nobody", decision=decision)
+        draft = self._draft(action, decision, digest, key, rule, parent)
+        return self._wait(self._store.create_request(draft, self.authority))
+
+    def _draft(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        key: Sequence[object],
+        rule: ApprovalRule,
+        parent: str,
+    ) -> ApprovalRequest:
+        now = self._clock()
+        return ApprovalRequest(
+            id=secrets.token_hex(16),
+            idempotency_key=hashlib.sha256(canonical(list(key))).hexdigest(),
+            digest=digest,
+            body=action.body(decision.policy_digest, decision.files),
+            action=action,
+            decision=decision,
+            requester=self._requester,
+            created=now,
+            expires=now + min(rule.timeout_ms, self._timeout_ms or rule.timeout_ms),
+            valid_for=min(rule.valid_for_ms, self._valid_for_ms or rule.valid_for_ms),
+            parent=parent,
+            rule=rule,
+            needed=rule.quorum,
+        )
+
+    # Waiting
+
+    def _wait(self, request: ApprovalRequest) -> Permit | Denial:
+        """Wait for what becomes of a request that is in the store."""
+        deadline = self._monotonic() + (request.expires - self._clock()) / 1000
+        try:
+            ended = self._at_our_channel(request, deadline)
+            return self._for_others(request, deadline) if ended is None else ended
+        except (RunTerminated, KeyboardInterrupt):
+            return self._stop(request)
+        except BaseException as error:
+            with suppress(StoreError):
+                self._store.withdraw(request.id, f"the supervisor failed: {describe(error)}")
+            raise
+        finally:
+            with self._lock:
+                self._unheard.pop(request.id, None)
+
+    def _at_our_channel(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
+        """Put it before the human here, in turn. None where it goes on waiting, for others."""
+        mine = False
+        try:
+            mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
+            # What was said while this thread waited for its turn. (An editor may well change their mind.)
+            if earlier := self.stopped if request.parent else self.refusal(request.digest):
+                self._store.withdraw(request.id, earlier.reason)
+                return earlier
+            answer = self._hear(request, deadline) if mine else None
+            return self._settle(request, answer, late=self._monotonic() >= deadline)
+        except ChannelError as error:
+            return self._not_here(request, str(error))
+        finally:
+            if mine:  # only now: what was answered is recorded, and the next thread sees it
+                self._turn.release()
+
+    def _hear(self, request: ApprovalRequest, deadline: float) -> Answer | None:
+        """Wait for the human at our channel. None where no answer came of it."""
+        if self._asker is None:
+            raise ChannelError("no channel is configured")
+
+        identities = getattr(self._asker, "identities", ())
+        if identities and not self._may_answer(request, identities):
+            raise ChannelError("who answers here may not answer this")
+
+        def cancelled() -> bool:
+            return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
+
+        try:
+            answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
+        except (ChannelError, RunTerminated):
+            raise
+        except Exception as error:
+            raise ChannelError(f"the channel failed: {describe(error)}") from error
+        if answer is not None and not isinstance(answer, Answer):
+            raise ChannelError(f"the channel answered with {type(answer).__name__}, not an Answer")
+        return answer
+
+    def _may_answer(self, request: ApprovalRequest, identities: Sequence[str]) -> bool:
+        """Whether one of these could answer at all: nobody is asked whose answer would be refused."""
+        people = self.authority.may_answer(self.authority.rule_for(request.decision), self._requester)
+        return any((person := self.authority.person_of(each)) and person.id in people for each in identities)
+
+    def _pending(self, request: ApprovalRequest) -> bool:
+        try:
+            found = self._store.get(request.id)
+        except StoreError:  # an answer could not be recorded either
+            return False
+        return found is not None and found.state == "pending"
+
+    def _settle(self, request: ApprovalRequest, answer: Answer | None, *, late: bool) -> Permit | Denial | None:
+        """Record what was answered here. None where it goes on waiting."""
+        if late or self._clock() >= request.expires:
+            self._store.expire(request.id)
+        if answer is not None:
+            result = self._store.decide(request.id, answer, self.authority, self._signer)
+            if result.outcome == "refused":
+                raise ChannelError(f"the answer was refused: {result.reason}")
+            if result.state == "pending":
+                more = "approval is" if result.missing == 1 else "approvals are"
+                self._tell(f"recorded: {result.missing} more {more} needed")
+                return None
+        reached = self._store.get(request.id)
+        if reached is not None and reached.state == "pending":
+            raise ChannelError("the channel ended without an answer")
+        if reached is not None and (answer is None or result.outcome == "late"):
+            self._tell_who(reached)
+        return self._conclude(request, reached)
+
+    def _not_here(self, request: ApprovalRequest, why: str) -> Permit | Denial | None:
+        """Our own channel brought no answer that counts. None where others may still answer."""
+        reached = self._store.get(request.id)
+        if reached is not None and reached.state != "pending":  # others have
+            return self._conclude(request, reached)
+        if self.stopped is not None or not self._others(request):
+            return self._nobody(request, why)
+        with self._lock:
+            self._unheard[request.id] = why
+        with suppress(StoreError):
+            not_at(self._store, request, self.authority.rule_for(request.decision), self._here, why)
+        self._tell(f"{why}; it waits for somebody else")
+        return None
+
+    def _others(self, request: ApprovalRequest) -> bool:
+        """Whether anybody but the human at our channel may still answer: by another channel, or another person."""
+        rule = self.authority.rule_for(request.decision)
+        own = self.authority.person_of(self._requester)
+        people = self.authority.may_answer(rule, self._requester)
+        return any(step.to not in self._here for step in rule.steps) or bool(people - {own.id if own else ""})
+
+    @property
+    def _here(self) -> frozenset[str]:
+        """The names of our own channel."""
+        return frozenset(("terminal", self._asker.name if self._asker else "terminal"))
+
+    def _for_others(self, request: ApprovalRequest, deadline: float) -> Permit | Denial:
+        """Wait until the store says what became of it. The deadline is ours: with nobody alive it still denies."""
+        begin = self._monotonic()
+        while self.stopped is None:
+            reached = self._store.get(request.id)
+            if reached is None or reached.state != "pending":
+                return self._conclude(request, reached)
+            left = deadline - self._monotonic()
+            if left <= 0 or self._clock() >= request.expires:
+                self._store.expire(request.id)
+            else:
+                self._sleep(min(left, _SOON if self._monotonic() < begin + _PATIENCE else _LATER))
+        self._store.withdraw(request.id, self.stopped.reason)
+        return self.stopped
+
+    # What became of it
+
+    def _conclude(self, request: ApprovalRequest, reached: ApprovalRequest | None) -> Permit | Denial:
+        """The permit or denial that a settled request leads to.
+
+        Args:
+            request: as it was asked. reached: the same as the store has it now.
+        """
+        match reached and reached.state:
+            case "approved":
+                return self._permit(request)
+            case "rejected" | "answered" | "revoked" as state:
+                return self._ended(request, state)
+            case "superseded":
+                return self._follow(request)
+            case "terminated":
+                return self._stop(request)
+            case "expired":
+                return self._expired(request)
+            case state:
+                return self.stopped or self._halt(request) or self._denied(request, f"the request is {state or 'gone'}")
+
+    def _halt(self, request: ApprovalRequest) -> Denial | None:
+        """The denial of what a stop of every agent has ended; None where there is none."""
+        halts = self._store.halts.standing(self._given_authority)
+        return self.halted(halts[0], request.decision, request.id) if halts else None
+
+    def _permit(self, request: ApprovalRequest) -> Permit | Denial:
+        permit = self._store.permit(request, self.authority, use_by_ms=self._use_by_ms)
+        if isinstance(permit, Permit):
+            return permit
+        if isinstance(permit, Halted):
+            return self.halted(permit.halt, request.decision, request.id)
+        return self.revoked(request) or self._denied(request, permit.reason)
+
+    def _ended(self, request: ApprovalRequest, state: str) -> Denial:
+        """A human said no, in one way or another; exactly this action is not asked about again."""
+        kind, words = _ENDS[state]
+        vote = self._said(request, kind)
+        if vote is None:
+            return self._denied(request, f"the store says that the request is {state}, and nobody's answer proves it")
+        denial = self._said_no(request, f"{words} {vote.approver.principal}", vote)
+        with self._lock:
+            self._refusals[request.digest] = denial
+        return denial
+
+    def _expired(self, request: ApprovalRequest) -> Denial:
+        waited = (request.expires - request.created) // 1000
+        approvals = sum(vote.answer == "approve" for vote in self._store.votes(request.id))
+        answered = f"{approvals} of {request.needed} approvals came" if approvals else "nobody answered"
+        with self._lock:
+            unheard = [self._unheard.get(request.id, "")]
+        with suppress(StoreError, ConfigError):
+            rule = self.authority.rule_for(request.decision)
+            unheard += unreached(self._store, request, rule, self._here, self._clock())
+        why = f" ({'; '.join(filter(None, unheard))})" if any(unheard) else ""
+        return self._denied(request, f"a human must approve this, and {answered} within {waited} s{why}")
+
+    def _said(self, request: ApprovalRequest, kind: AnswerKind) -> Vote | None:
+        return said(kind, request, self._store.votes(request.id), self.authority)
+
+    # Edits
+
+    def _follow(self, request: ApprovalRequest) -> Permit | Denial:
+        """What becomes of a command that a human changed."""
+        vote = self._said(request, "edit")
+        if vote is None:
+            return self._denied(request, "the store says that the command was changed, and nobody's answer proves it")
+        # The model's words were about another command.
+        action = replace(request.action, content=vote.edited, model_intent="")
+        answered = self._judged_anew(action, request, vote)
+        if isinstance(answered, Permit):
+            return replace(
+                answered,
+                request_id=answered.request_id or request.id,
+                edited_by=answered.edited_by or vote.approver.principal,
+                comment=answered.comment or vote.comment,
+            )
+        if answered.by == "human" and not answered.terminate:
+            with self._lock:  # the agent proposed the original, and would do so again
+                self._refusals[request.digest] = answered
+        return answered
+
+    def _judged_anew(self, action: Action, original: ApprovalRequest, edit: Vote) -> Permit | Denial:
+        decision = self._judge(action)
+        if isinstance(decision, Denial):
+            return self._edit_denied(decision, action, edit)
+        digest = action.digest(decision.policy_digest, decision.files)
+        if decision.verdict is Verdict.ALLOW:
+            return self._store.allow(
+                action,
+                decision,
+                digest,
+                use_by_ms=self._use_by_ms,
+                edit_of=original.id,
+                authority=self._given_authority,
+            )
+        if decision.verdict is Verdict.ASK:
+            answered = self._put(action, decision, digest, ["edit of", original.id], parent=original.id)
+            if isinstance(answered, Denial) and not answered.edited:
+                answered = replace(answered, edited=action.content)
+            return answered
+        self._store.record_decision(action, decision, digest, authority=self._given_authority, edit_of=original.id)
+        rule = f" (rule {decision.rule})" if decision.rule else ""
+        reason = f"the policy denies the edited command{rule}: {decision.reason}"
+        return self._edit_denied(Denial(reason, by="policy", decision=decision), action, edit)
+
+    def _edit_denied(self, denial: Denial, action: Action, edit: Vote) -> Denial:
+        """The denial that an edit ended in, and the editor is told."""
+        self._tell(f"not run: {denial.reason}")
+        return replace(
+            denial,
+            request_id=edit.request_id,
+            approver=edit.approver.principal,
+            comment=edit.comment,
+            edited=action.content,
+        )
+
+    # Denials
+
+    def _tell(self, text: str) -> None:
+        """Say a line to the human at our channel, where it can."""
+        if tell := getattr(self._asker, "tell", None):
+            with suppress(Exception):
+                tell(text)
+
+    def _tell_who(self, reached: ApprovalRequest) -> None:
+        """Say at our channel who has decided elsewhere. Nobody waits for that: others may be asked there just now."""
+        if said := elsewhere(self._store, reached, self.authority):
+            threading.Thread(target=self._tell, args=(said,), daemon=True).start()
+
+    def _stop(self, request: ApprovalRequest) -> Denial:
+        """A human ends the run. That holds in this process even where it can't be written."""
+        vote = None
+        with suppress(StoreError):
+            vote = self._said(request, "terminate")
+        by = f" by {vote.approver.principal}" if vote else ""
+        denial = replace(self._said_no(request, f"the run was stopped{by}", vote), answer="terminate", terminate=True)
+        self.stop(denial)
+        with suppress(StoreError):
+            self._store.terminate(request.id, "the run was stopped at the prompt")
+        return denial
+
+    def _nobody(self, request: ApprovalRequest, why: str) -> Denial:
+        self._store.withdraw(request.id, why)
+        return self._denied(request, f"a human must approve this, and nobody could: {why}")
+
+    def _denied(self, request: ApprovalRequest, reason: str) -> Denial:
+        return Denial(reason, by="nobody", decision=request.decision, request_id=request.id)
+
+    def _said_no(self, request: ApprovalRequest, reason: str, vote: Vote | None) -> Denial:
+        return Denial(
+            reason,
+            by="human",
+            decision=request.decision,
+            request_id=request.id,
+            approver=vote.approver.principal if vote else "",
+            comment=vote.comment if vote else "",
+            answer=vote.answer if vote else None,
+        )
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, whatever it is: its text may be empty, endless, or raise."""
+    try:
+        text = " ".join(str(error).split())[:500]
+    except Exception:
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

@@ -1,0 +1,84 @@
+"""Which ways to reach humans came to nothing: for what is due next, and for the reason of a denial."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.delivery import Delivery
+from humanlayer_agent.approvals.model import ApprovalRequest, person
+from humanlayer_agent.approvals.store import Store
+
+_RECENT_MS = 300_000
+_LAST = 50
+_SHOWN = 80
+
+
+class Reach(Protocol):
+    """What a Gate may have beside its own channel: it sees to it that requests come to other humans (`hub.local`)."""
+
+    def start(self) -> None:
+        """A request is about to wait. Returns at once, and never raises."""
+        ...
+
+    def close(self) -> None:
+        """The run is over. Never raises."""
+        ...
+
+
+def level_due(escalated: int, begun: Mapping[int, Delivery]) -> int:
+    """How many steps are due whatever the time: by escalation, or because one before can't be delivered.
+
+    Args:
+        begun: deliveries by step.
+    """
+    failed = [number + 2 for number, each in begun.items() if each.state == "failed"]
+    return max((escalated, *failed))
+
+
+def not_at(store: Store, request: ApprovalRequest, rule: ApprovalRule, channels: frozenset[str], why: str) -> None:
+    """Write down that nobody answers a request at these channels: what comes after them is due at once."""
+    for number, step in enumerate(rule.due(2**62)):
+        if step.to in channels:
+            store.surfaces.undelivered(request.id, number, step.to, why)
+
+
+def elsewhere(store: Store, request: ApprovalRequest, authority: Authority) -> str:
+    """Who has decided a request at which channel, in one line for those who were asked as well; "" where nobody did."""
+    votes = [vote for vote in store.votes(request.id) if vote.approver.principal == request.decided_by]
+    if not votes:
+        return ""
+    known = authority.person_of(request.decided_by)
+    who = known.id if known is not None else person(request.decided_by)
+    return f"{request.state} by {who} ({votes[-1].approver.channel}): {request.action.content[:_SHOWN]}"
+
+
+def unreached(
+    store: Store, request: ApprovalRequest, rule: ApprovalRule, channels: frozenset[str], now: int
+) -> list[str]:
+    """Which of the steps that were due did not reach anybody, each with its channel and why.
+
+    Args:
+        channels: those of this process, that speak for themselves.
+        now: in ms.
+    """
+    begun = {each.step: each for each in store.surfaces.deliveries(request.id)}
+    due = rule.due(now - request.created, level_due(request.escalated, begun))
+    found = {}
+    for number, step in enumerate(due):
+        each = begun.get(number)
+        if step.to in channels or (each is not None and each.state == "delivered"):
+            continue
+        why = each.why if each is not None else _unserved(store, step.to, request.created)
+        found[step.to] = f"{step.to}: {why or 'its delivery was not finished'}"
+    return list(found.values())
+
+
+def _unserved(store: Store, channel: str, asked: int) -> str:
+    """Why nothing was delivered to a channel at all."""
+    for entry in reversed(list(store.events(type="channel.failed", last=_LAST))):
+        event = entry.event
+        if event.get("channel") == channel and event["at"] >= asked - _RECENT_MS:
+            return str(event["why"])
+    if store.surfaces.lease(channel) is None:
+        return "no process serves it: start hla hub"
+    return "the process that serves it did not deliver it in time"

@@ -1,0 +1,240 @@
+"""A `Presentation` in rows of a given width: for the terminal, and as plain text for mail, logs and pictures."""
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from humanlayer_agent.channels.presentation import Fragment, Line, PartView, Presentation, Style, joined
+from humanlayer_agent.policy.decision import Verdict
+
+NARROW = 60
+"""Below this many columns a label stands on a line of its own."""
+LABEL = 11
+TAB = 4
+MIN_WIDTH = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the screen. `ends` counts the lines of the command (and its input) that are complete with this row."""
+
+    fragments: Line
+    ends: int = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(fragment.text for fragment in self.fragments)
+
+
+BLANK = Row(())
+
+
+class Entry(NamedTuple):
+    """A line that may be wrapped, and how far its continuation is indented."""
+
+    line: Line
+    hang: int = 0
+
+
+def rows(view: Presentation, width: int) -> list[Row]:
+    """Everything about the request in rows of at most `width` columns: what decided it, the command, the details."""
+    width = max(width, MIN_WIDTH)
+    found = [*_head(view, width), BLANK]
+    found += _field("Why", list(_why(view)), width)
+    found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
+    found += _field("Run by", [_plain(view.interpreter)] if view.interpreter else [], width)
+    found += [BLANK, *command_rows(view, width)]
+    details = _field("Parts", list(_parts(view)), width)
+    details += _field("Effects", list(_effects(view)), width)
+    details += _field("Unknown", [_plain(", ".join(view.unresolved))] if view.unresolved else [], width)
+    details += _instead(view, width)
+    if view.intent:
+        says = (Fragment(Style.DIM, "says (not verified): "), Fragment(Style.PLAIN, view.intent))
+        details += _field("The model", [Entry(says)], width)
+    return [*found, BLANK, *details] if details else found
+
+
+def as_text(view: Presentation, width: int = 80) -> str:
+    """The rows as plain text, what decided underlined with ^."""
+    out = []
+    for row in rows(view, width):
+        out.append(row.text.rstrip())
+        if any(fragment.style is Style.MARK for fragment in row.fragments):
+            out.append(_carets(row))
+    return "\n".join(out)
+
+
+def command_rows(view: Presentation, width: int) -> list[Row]:
+    """The whole command (and the input it is given), numbered; `+` marks where a line goes on."""
+    found = list(_numbered(view.command, width))
+    if view.stdin:
+        found.append(Row((Fragment(Style.STRONG, f" and on its standard input, {view.stdin_bytes} bytes:"),)))
+        found += _numbered(view.stdin, width)
+    return found
+
+
+def editing_rows(view: Presentation, width: int) -> list[Row]:
+    """What stands above the command while the human changes it."""
+    width = max(width, MIN_WIDTH)
+    title = (
+        Fragment(Style.STRONG, " Change the command"),
+        Fragment(Style.PLAIN, ": what you make of it is judged again before it runs"),
+    )
+    found = [*(Row(piece) for piece in wrap(title, width, hang=1)), BLANK, *_field("Why", list(_why(view)), width)]
+    return [*found, *_instead(view, width), BLANK]
+
+
+# ---- the pieces ------------------------------------------------------------------------------------
+
+
+def _head(view: Presentation, width: int) -> list[Row]:
+    title = (
+        Fragment(Style.PLAIN, " "),
+        Fragment(Style.STRONG, view.agent),
+        Fragment(Style.STRONG, " would run this, as it was changed" if view.edited else " wants to run this"),
+    )
+    place = (Fragment(Style.DIM, " " + " · ".join(view.place)),) if view.place else ()
+    return [Row(piece) for line in (title, place) if line for piece in wrap(line, width, hang=1)]
+
+
+def _numbered(lines: tuple[Line, ...], width: int) -> Iterator[Row]:
+    digits = max(3, len(str(len(lines))) + 1)
+    for number, line in enumerate(lines, 1):
+        pieces = wrap(_tabs_shown(line), width - digits - 3) or [()]
+        for index, piece in enumerate(pieces):
+            gutter = str(number) if index == 0 else "+"
+            last = index == len(pieces) - 1
+            yield Row((Fragment(Style.DIM, f"{gutter:>{digits}} │ "), *piece), ends=1 if last else 0)
+
+
+def _why(view: Presentation) -> Iterator[Entry]:
+    rule = f", rule {view.rule}" if view.rule else ", no rule allows it"
+    severity = Style.ASK if view.severity in ("high", "critical") else Style.DIM
+    grade = (
+        Fragment(Style.DIM, "  ("),
+        Fragment(severity, f"{view.severity} severity"),
+        Fragment(Style.DIM, f"{rule})"),
+    )
+    yield Entry((Fragment(Style.PLAIN, view.reason), *grade))
+    if view.other_rules:
+        yield Entry((Fragment(Style.DIM, f"also {', '.join(view.other_rules)}"),))
+
+
+def _beware(view: Presentation) -> tuple[str, ...]:
+    return (*((view.unread,) if view.unread else ()), *view.warnings)
+
+
+_VERDICTS = {Verdict.ALLOW: Style.ALLOW, Verdict.ASK: Style.ASK, Verdict.DENY: Style.DENY}
+
+
+def _parts(view: Presentation) -> Iterator[Entry]:
+    for part in view.parts:
+        verdict = Fragment(_VERDICTS[part.verdict], f"{part.verdict!s:<6}")
+        yield Entry((verdict, Fragment(Style.COMMAND, _shortened(part))), hang=6)
+        if part.why:
+            yield Entry((Fragment(Style.DIM, f"      {part.why}"),), hang=6)
+    if view.allowed_parts:
+        yield Entry((Fragment(Style.ALLOW, "allow "), Fragment(Style.DIM, f"{view.allowed_parts} more parts")))
+
+
+def _shortened(part: PartView, limit: int = 200) -> str:
+    command = part.command if len(part.command) <= limit else part.command[: limit - 4] + " ..."
+    return f"{command}  (inside {part.inside})" if part.inside else command
+
+
+def _effects(view: Presentation) -> Iterator[Entry]:
+    column = max((len(effect.verb) for effect in view.effects), default=0) + 2
+    for effect in view.effects:
+        verb = Fragment(Style.DIM if effect.harmless else Style.PLAIN, f"{effect.verb:<{column}}")
+        operands = Fragment(Style.DIM if effect.harmless else Style.COMMAND, ", ".join(effect.operands))
+        yield Entry((verb, operands), hang=column)
+
+
+def _field(label: str, entries: list[Entry], width: int) -> list[Row]:
+    """A label and its lines, the label in a column of its own, or above them on a narrow screen."""
+    if not entries:
+        return []
+    column = 2 if width < NARROW else LABEL + 1
+    body = [piece for entry in entries for piece in wrap(entry.line, width - column, hang=entry.hang)]
+    margins = [f" {label:<{LABEL}}"] + [" " * column] * (len(body) - 1)
+    if width < NARROW:
+        head = [Row((Fragment(Style.DIM, f" {label}"),))]
+        margins = [" " * column] * len(body)
+    else:
+        head = []
+    return head + [Row((Fragment(Style.DIM, margin), *piece)) for margin, piece in zip(margins, body, strict=True)]
+
+
+def _instead(view: Presentation, width: int) -> list[Row]:
+    return _field("Instead", [_plain(line) for line in view.suggestion.splitlines() if line], width)
+
+
+def _plain(text: str) -> Entry:
+    return Entry((Fragment(Style.PLAIN, text),))
+
+
+def _tabs_shown(line: Line) -> Line:
+    """Tabs as an arrow and blanks up to the next stop, so that they can be told from blanks."""
+    found: list[Fragment] = []
+    column = 0
+    for fragment in line:
+        for index, piece in enumerate(fragment.text.split("\t")):
+            if index:
+                fill = TAB - column % TAB
+                found.append(Fragment(Style.DIM, "→" + " " * (fill - 1)))
+                column += fill
+            if piece:
+                found.append(Fragment(fragment.style, piece))
+                column += cells(piece)
+    return tuple(found)
+
+
+def _carets(row: Row) -> str:
+    return "".join(
+        ("^" if fragment.style is Style.MARK else " ") * cells(fragment.text) for fragment in row.fragments
+    ).rstrip()
+
+
+# ---- wrapping --------------------------------------------------------------------------------------
+
+
+def cells(text: str) -> int:
+    """Columns that `text` takes at most.
+
+    Terminals disagree about characters outside Latin, so each of those counts as two: a row may end early, and can't
+    run over the edge of the screen, where its end would be cut off.
+    """
+    return len(text) if text.isascii() else sum(1 if char < "\u0250" or char in "│·→─" else 2 for char in text)
+
+
+def wrap(line: Line, width: int, hang: int = 0) -> list[Line]:
+    """`line` in pieces of at most `width` columns, cut after a blank where there is one near the end.
+
+    All pieces but the first are indented by `hang`. No character is lost.
+    """
+    width = max(width, 8)
+    indent = (Fragment(Style.PLAIN, " " * hang),) if 0 < hang <= width // 2 else ()
+    styled = [(fragment.style, char) for fragment in line for char in fragment.text]
+    pieces: list[Line] = []
+    start = 0
+    while start < len(styled):
+        lead = indent if pieces else ()
+        end = _cut(styled, start, width - len(lead and lead[0].text))
+        pieces.append((*lead, *joined(styled[start:end])))
+        start = end
+    return pieces
+
+
+def _cut(styled: list[tuple[Style, str]], start: int, room: int) -> int:
+    """Where the piece that begins at `start` ends."""
+    used = 0
+    for index in range(start, len(styled)):
+        used += cells(styled[index][1])
+        if used > room:
+            nearest = max(index - room // 3, start + 1)
+            end = next((i for i in range(index, nearest, -1) if styled[i - 1][1] == " "), max(index, start + 1))
+            while end > start + 1 and unicodedata.category(styled[end][1])[0] == "M":
+                end -= 1  # a mark at the start of a row would stand on what is before it there
+            return end
+    return len(styled)

@@ -1,0 +1,299 @@
+"""What a human is shown of a request, the same in every channel: safe text in named places.
+
+Everything in a `Presentation` went through `visible`: a channel lays it out and never touches the request's strings.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from humanlayer_agent.action import BASH
+from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.safe_text import characters, one_line, visible, warnings
+from humanlayer_agent.shell.effects import Effect
+
+INTENT_SHOWN = 400
+"""Characters of the model's own words that are shown; they are untrusted and must not crowd out the command."""
+RUN_SHOWN = 12
+"""Characters of a run's id: enough to find it."""
+PARTS_SHOWN = 12
+"""Beyond this many parts those that the policy allows are only counted."""
+OPERANDS_SHOWN = 12
+"""Operands named per kind of effect; those outside the project come first, the rest are counted."""
+
+
+class Style(StrEnum):
+    """What a fragment of text is; each channel has its own way to draw it."""
+
+    PLAIN = "plain"
+    DIM = "dim"
+    STRONG = "strong"
+    COMMAND = "command"
+    MARK = "mark"  # a part of the command that the decision is about
+    ODD = "odd"  # a character that was spelled out
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+    WARNING = "warning"
+
+
+class Fragment(NamedTuple):
+    """Some text in one style."""
+
+    style: Style
+    text: str
+
+
+Line = tuple[Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """One simple command of the action: its verdict, what decided it, what it runs inside of ("sudo", "bash -c")."""
+
+    verdict: Verdict
+    command: str
+    why: str
+    inside: str
+
+
+@dataclass(frozen=True, slots=True)
+class EffectView:
+    """What would be done ("deletes") and to what."""
+
+    verb: str
+    operands: tuple[str, ...]
+    harmless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them.
+
+    `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
+    could be guessed by it.
+    """
+
+    agent: str
+    place: tuple[str, ...]
+    severity: str
+    rule: str
+    reason: str
+    other_rules: tuple[str, ...]
+    warnings: tuple[str, ...]
+    command: tuple[Line, ...]
+    stdin: tuple[Line, ...]
+    stdin_bytes: int
+    interpreter: str
+    parts: tuple[PartView, ...]
+    allowed_parts: int
+    effects: tuple[EffectView, ...]
+    unresolved: tuple[str, ...]
+    unread: str
+    suggestion: str
+    intent: str
+    digest: str
+    edited: bool
+
+
+def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[str, ...] = ()) -> Presentation:
+    """Everything about `request` that a human needs to decide, with nothing in it that could deceive a screen.
+
+    Args:
+        redacted: without the secrets in it, for a channel that keeps what it is sent; a warning says so.
+        erased: where secrets stood in it, where somebody has taken them out already (`conceal`).
+    """
+    if redacted:
+        from humanlayer_agent.channels.concealment import conceal
+
+        request, erased = conceal(request)
+    action, decision = request.action, request.decision
+    stdin = action.stdin.decode("utf-8", "surrogateescape")
+    parts, allowed = _parts(decision)
+    return Presentation(
+        agent=one_line(action.agent) or "an agent",
+        place=_place(request),
+        severity=one_line(decision.severity),
+        rule=one_line(decision.rule),
+        reason=one_line(decision.reason) or "the policy asks",
+        other_rules=tuple(one_line(rule) for rule in decision.rules[1:]),
+        warnings=(*_abandoned(request), *_concealed(erased), *_warnings(action.content, stdin)),
+        command=_lines(action.content, _marked(action.content, decision)),
+        stdin=_lines(stdin, frozenset()) if stdin else (),
+        stdin_bytes=len(action.stdin),
+        interpreter="" if action.interpreter == BASH else one_line(" ".join(action.interpreter)),
+        parts=parts,
+        allowed_parts=allowed,
+        effects=_effects(decision, action.project),
+        unresolved=tuple(dict.fromkeys(one_line(word) for word in decision.unresolved)),
+        unread=_unread(decision),
+        suggestion=visible(decision.suggestion),
+        intent=_intent(action.model_intent),
+        digest="" if erased else one_line(request.digest),
+        edited=bool(request.parent),
+    )
+
+
+def _place(request: ApprovalRequest) -> tuple[str, ...]:
+    action = request.action
+    found = [f"in {one_line(action.cwd)}" if action.cwd else ""]
+    if action.project and action.project != action.cwd:
+        found.append(f"project {one_line(action.project)}")
+    if action.run_id:
+        found.append(f"run {one_line(action.run_id)[:RUN_SHOWN]}")
+    if action.step:
+        found.append(f"step {action.step}")
+    return tuple(filter(None, found))
+
+
+def _abandoned(request: ApprovalRequest) -> tuple[str, ...]:
+    if not request.abandoned:
+        return ()
+    return (
+        "the agent that asked is gone: what you approve runs only if it is started again in time and asks the same",
+    )
+
+
+def _concealed(erased: tuple[str, ...]) -> tuple[str, ...]:
+    if not erased:
+        return ()
+    named = ", ".join(one_line(what) for what in erased[:5])
+    return (f"secrets are not shown here ({named}); what runs has them, and the agent's own terminal shows them",)
+
+
+def _warnings(command: str, stdin: str) -> tuple[str, ...]:
+    return (*warnings(command), *(f"standard input: {warning}" for warning in warnings(stdin)))
+
+
+# ---- the command -----------------------------------------------------------------------------------
+
+
+def _marked(command: str, decision: PolicyDecision) -> frozenset[int]:
+    """Offsets of the command that the decision is about; empty where that would be all of it."""
+    spans: Sequence[tuple[int, int]] = decision.spans or [
+        p.span for p in decision.parts if p.verdict is not Verdict.ALLOW
+    ]
+    marked = frozenset(i for start, end in spans for i in range(max(start, 0), min(end, len(command))))
+    return marked if any(i not in marked and not c.isspace() for i, c in enumerate(command)) else frozenset()
+
+
+def _lines(text: str, marked: frozenset[int]) -> tuple[Line, ...]:
+    """`text`, whole, as lines of fragments. A newline at its very end makes no line of its own."""
+    lines: list[list[tuple[Style, str]]] = [[]]
+    for offset, (shown, odd) in enumerate(characters(text)):
+        if shown == "\n":
+            lines.append([])
+        else:
+            style = Style.ODD if odd else Style.MARK if offset in marked else Style.COMMAND
+            lines[-1].append((style, shown))
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    return tuple(joined(line) for line in lines)
+
+
+def joined(styled: Iterable[tuple[Style, str]]) -> Line:
+    """Styled characters as fragments, one for each run of the same style."""
+    groups = itertools.groupby(styled, key=lambda pair: pair[0])
+    return tuple(Fragment(style, "".join(text for _, text in group)) for style, group in groups)
+
+
+# ---- what the policy found -------------------------------------------------------------------------
+
+
+def _parts(decision: PolicyDecision) -> tuple[tuple[PartView, ...], int]:
+    """The parts worth showing, and how many allowed ones were left out of a long list."""
+    if len(decision.parts) < 2 and not any(part.via or part.inside for part in decision.parts):
+        return (), 0  # the command is its only part
+    shown = decision.parts
+    if len(shown) > PARTS_SHOWN:
+        shown = tuple(part for part in shown if part.verdict is not Verdict.ALLOW)
+    return tuple(_part(part) for part in shown), len(decision.parts) - len(shown)
+
+
+def _part(part: PartVerdict) -> PartView:
+    why = ""
+    if part.verdict is not Verdict.ALLOW:
+        why = ": ".join(filter(None, (one_line(part.rules[0]) if part.rules else "", one_line(part.reason))))
+    inside = " > ".join(one_line(name) for name in (*part.via, *part.inside))
+    return PartView(part.verdict, one_line(part.command.strip()), why, inside)
+
+
+_VERBS = {
+    "delete": "deletes",
+    "write": "writes",
+    "append": "appends to",
+    "move": "moves",
+    "metadata": "changes rights of",
+    "privilege": "gains rights",
+    "persist": "starts again by itself",
+    "vcs-rewrite": "rewrites history",
+    "network": "contacts",
+    "listen": "listens on",
+    "execute": "runs",
+    "package": "installs",
+    "container": "containers",
+    "process": "signals",
+    "system": "changes the system",
+    "environment": "sets",
+    "read": "reads",
+}
+"""Kind of effect -> how it is said; worst first, which is the order they are shown in."""
+
+
+def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
+    effects = decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
+    by_kind: dict[str, list[Effect]] = {}
+    for effect in effects:
+        by_kind.setdefault(effect.kind, []).append(effect)
+    order = [*_VERBS, *(kind for kind in by_kind if kind not in _VERBS)]
+    return tuple(
+        EffectView(_VERBS.get(kind, one_line(kind)), _operands(by_kind[kind], project), kind == "read")
+        for kind in order
+        if kind in by_kind
+    )
+
+
+def _operands(effects: list[Effect], project: str) -> tuple[str, ...]:
+    root = f"{project.rstrip('/')}/"
+
+    def order(effect: Effect) -> int:  # what is certain and outside the project, what is unknown, what is inside
+        if not effect.resolved:
+            return 1
+        return 2 if project and f"{effect.operand}/".startswith(root) else 0
+
+    ordered = sorted(effects, key=order)
+    named = list(dict.fromkeys(_operand(effect) for effect in ordered))
+    if len(named) > OPERANDS_SHOWN:
+        return (*named[:OPERANDS_SHOWN], f"and {len(named) - OPERANDS_SHOWN} more")
+    return tuple(named)
+
+
+def _operand(effect: Effect) -> str:
+    operand = one_line(effect.operand or "")
+    if effect.unread:
+        return f"code that nobody has read ({operand})" if operand else "code that nobody has read"
+    if effect.pattern:
+        return f"whatever matches {one_line(effect.pattern)}"
+    if effect.below:
+        return f"something below {operand}"
+    if not operand:
+        return "unknown until it runs" if not effect.resolved else "yes"
+    return operand if effect.resolved else f"{operand} (not certain)"
+
+
+def _unread(decision: PolicyDecision) -> str:
+    if decision.parse == "ok":
+        return ""
+    reasons = "; ".join(one_line(reason) for reason in decision.parse_reasons)
+    how = (
+        "only a part of this command could be read" if decision.parse == "partial" else "this command could not be read"
+    )
+    return f"{how}: {reasons}" if reasons else how
+
+
+def _intent(words: str) -> str:
+    shown = one_line(" ".join(words[: 4 * INTENT_SHOWN].split()))
+    return shown if len(shown) <= INTENT_SHOWN else f"{shown[:INTENT_SHOWN].rstrip()} ..."

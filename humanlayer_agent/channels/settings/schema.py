@@ -1,0 +1,228 @@
+"""The form of a channels file (`channels.yaml`), checked strictly: who may approve, over what, in which order."""
+
+import re
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    IPvAnyAddress,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from humanlayer_agent.policy.language import yaml_positions
+from humanlayer_agent.policy.language.mistakes import explained
+
+_DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s|m|h|d)", re.ASCII)
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+MAX_DURATION_MS = 30 * _UNITS["d"]
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+SlackUser = Annotated[str, Field(pattern=r"^T[A-Z0-9]{2,20}/[UW][A-Z0-9]{2,20}$")]
+SlackGroup = Annotated[str, Field(pattern=r"^T[A-Z0-9]{2,20}/S[A-Z0-9]{2,20}$")]
+Email = Annotated[str, Field(pattern=r"^[^\s@<>,;:\"()]{1,64}@[A-Za-z0-9.-]{1,190}$")]
+OwnAddress = Annotated[str, Field(pattern=r"^[^\s@<>,;:\"()+]{1,16}@[A-Za-z0-9.-]{1,190}$")]
+"""An address of ours: its local part is short, so that a plus sign and a token (48 characters) fit behind it."""
+PublicUrl = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]*)?$")]
+OsUser = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.$-]{0,63}$")]
+Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
+Assurance = Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"]
+_SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1,5}/api/)$"
+"""Slack, Slack for governments, or a fake one on this machine: nobody else gets the tokens."""
+
+
+def milliseconds(value: Any) -> Any:
+    """A duration such as `90s`, `10m`, `1h`, `2d` in ms."""
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r}: expected a duration such as 90s, 10m, 1h or 2d")
+    length = int(found[1]) * _UNITS[found[2]]
+    if length > MAX_DURATION_MS:
+        raise ValueError(f"{value!r}: at most 30d")
+    return length
+
+
+Duration = Annotated[int, BeforeValidator(milliseconds)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Person(_Strict):
+    """The identities of one person. A display name is none: anybody can take it."""
+
+    slack: SlackUser | None = None
+    email: Email | None = None
+    os_user: OsUser | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> "Person":
+        if not (self.slack or self.email or self.os_user):
+            raise ValueError("a person needs one of slack, email, os_user")
+        return self
+
+
+class UserGroup(_Strict):
+    """A Slack user group; who is in it is asked of Slack each time."""
+
+    slack_usergroup: SlackGroup
+
+
+class Terminal(_Strict):
+    type: Literal["terminal"]
+
+
+class Slack(_Strict):
+    type: Literal["slack"]
+    mode: Literal["socket"] = "socket"
+    post_to: Annotated[str, Field(pattern=r"^(\$\{[A-Z0-9_]+\}|[CGD][A-Z0-9]{2,20})$")]
+    bot_token_env: Variable = "SLACK_BOT_TOKEN"
+    app_token_env: Variable = "SLACK_APP_TOKEN"
+    connections: Annotated[int, Field(ge=1, le=4)] = 2
+    pace: Annotated[float, Field(ge=0, le=60)] = 1.0
+    api_url: Annotated[str, Field(pattern=_SLACK_API)] = "https://slack.com/api/"
+
+
+class Server(_Strict):
+    """A mail server. Passwords stand in the environment; the file names the variables only.
+
+    There is no setting that leaves TLS out or takes a certificate unchecked; `ca` is the file of a certificate
+    authority of your own (PEM). Without `tls`, ports 465 and 993 begin with it, others by STARTTLS.
+    """
+
+    host: Annotated[str, Field(min_length=1, max_length=253)]
+    port: Annotated[int, Field(ge=1, le=65535)]
+    tls: Literal["starttls", "implicit"] | None = None
+    ca: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    user_env: Variable | None = None
+    password_env: Variable | None = None
+
+
+class Mail(_Strict):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    type: Literal["email"]
+    sender: Annotated[OwnAddress, Field(alias="from")]
+    smtp: Server
+    imap: Server | None = None
+    reply_to: OwnAddress | None = None
+    authserv_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,253}$")] | None = None
+    public_url: PublicUrl | None = None
+    heads_to: Email | None = None
+    heads_every: Annotated[Duration, Field(ge=_UNITS["h"])] = _UNITS["d"]
+
+    @model_validator(mode="after")
+    def _answerable(self) -> "Mail":
+        if self.imap and not self.authserv_id:
+            raise ValueError(
+                "replies need authserv_id: the name your mail server writes first in its Authentication-Results header"
+            )
+        if not self.imap and not self.public_url:
+            raise ValueError("nobody could answer: give public_url (links to the web inbox), or imap (replies)")
+        return self
+
+
+class Proxy(_Strict):
+    """A reverse proxy that has checked who somebody is, and says so in a header: their mail address.
+
+    The header counts only in what comes from `peers`; the proxy must take away what others put into it.
+    """
+
+    peers: Annotated[list[IPvAnyAddress], Field(min_length=1, max_length=16)]
+    header: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,63}$")] = "X-Forwarded-Email"
+
+    @model_validator(mode="after")
+    def _elsewhere(self) -> "Proxy":
+        if any(peer.is_loopback or peer.is_unspecified for peer in self.peers):
+            raise ValueError("peers: not on this machine, where an agent's commands could send the same header")
+        return self
+
+
+class Web(_Strict):
+    """The web inbox. It listens on this machine alone, unless all that reaches it comes by a proxy."""
+
+    type: Literal["web"]
+    listen: Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[0-9.]+):[0-9]{1,5}$")] = "127.0.0.1:8765"
+    public_url: PublicUrl | None = None
+    hosts: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?$")]] = []
+    proxy: Proxy | None = None
+
+    @model_validator(mode="after")
+    def _private(self) -> "Web":
+        address, _, port = self.listen.rpartition(":")
+        try:
+            local = ip_address(address.strip("[]")).is_loopback
+        except ValueError as error:
+            raise ValueError(f"listen: {error}") from None
+        if not 0 < int(port) < 65536:
+            raise ValueError(f"listen: {port} is no port")
+        if not local and self.proxy is None:
+            raise ValueError(
+                "listen: it has no TLS of its own, so it listens on 127.0.0.1 only, or behind a proxy: name its peers"
+            )
+        return self
+
+
+Channel = Annotated[Terminal | Slack | Mail | Web, Field(discriminator="type")]
+
+
+class Step(_Strict):
+    """One channel of a route, and how long after the request it is used."""
+
+    to: Name
+    after: Duration = 0
+    approvers: list[str] | None = None
+
+
+class Route(_Strict):
+    approvers: list[str] = []
+    quorum: Annotated[int, Field(ge=1, le=32)] = 1
+    solo: bool = False
+    min_assurance: Assurance = "os"
+    usergroup_high: bool = False
+    timeout: Duration = 3_600_000
+    valid_for: Duration = 60_000
+    steps: Annotated[list[Step], Field(min_length=1, max_length=16)]
+
+    @model_validator(mode="after")
+    def _answerable(self) -> "Route":
+        if not self.approvers and not self.solo:
+            raise ValueError("nobody could answer: name approvers, or say solo: true")
+        if any(step.after >= self.timeout for step in self.steps):
+            raise ValueError("a step comes after the timeout: nobody would be asked by it")
+        return self
+
+
+class Profile(_Strict):
+    """A channels file."""
+
+    version: Literal[1]
+    extends: Annotated[list[str], Field(max_length=8)] = []
+    set: dict[Variable, str] = {}
+    people: dict[Name, Person] = {}
+    groups: dict[Name, Annotated[list[Name], Field(min_length=1)] | UserGroup] = {}
+    channels: dict[Name, Channel] = {}
+    routes: dict[Name, Route] = {}
+    signers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
+    secrets: list[Variable] = []
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _groups(cls, value: Any) -> Any:
+        return {k: [v] if isinstance(v, str) else v for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def check(document: yaml_positions.Document) -> Profile:
+    """Check one document by itself. Raises PolicyError (a ConfigError) with file:line:column."""
+    if not isinstance(document.data, dict):
+        raise document.error((), "expected a mapping with the keys version, people, channels, routes")
+    try:
+        return Profile.model_validate(document.data)
+    except ValidationError as error:
+        raise explained(document, error, Profile) from None

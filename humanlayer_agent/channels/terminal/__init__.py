@@ -1,0 +1,281 @@
+"""Asks the person at the controlling terminal."""
+
+import os
+import pwd
+import select
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
+from humanlayer_agent.channels.plain_text import as_text, cells
+from humanlayer_agent.channels.presentation import Presentation, present
+from humanlayer_agent.channels.terminal import external_editor
+from humanlayer_agent.channels.terminal.key_presses import ARMING, QUIET
+from humanlayer_agent.channels.terminal.prompt import Decision, OpenEditor, Prompt
+from humanlayer_agent.channels.terminal.queue import Turn, turn
+from humanlayer_agent.errors import NoTerminal, RunTerminated
+from humanlayer_agent.processes import tty
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.safe_text import one_line, visible
+
+UNABLE = frozenset({"", "dumb", "unknown"})
+"""Values of TERM for which no screen can be drawn: the question is then asked in plain lines."""
+
+
+COMMENT_LIMIT = 2000
+"""Characters of a human's reason that are kept."""
+
+PATIENCE = 10.0
+"""Seconds to wait for our turn to tell something."""
+
+
+class TerminalAsker:
+    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason (then Tab answers
+    the agent in words instead), e edits it, q stops the run.
+
+    It reads /dev/tty, so stdin and stdout may be pipes. Questions of several threads and processes on one terminal come
+    one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
+    whole.
+
+    Example:
+        >>> TerminalAsker().name
+        'terminal'
+    """
+
+    name = "terminal"
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """Who answers here: the user of this process."""
+        return (os_user(),)
+
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
+        """Asks, and waits for the answer until `until` (milliseconds since the epoch) or `cancelled()`.
+
+        Raises:
+            NoTerminal: no terminal, a background job, or the terminal went away.
+            RunTerminated: Ctrl-C.
+        """
+
+        def over() -> bool:
+            return _now() >= until or cancelled()
+
+        if over():
+            return None
+        with tty.controlling_terminal() as fd, turn(tty.terminal_name(), give_up=over) as place:
+            if place is None:
+                return None
+            if not tty.in_foreground(fd):
+                raise NoTerminal("this became a background job while it waited for the terminal")
+            decision = _asked(_Question(request, present(request), fd, place, until, cancelled))
+        return None if decision is None else _answer(request, decision)
+
+    def tell(self, text: str) -> None:
+        """Says `text` in one line, when it is our turn at the terminal; not at all if that takes too long.
+
+        Raises:
+            NoTerminal: as for `ask`.
+        """
+        deadline = time.monotonic() + PATIENCE
+        with (
+            tty.controlling_terminal() as fd,
+            turn(tty.terminal_name(), give_up=lambda: time.monotonic() >= deadline) as place,
+        ):
+            if place is not None:
+                tty.write(fd, f"{one_line(text)}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request at its turn at the terminal."""
+
+    request: ApprovalRequest
+    view: Presentation
+    fd: int
+    place: Turn
+    until: int
+    cancelled: Callable[[], bool]
+
+    def over(self) -> bool:
+        return _now() >= self.until or self.cancelled()
+
+
+def _asked(question: _Question) -> Decision | None:
+    """Asks, and leaves the terminal as it was, with one line about what was decided."""
+    fd, lines = question.fd, _lines(question.view)
+    try:
+        with tty.restored(fd):
+            plain = os.environ.get("TERM", "") in UNABLE
+            decision = _plain_question(question) if plain else _decision(question)
+    except RunTerminated:
+        tty.write(fd, _record(f"run stopped by {_user_name()} (Ctrl-C) at", lines, _columns(fd)))
+        raise
+    except (EOFError, OSError) as error:
+        raise NoTerminal(f"the terminal went away during the question: {error or 'end of input'}") from error
+    finally:
+        tty.discard_input(fd)
+    if decision and decision.kind == "edit":
+        lines = visible(decision.edited).split("\n")
+    tty.write(fd, _record(_said(decision, late=_now() >= question.until), lines, _columns(fd)))
+    return decision
+
+
+def _decision(question: _Question) -> Decision | None:
+    """Asks on the whole screen; again where the human's own editor came to nothing."""
+    command = question.request.action.content
+    draft, notice = command, ""
+    while True:
+        answer = _prompted(question, draft, notice)
+        if not isinstance(answer, OpenEditor):
+            return answer
+        draft = answer.text
+        try:
+            edited = external_editor.edit(draft, question.fd, question.over, project=question.request.action.project)
+        except external_editor.NotEdited as why:
+            notice = str(why)
+            continue
+        if edited != command:
+            return Decision("edit", edited=edited)
+        draft, notice = command, "nothing was changed"
+
+
+def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEditor | None:
+    from prompt_toolkit.input.vt100 import Vt100Input
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    fd = question.fd
+    with open(os.dup(fd), encoding="utf-8") as reading, open(os.dup(fd), "w", encoding="utf-8") as writing:
+        output = Vt100_Output.from_pty(writing, term=os.environ["TERM"], enable_bell=False)
+        output.enable_cpr = False  # the answer would arrive as typed keys
+        return Prompt(
+            question.view,
+            until=question.until,
+            cancelled=question.cancelled,
+            command=question.request.action.content,
+            draft=draft,
+            notice=notice,
+            waiting=question.place.waiting,
+            discard=lambda: tty.discard_input(fd),
+            modes_changed=tty.ModeWatch(fd).repair,
+            input=Vt100Input(reading),
+            output=output,
+        ).run()
+
+
+def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
+    return Answer(
+        kind=decision.kind,
+        approver=Approver(os_user(), "terminal", "terminal"),
+        presented_digest=request.digest,
+        decision_id=uuid.uuid4().hex,
+        comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
+        input_mode="typed",
+        edited=decision.edited,
+    )
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "unknown"
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _columns(fd: int) -> int:
+    try:
+        return os.get_terminal_size(fd).columns or 80
+    except OSError:
+        return shutil.get_terminal_size().columns
+
+
+# ---- what stays on the screen ----------------------------------------------------------------------
+
+
+def _said(decision: Decision | None, late: bool) -> str:
+    name = one_line(_user_name())
+    if decision is None:
+        return "not answered in time" if late else "closed without an answer here"
+    if decision.kind == "approve":
+        return f"approved by {name}"
+    if decision.kind == "edit":
+        return f"changed by {name} to"
+    if decision.kind == "terminate":
+        return f"run stopped by {name} at"
+    said = "answered" if decision.kind == "respond" else "rejected"
+    return f"{said} by {name}" + (f" ({one_line(decision.comment)})" if decision.comment else "")
+
+
+def _lines(view: Presentation) -> list[str]:
+    return ["".join(fragment.text for fragment in line) for line in view.command]
+
+
+def _record(said: str, lines: list[str], columns: int) -> str:
+    """One line for the scrollback, about a command of `lines`."""
+    first = lines[0].replace("\t", " ").strip()
+    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    return _cut(f"{said}: {first}", max(columns - 1 - len(more), 20)) + more + "\n"
+
+
+def _cut(text: str, columns: int) -> str:
+    if cells(text) <= columns:
+        return text
+    while cells(text) > columns - 4:
+        text = text[: min(len(text) - 1, columns - 4)]
+    return text + " ..."
+
+
+# ---- a terminal that can only print lines ----------------------------------------------------------
+
+_WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
+    "yes": "approve",
+    "no": "reject",
+    "tell": "respond",
+    "stop": "terminate",
+}
+
+
+def _plain_question(question: _Question) -> Decision | None:
+    """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
+    fd, over = question.fd, question.over
+    tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n")
+    try:
+        while not over():
+            while select.select([fd], [], [], ARMING)[0] and not over():
+                _read(fd)  # what came before the question
+            tty.discard_input(fd)
+            tty.write(
+                fd, "Type yes to run it once, no REASON to reject it, tell WORDS to answer it, stop to stop the run: "
+            )
+            word, _, comment = _typed_line(fd, over).strip().partition(" ")
+            kind = _WORDS.get(word)
+            if kind is not None and (kind == "reject" or bool(comment.strip()) == (kind == "respond")):
+                return Decision(kind, comment)
+    except KeyboardInterrupt as error:
+        tty.write(fd, "\n")
+        raise RunTerminated("stopped by Ctrl-C at the question") from error
+    tty.write(fd, "\n")
+    return None
+
+
+def _typed_line(fd: int, over: Callable[[], bool]) -> str:
+    """One line that was not followed by another at once; "" for a paste, and when time is up."""
+    while not over():
+        if select.select([fd], [], [], QUIET)[0]:
+            line = _read(fd)
+            return "" if select.select([fd], [], [], QUIET)[0] else line
+    return ""
+
+
+def _read(fd: int) -> str:
+    data = os.read(fd, 4096)
+    if not data:
+        raise EOFError
+    return data.decode("utf-8", "replace")

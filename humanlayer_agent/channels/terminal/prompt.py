@@ -1,0 +1,453 @@
+"""The question on the screen: what is asked, the keys, the countdown; one run of a prompt_toolkit application."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, VSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.styles import Style as Styles
+
+from humanlayer_agent.channels.plain_text import editing_rows
+from humanlayer_agent.channels.presentation import Presentation
+from humanlayer_agent.channels.terminal.inline_editor import CommandEditor
+from humanlayer_agent.channels.terminal.key_presses import QUIET, GuardedInput, KeyGuard
+from humanlayer_agent.channels.terminal.pager import Pager
+from humanlayer_agent.channels.terminal.widgets import in_lines, joined_lines, key_label, text_window, time_left
+from humanlayer_agent.errors import RunTerminated
+from humanlayer_agent.safe_text import one_line
+
+BELOW = 1
+"""Rows below the keys: what happened to a key that did nothing, or the reason that is being typed."""
+TICK = 0.1
+"""Seconds between two looks at the clock, at `cancelled` and at the terminal's modes."""
+REPAINT = 1.0
+"""Seconds after which everything is drawn anew, in case another program wrote on the screen."""
+
+FORWARD = (" ", "v", "f", "j", "pagedown", "down")
+BACK = ("b", "k", "pageup", "up")
+BY_ROW = frozenset({"j", "k", Keys.Down, Keys.Up})
+
+STYLES = Styles.from_dict(
+    {
+        "dim": "ansibrightblack",
+        "strong": "bold",
+        "mark": "bold underline",
+        "odd": "reverse",
+        "allow": "ansigreen",
+        "ask": "bold ansiyellow",
+        "deny": "bold ansired",
+        "warning": "bold ansired",
+        "key": "bold",
+        "off": "ansibrightblack",
+        "notice": "ansiyellow",
+        "rule": "ansibrightblack",
+    }
+)
+
+
+class Decision(NamedTuple):
+    """What the human pressed. `edited` is the command that an edit makes of it."""
+
+    kind: Literal["approve", "reject", "edit", "respond", "terminate"]
+    comment: str = ""
+    edited: str = ""
+
+
+class OpenEditor(NamedTuple):
+    """The human wants their own editor for `text`."""
+
+    text: str
+
+
+Mode = Literal["ask", "reason", "edit", "stop"]
+
+
+class Prompt:
+    """Shows one request and waits for one answer.
+
+    Args:
+        view: what is shown.
+        until: milliseconds since the epoch when the question closes without an answer.
+        cancelled: tells that the request was decided elsewhere or withdrawn.
+        command: what can be edited, exactly; "" where nothing can.
+        draft: what the human has made of it in their editor, or before it.
+        notice: is shown at first.
+        waiting: how many other questions wait for this terminal.
+        discard: forgets input that the terminal holds and we did not read yet.
+        modes_changed: puts changed terminal modes back, and tells whether that was needed.
+        clock: monotonic seconds.  now: milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        view: Presentation,
+        *,
+        until: int,
+        cancelled: Callable[[], bool],
+        command: str = "",
+        draft: str = "",
+        notice: str = "",
+        waiting: Callable[[], int] = lambda: 0,
+        discard: Callable[[], None] = lambda: None,
+        modes_changed: Callable[[], bool] = lambda: False,
+        input: Input,
+        output: Output,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._view = view
+        self._until = until
+        self._cancelled = cancelled
+        self._waiting = waiting
+        self._discard = discard
+        self._modes_changed = modes_changed
+        self._clock = clock
+        self._now = now
+        self._guard = KeyGuard(clock)
+        self._input = GuardedInput(
+            input,
+            self._guard,
+            strict=lambda: self._mode not in ("reason", "edit"),
+            ignored=lambda: self._note("ignored: keys came too early or all at once"),
+        )
+        self._output = output
+        self._mode: Mode = "ask"
+        self._notice = notice
+        self._queue = 0
+        self._was_armed = False
+        self._pager = Pager(view)
+        self._responds = False  # what is written is an answer for the agent, and not the reason of a no
+        self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
+        self._reason_window = Window(BufferControl(self._reason), height=1)
+        self._editor = CommandEditor(
+            command,
+            draft or command,
+            guard=self._guard,
+            clock=clock,
+            note=self._note,
+            back=self._back,
+            submit=lambda text: self._after_silence(Decision("edit", edited=text)),
+            leave=lambda text: self._after_silence(OpenEditor(text)),
+        )
+        self._body: StyleAndTextTuples = []
+        self._rule: StyleAndTextTuples = []
+        self._keys: StyleAndTextTuples = []
+        self._body_window = Window(
+            FormattedTextControl(lambda: self._body, focusable=True, show_cursor=False), dont_extend_height=True
+        )
+        self._app: Application[Decision | OpenEditor | None] = self._application()
+
+    def run(self) -> Decision | OpenEditor | None:
+        """Asks; None where the time passed or the request was decided elsewhere.
+
+        Raises:
+            RunTerminated: Ctrl-C.
+            EOFError: the terminal went away.
+        """
+        try:
+            return self._app.run(
+                pre_run=self._start, set_exception_handler=False, in_thread=_inside_event_loop(), handle_sigint=True
+            )
+        finally:
+            clear_typeahead(self._input)
+
+    # ---- time ----------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._failed)
+        self._discard()
+        self._guard.rearm()
+        self._app.create_background_task(self._tick())
+
+    def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A prompt that breaks must end, and not stay on the screen without its clock.
+        self._finish_with(context.get("exception") or RuntimeError(str(context.get("message"))))
+
+    async def _tick(self) -> None:
+        painted = self._clock()
+        while True:
+            await asyncio.sleep(TICK)
+            try:
+                if self._closed():
+                    self._finish(None)
+                    return
+                if self._modes_changed():
+                    self._start_over("the terminal was changed by another program")
+                self._queue = self._waiting()
+            except Exception as error:
+                self._finish_with(error)
+                return
+            if self._guard.armed and not self._was_armed:
+                self._discard()
+            self._was_armed = self._guard.armed
+            if self._clock() - painted >= REPAINT:
+                painted = self._clock()
+                self._repaint()
+            self._app.invalidate()
+
+    def _closed(self) -> bool:
+        return self._now() >= self._until or self._cancelled()
+
+    def _repaint(self) -> None:
+        # Also undo what a stray program may have set: scroll region, origin and insert mode, character set, cursor.
+        self._output.write_raw("\x1b[r\x1b[?6l\x1b[4l\x1b(B\x0f\x1b[H")
+        self._app.renderer.reset(leave_alternate_screen=False)
+
+    # ---- answers -------------------------------------------------------------------------------------
+
+    def _finish(self, decision: Decision | OpenEditor | None) -> None:
+        if not self._app.is_done:
+            self._app.exit(result=decision)
+
+    def _finish_with(self, error: BaseException) -> None:
+        if not self._app.is_done:
+            self._app.exit(exception=error)
+
+    def _note(self, notice: str = "") -> None:
+        """Says why a key did nothing; the next one counts after a silence."""
+        self._notice = notice
+        self._guard.rearm()
+        self._was_armed = False
+
+    def _start_over(self, notice: str = "") -> None:
+        self._discard()
+        self._note(notice)
+
+    def _switch(self, mode: Mode) -> None:
+        self._mode = mode
+        self._notice = ""
+        self._responds = False
+        self._reason.reset()
+        windows = {"reason": self._reason_window, "edit": self._editor.window}
+        self._app.layout.focus(windows.get(mode, self._body_window))
+
+    def _after_silence(self, decision: Decision | OpenEditor) -> None:
+        """Decides if no other key follows within `QUIET` seconds: a pasted character is followed by the next one."""
+        batches, mode = self._guard.batches, self._mode
+
+        def decide() -> None:
+            if self._guard.batches == batches and self._mode == mode:
+                self._finish(None if self._closed() else decision)
+
+        asyncio.get_running_loop().call_later(QUIET, decide)
+
+    def _back(self, notice: str = "") -> None:
+        self._switch("ask")
+        self._start_over(notice)
+
+    # ---- keys ----------------------------------------------------------------------------------------
+
+    def _application(self) -> Application[Decision | OpenEditor | None]:
+        writing = Condition(lambda: self._mode == "reason")
+        editing = Condition(lambda: self._mode == "edit")
+        why = Window(
+            FormattedTextControl(lambda: [("class:strong", " Tell it: " if self._responds else " Why not? ")]), width=10
+        )
+        reason = ConditionalContainer(VSplit([why, self._reason_window], height=1), filter=writing)
+        notice = ConditionalContainer(text_window(lambda: [("class:notice", f" {self._notice}")], 1), filter=~writing)
+        editor = ConditionalContainer(self._editor.window, filter=editing)
+        rest = ConditionalContainer(Window(), filter=~editing)
+        rule, choices = text_window(lambda: self._rule, 1), text_window(lambda: self._keys)
+        body = HSplit([self._body_window, editor, rule, choices, reason, notice, rest])
+        app: Application[Decision | OpenEditor | None] = Application(
+            Layout(body, focused_element=self._body_window),
+            key_bindings=merge_key_bindings([self._bindings(), self._editor.keys(editing)]),
+            style=STYLES,
+            input=self._input,
+            output=self._output,
+            color_depth=ColorDepth.from_env(),  # NO_COLOR
+            full_screen=True,
+            mouse_support=False,
+        )
+        app.ttimeoutlen = QUIET / 2  # an Esc at the end of a paste must be heard before a y in it is taken
+        app.timeoutlen = 0.1
+        app.before_render += lambda _: self._painting()
+        app.after_render += lambda _: self._painted()
+        return app
+
+    def _painting(self) -> None:
+        self._output.write_raw("\x1b[?2026h")  # the terminal shows what follows at once: no flicker
+        self._compose()
+
+    def _painted(self) -> None:
+        self._output.write_raw("\x1b[?2026l")
+        self._output.flush()
+        if self._mode != "edit":
+            self._pager.note_seen()
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        asking = Condition(lambda: self._mode == "ask")
+        stopping = Condition(lambda: self._mode == "stop")
+        writing = Condition(lambda: self._mode == "reason")
+        editing = Condition(lambda: self._mode == "edit")
+        editable = Condition(lambda: bool(self._editor.command))
+
+        @keys.add("c-c", eager=True)
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            self._finish_with(RunTerminated("stopped by Ctrl-C at the question"))
+
+        @keys.add("y", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            if why_not := self._not_yet():
+                self._note(why_not)
+            else:
+                self._after_silence(Decision("approve"))
+
+        @keys.add("n", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            self._switch("reason")
+
+        @keys.add("e", filter=asking & editable)
+        def _(event: KeyPressEvent) -> None:
+            if self._editor.why_not:
+                self._note(self._editor.why_not)
+            else:
+                self._switch("edit")
+
+        @keys.add("c-x", filter=asking & editable, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._editor.leave()
+
+        @keys.add("q", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            self._switch("stop")
+            self._start_over()
+
+        @keys.add("y", filter=stopping)
+        def _(event: KeyPressEvent) -> None:
+            self._after_silence(Decision("terminate"))
+
+        @keys.add("n", filter=stopping)
+        @keys.add("escape", filter=stopping | writing, eager=True)
+        @keys.add("c-g", filter=stopping | writing)
+        def _(event: KeyPressEvent) -> None:
+            self._back()
+
+        @keys.add("enter", filter=writing, eager=True)
+        @keys.add("c-j", filter=writing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            if self._guard.batch_size > 1:
+                self._reason.insert_text(" ")  # the newline of a paste
+            elif not self._responds:
+                self._finish(Decision("reject", self._reason.text))
+            elif self._reason.text.strip():
+                self._finish(Decision("respond", self._reason.text))
+
+        @keys.add("tab", filter=writing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            if self._guard.batch_size > 1:
+                self._reason.insert_text(" ")  # of a paste
+            else:
+                self._responds = not self._responds
+
+        @keys.add(Keys.BracketedPaste, filter=writing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._reason.insert_text(" ".join(event.data.split()))
+
+        @keys.add(Keys.BracketedPaste, filter=asking | stopping, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._start_over("a paste is not an answer")
+
+        @keys.add("enter", filter=asking, eager=True)
+        @keys.add("c-j", filter=asking, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._note("Enter is not an answer: y runs it, n rejects it")
+
+        for key in FORWARD:
+            keys.add(key, filter=asking)(lambda event: self._turn_page(self._pager.forward, event))
+        for key in BACK:
+            keys.add(key, filter=asking)(lambda event: self._turn_page(self._pager.back, event))
+
+        @keys.add("c-z", eager=True)
+        @keys.add("c-\\", eager=True)
+        @keys.add("c-d", filter=~editing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._note("submit it or go back first" if self._mode == "edit" else "answer first: y, n or q")
+
+        return keys
+
+    def _turn_page(self, turn: Callable[[bool], None], event: KeyPressEvent) -> None:
+        turn(event.key_sequence[0].key in BY_ROW)
+        self._note()
+
+    def _not_yet(self) -> str:
+        """Why the request can't be approved now, or ""."""
+        if self._pager.too_small:
+            return "make the window larger to see the command"
+        if not self._pager.all_seen:
+            return "look at the whole command first: space shows the next page"
+        return ""
+
+    # ---- drawing -------------------------------------------------------------------------------------
+
+    def _compose(self) -> None:
+        """Lays the screen out anew: as many rows of the request as fit, a rule with the clock, the keys."""
+        size = self._output.get_size()
+        keys = in_lines(self._choices(paging=False), size.columns)
+        if self._mode == "edit":
+            shown = editing_rows(self._view, size.columns)[: size.rows // 2]
+        else:
+            if not self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW):
+                keys = in_lines(self._choices(paging=True), size.columns)
+                self._pager.resize(size.columns, size.rows - 1 - len(keys) - BELOW)
+            shown = self._pager.page()
+        self._body = joined_lines([[(f"class:{f.style}", f.text) for f in row.fragments] for row in shown])
+        self._rule = [("class:rule", self._rule_text(size.columns))]
+        self._keys = joined_lines(keys)
+
+    def _rule_text(self, columns: int) -> str:
+        waiting = f" · {self._queue} more wait" if self._queue else ""
+        left = f" {self._pager.position()} " if not self._pager.fits and self._mode != "edit" else ""
+        right = f" {time_left(self._until - self._now())}{waiting} "
+        fill = columns - len(left) - len(right) - 4
+        return f"──{left}{'─' * fill}{right}──" if fill >= 0 else f"─{right}".ljust(columns, "─")
+
+    def _choices(self, paging: bool) -> list[StyleAndTextTuples]:
+        if self._mode == "reason":
+            enter, tab = ("answer", "reject instead") if self._responds else ("reject", "answer the agent instead")
+            return [key_label("Enter", enter), key_label("Tab", tab), key_label("Esc", "back")]
+        if self._mode == "edit":
+            submit = key_label("Ctrl-S", "submit", self._editor.ready)
+            return [submit, key_label("Ctrl-X", "your editor"), key_label("Esc", "back")]
+        if self._mode == "stop":
+            return [
+                [("class:strong", " Stop the whole run?")],
+                key_label("y", "stop", self._guard.armed),
+                key_label("n", "back", self._guard.armed),
+            ]
+        armed = self._guard.armed
+        ready = armed and not self._not_yet()
+        found = [key_label("y", "run once", ready), key_label("n", "reject", armed)]
+        if self._editor.command:
+            found.append(key_label("e", "edit", armed))
+        found.append(key_label("q", "stop the run", armed))
+        return [*found, key_label("v", "next page"), key_label("b", "back")] if paging else found
+
+
+def _keep_visible(buffer: Buffer) -> None:
+    """What is typed or pasted goes to the screen, the store and the model as it is seen: safe, on one line."""
+    safe = one_line(buffer.text)
+    if safe != buffer.text:
+        buffer.document = Document(safe)
+
+
+def _inside_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

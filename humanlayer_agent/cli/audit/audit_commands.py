@@ -1,0 +1,179 @@
+"""`hla audit`: what happened, and whether the log is still what was written."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from humanlayer_agent.cli.audit.audit_hash import hash_value
+from humanlayer_agent.cli.audit.audit_head import head
+from humanlayer_agent.cli.audit.export import export
+from humanlayer_agent.cli.audit.purge import purge
+from humanlayer_agent.cli.audit.report import report
+from humanlayer_agent.cli.audit.verify import verify
+from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, time_text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.audit.chain import Entry
+
+app = typer.Typer(no_args_is_help=True, help="The audit log: what happened, and whether it was tampered with.")
+app.command()(report)
+
+
+class QueryFormat(StrEnum):
+    """How `query` prints: `json` is one list of events, without their hashes."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+QueryFormatOption = Annotated[QueryFormat, typer.Option("--format", help="jsonl prints the bytes that were hashed.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="jsonl prints the bytes that were hashed.")]
+
+_POLL_SECONDS = 0.25
+_SHOWN = 200  # characters of a command in a table; all of it is in the other format
+
+
+@app.command()
+def tail(
+    store: StoreOption = None,
+    count: Annotated[int, typer.Option("-n", min=1, help="So many events.")] = 20,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones until Ctrl-C.")] = False,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """Show the newest events.
+
+    Example: hla audit tail -n 50 -f
+    """
+    opened = open_store(store)
+    seen = _print(opened.events(last=count), output)
+    while follow:
+        time.sleep(_POLL_SECONDS)
+        seen = max(seen, _print(opened.events(after=seen), output))
+
+
+@app.command()
+def query(
+    store: StoreOption = None,
+    run: Annotated[str | None, typer.Option(help="Only events of this run.")] = None,
+    request: Annotated[str | None, typer.Option(help="Only events of this request.")] = None,
+    kind: Annotated[str | None, typer.Option("--type", help='"vote.late", or a family: "vote".')] = None,
+    rule: Annotated[str | None, typer.Option(help="Only decisions that this rule was hit in.")] = None,
+    verdict: Annotated[str | None, typer.Option(help="Only decisions: allow, ask or deny.")] = None,
+    person: Annotated[str | None, typer.Option("--by", help="Only what this person or identity did.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only events with this text in them, in any case.")] = None,
+    since: Annotated[str | None, typer.Option(help="2026-03-01, 2026-03-01T12:00, or 90m, 12h, 7d ago.")] = None,
+    until: Annotated[str | None, typer.Option(help="The same: only what was before.")] = None,
+    after: Annotated[int, typer.Option(help="Only events with a greater number.")] = -1,
+    output: QueryFormatOption = QueryFormat.TABLE,
+) -> None:
+    """Show the events that match everything, oldest first.
+
+    Example: hla audit query --type vote --by alice --since 7d
+    """
+    from humanlayer_agent.audit.search import Search, moment
+
+    now = time.time_ns() // 1_000_000
+    search = Search(
+        rule=rule,
+        verdict=verdict,
+        person=person,
+        text=text,
+        since=None if since is None else moment(since, now),
+        until=None if until is None else moment(until, now),
+    )
+    found = (
+        entry for entry in open_store(store).events(run=run, request=request, type=kind, after=after) if search(entry)
+    )
+    if output is QueryFormat.JSON:
+        typer.echo(json.dumps([entry.event for entry in found], indent=1))
+    else:
+        _print(found, Format(output))
+
+
+app.command()(verify)
+app.command()(export)
+app.command("hash")(hash_value)
+app.command()(head)
+app.command()(purge)
+
+
+def _print(entries: Iterable["Entry"], output: Format) -> int:
+    """Print entries one by one; returns the number of the last (-1 where there is none)."""
+    seen = -1
+    for entry in entries:
+        seen = entry.seq
+        if output is Format.TABLE:
+            typer.echo(_readable(entry))
+        elif sys.stdout.isatty():  # the same JSON value, with nothing in it that a terminal would act on
+            typer.echo(json.dumps({"e": entry.event, "h": entry.hash}).replace("\x7f", "\\u007f"))
+        else:
+            sys.stdout.buffer.write(entry.line)
+    sys.stdout.flush()
+    return seen
+
+
+def _readable(entry: "Entry") -> str:
+    try:
+        return _line(entry.event)
+    except (ValueError, KeyError, TypeError, AttributeError):  # a log that was tampered with can hold anything
+        return f"{entry.seq:>6}  this event can't be read: see hla audit verify"
+
+
+def _line(event: dict[str, Any]) -> str:
+    from humanlayer_agent.safe_text import one_line
+
+    run = str(event.get("run") or "")[:8] or "-"
+    text = f"{event['seq']:>6}  {time_text(event['at'])}  {run:<8}  {event['type']:<18}  {_what(event)}"
+    return one_line(text.rstrip())
+
+
+def _what(event: dict[str, Any]) -> str:
+    """The fields of an event that a reader looks for first, by its family."""
+    said = {name: _text(value) for name, value in event.items()}
+    match event["type"].partition(".")[0]:
+        case "decision":
+            by = said.get("rule") or "default"
+            command = said["command"]
+            shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}... ({len(command)} characters)"
+            return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), shown)))
+        case "vote":
+            who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
+            return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))
+        case "request":
+            by = f"by {said['by']}" if "by" in said else ""
+            return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
+        case "permit" | "exec":
+            parts = (said["permit"][:12], f"exit {said['returncode']}" if "returncode" in said else "")
+            return " ".join(filter(None, (*parts, said.get("detail"), said.get("why"))))
+        case "run":
+            return " ".join(
+                filter(None, (said.get("agent"), said.get("requester"), said.get("status"), said.get("why")))
+            )
+        case "policy":
+            return " ".join(filter(None, (said.get("policy"), said.get("policy_digest", "")[:12], said.get("error"))))
+        case "supervision":
+            who = said.get("by") or _text((event.get("approver") or {}).get("principal", ""))
+            words = said.get("reason") or said.get("comment") or said.get("refusal")
+            return " ".join(filter(None, (said.get("halt", "")[:12], f"by {who}", words)))
+        case "retention":
+            return f"{said.get('requests')} requests and {said.get('permits')} permits, by {said.get('by')}"
+        case "audit" | "key":
+            head = event.get("head")
+            if isinstance(head, dict):
+                whose = "the user's key" if head.get("key") == "user" else "a key of its process"
+                return f"signed up to event {head.get('seq')} with {whose}"
+            names = ("store", "why", "file", "signer")
+            return " ".join(said[name] for name in names if name in said)
+        case _:
+            return said.get("channel", "")
+
+
+def _text(value: Any) -> str:
+    """A field as text: what was not Unicode has an escaped form beside it."""
+    return str(value["display"] if isinstance(value, dict) and "display" in value else value)

@@ -1,0 +1,148 @@
+"""`hla audit export`: the log as JSON lines, with the bytes that were hashed."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from humanlayer_agent.cli.shared.store_access import StoreOption, open_store
+
+if TYPE_CHECKING:
+    from humanlayer_agent.audit.export import Exporter
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+_POLL_SECONDS = 0.25
+
+
+def export(
+    store: StoreOption = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append to it, from where it ends.")
+    ] = None,
+    after: Annotated[int, typer.Option(help="Only events with a greater number; not with --output.")] = -1,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones until Ctrl-C.")] = False,
+) -> None:
+    """Write the log as JSON lines. They end with a signed head, and `hla audit verify FILE` checks them.
+
+    A file that is there already is gone on with: a line that was cut off is written anew, and the log says so.
+
+    Example: hla audit export -o audit.jsonl --follow
+    """
+    from humanlayer_agent.errors import ConfigError
+
+    if output is not None and after >= 0:
+        raise ConfigError("--after can't be used with --output: a file is gone on with where it ends")
+    reader = open_store(store)
+    writer = _writable(reader)
+    if output is None:
+        _to_stdout(reader, writer, after, follow)
+    else:
+        _to_file(reader, writer, output, follow)
+
+
+def _writable(reader: "SQLiteStore") -> "SQLiteStore | None":
+    """The same store, to write heads into it; None for a copy that can't be written."""
+    from humanlayer_agent.errors import StoreError
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    try:
+        return SQLiteStore(reader.path)
+    except StoreError as error:
+        typer.echo(f"no head is written: {error}", err=True)
+        return None
+
+
+def _head(writer: "SQLiteStore | None") -> None:
+    if writer is not None:
+        writer.write_head()
+
+
+def _to_stdout(reader: "SQLiteStore", writer: "SQLiteStore | None", after: int, follow: bool) -> None:
+    def some(after: int) -> int:
+        for entry in reader.events(after=after):
+            sys.stdout.buffer.write(entry.line)
+            after = entry.seq
+        sys.stdout.flush()
+        return after
+
+    with _ending() as ended:
+        _head(writer)
+        after = some(after)
+        while follow and not ended.wait(_POLL_SECONDS):
+            after = some(after)
+        if follow:
+            _head(writer)
+            some(after)
+
+
+def _to_file(reader: "SQLiteStore", writer: "SQLiteStore | None", output: Path, follow: bool) -> None:
+    from humanlayer_agent.audit import events
+    from humanlayer_agent.audit.export import Exporter
+
+    exporter = Exporter(output)
+    try:
+        _check_same(reader, exporter)
+        if exporter.recovered is not None and writer is not None:
+            writer.record(events.AUDIT_RECOVERED, file=str(output.absolute()), **exporter.recovered)
+        with _ending() as ended:
+            _head(writer)
+            _append(exporter, reader)
+            while follow and not ended.wait(_POLL_SECONDS):
+                _append(exporter, reader)
+            if follow:
+                _head(writer)
+                _append(exporter, reader)
+    except OSError as error:
+        from humanlayer_agent.errors import ConfigError
+
+        raise ConfigError(
+            f"{output}: {error.strerror}: what is in it is whole; try again when there is room"
+        ) from error
+    finally:
+        exporter.close()
+    typer.echo(f"{output}: {exporter.last.seq + 1 if exporter.last else 0} events", err=True)
+
+
+def _append(exporter: "Exporter", reader: "SQLiteStore") -> None:
+    """Append what is newer than what is there."""
+    exporter.write(reader.events(after=exporter.last.seq if exporter.last else -1))
+
+
+@contextmanager
+def _ending() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM end it between two lines, and not within one; a second Ctrl-C at once."""
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if ended.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_same(reader: "SQLiteStore", exporter: "Exporter") -> None:
+    """The end of the file must be an event of this log.
+
+    Raises:
+        typer.Exit: it is not (exit code 1).
+    """
+    if exporter.last is None:
+        return
+    known = next(iter(reader.events(after=exporter.last.seq - 1)), None)
+    if known != exporter.last:
+        typer.echo(
+            f"TAMPERED: event {exporter.last.seq}: {exporter.path} ends with another one than this log has", err=True
+        )
+        raise typer.Exit(1)

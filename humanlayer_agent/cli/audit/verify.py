@@ -1,0 +1,163 @@
+"""`hla audit verify`: is the log still what was written, and who has witnessed how far it goes?"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from humanlayer_agent.cli.shared.store_access import StoreOption, open_store, time_text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.audit.heads import Head
+    from humanlayer_agent.audit.verify import Verification
+
+FilesArgument = Annotated[
+    list[Path] | None, typer.Argument(metavar="[FILE]...", help="Exports, in their order; the store if none is given.")
+]
+HeadOption = Annotated[
+    str | None, typer.Option("--head", metavar="FILE|-", help="Heads that were kept elsewhere: a chat message, a mail.")
+]
+
+
+def verify(files: FilesArgument = None, store: StoreOption = None, head: HeadOption = None) -> None:
+    """Check that the log is what was written.
+
+    Every hash is computed again, and every row of a store compared with the events that made it.
+
+    Exit code 0: intact, and a head that was kept elsewhere agrees. 1: tampered with; the first bad event is named.
+    5: events are missing, the last line is torn, or nobody elsewhere has witnessed how far the log goes.
+
+    Example: hla audit verify export.jsonl --head head.txt
+    """
+    if head and head != "-" and any(_is_same(path, Path(head)) for path in files or ()):
+        from humanlayer_agent.errors import ConfigError
+
+        raise ConfigError(f"{head}: a head that stands in the log itself witnesses nothing: name one kept elsewhere")
+    heads = kept_heads(head)
+    if files:
+        found = verify_files(files, heads)
+    else:
+        opened = open_store(store)
+        with _progress() as progress:
+            found = opened.verify(heads=heads, progress=progress)
+    raise typer.Exit(_report(found, heads))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def verify_files(files: list[Path], heads: list["Head"]) -> "Verification":
+    """Verify exports, in their order, as one log."""
+    from dataclasses import replace
+
+    from humanlayer_agent.audit.chain import Entry
+    from humanlayer_agent.audit.export import Torn, read_entries
+    from humanlayer_agent.audit.verify import verify
+    from humanlayer_agent.errors import ConfigError
+
+    torn: list[str] = []
+
+    def entries() -> Iterator[Entry]:
+        for path in files:
+            try:
+                with path.open("rb") as stream:
+                    yield from read_entries(stream)
+            except Torn as error:
+                torn.append(f"{path}: {error}")
+                return
+            except OSError as error:
+                raise ConfigError(f"{path}: {error.strerror}") from error
+
+    with _progress() as progress:
+        found = verify(entries(), heads=heads, progress=progress)
+    if torn and (found.intact or found.kind == "gap"):
+        problem = f"{torn[0]}: hla audit export -o goes on from there"
+        seq = found.count if found.bad_seq is None else found.bad_seq
+        return replace(found, bad_seq=seq, problem=problem, kind="torn")
+    return found
+
+
+def kept_heads(source: str | None) -> list["Head"]:
+    """The heads in a file, or on standard input."""
+    if source is None:
+        return []
+    from humanlayer_agent.audit.heads import heads_in, is_signed
+    from humanlayer_agent.errors import ConfigError
+
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.strerror}") from error
+    heads = heads_in(text)
+    if not heads:
+        raise ConfigError(f"{source}: there is no head in it: a line that begins with hla-head-1, as a hub posts it")
+    for head in heads:
+        if not is_signed(head):
+            raise ConfigError(
+                f"{source}: the head of event {head.seq} was not signed as it stands there: copy it whole"
+            )
+    return heads
+
+
+def _report(found: "Verification", heads: list["Head"]) -> int:
+    """Say what was found; returns the exit code."""
+    from humanlayer_agent.safe_text import one_line
+
+    if found.kind == "tampered":
+        typer.echo(f"TAMPERED: event {found.bad_seq}: {one_line(found.problem)}")
+        return 1
+    if found.kind in ("gap", "torn"):
+        said = "TORN" if found.kind == "torn" else "INCOMPLETE"
+        typer.echo(f"{said}: event {found.bad_seq}: {one_line(found.problem)}")
+        typer.echo(f"intact before that: {found.count} events")
+        return 5
+    typer.echo(f"intact: {found.count} events, head {found.head}")
+    if found.last_head is not None:
+        typer.echo(f"newest signed head in it: event {found.last_head.seq}, {time_text(found.last_head.time)}")
+        typer.echo(f"signed by: {', '.join(_whose(one_line(signer)) for signer in found.signers)}")
+    if not heads:
+        typer.echo(
+            "tail not witnessed: no head that was kept elsewhere was given (--head), so a cut tail would not show"
+        )
+        return 5
+    newest = max(heads, key=lambda head: head.seq)
+    later = found.count - 1 - newest.seq
+    newer = "1 event is newer" if later == 1 else f"{later} events are newer"
+    whose = _whose(f"user {newest.signer[:16]}" if newest.key == "user" else "process")
+    typer.echo(f"witnessed up to event {newest.seq} ({time_text(newest.time)}, signed by {whose}); {newer} than that")
+    return 0
+
+
+def _whose(signer: str) -> str:
+    """Whose key signed heads, in words."""
+    kind, _, beginning = signer.partition(" ")
+    if kind != "user":
+        return "a key that is gone with its process"
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.keys.auditkey import AuditKey
+    from humanlayer_agent.locations import audit_key_path
+
+    try:
+        yours = audit_key_path().exists() and AuditKey(audit_key_path()).fingerprint.startswith(beginning)
+    except (ConfigError, OSError):
+        yours = False
+    return f"{'your key' if yours else 'the key'} {beginning}..."
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """A counter of events on a terminal, for logs that take a while."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} events"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda count: bar.update(task, completed=count)

@@ -1,0 +1,194 @@
+"""`hla policy diff`: what changes when one policy takes the place of another, over recorded runs or their own tests."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from humanlayer_agent.cli.policy.replay import INCOMPLETE, counted, engine, items, name_unreadable, short
+from humanlayer_agent.cli.policy.show import STYLES
+from humanlayer_agent.cli.shared.tables import print_rows
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy_tools.diff import Change, Diff, acceptable, over_tests, public, unlocked
+from humanlayer_agent.policy_tools.diff.acceptance import Accepted, read_accepted
+from humanlayer_agent.policy_tools.replay.formats import find
+from humanlayer_agent.safe_text import one_line, visible
+
+_HEADLINES = {"equivalent": "green", "stricter": "green", "looser": "bold red", "mixed": "bold red"}
+
+
+def run_diff(
+    old: Policy,
+    new: Policy,
+    paths: Sequence[Path],
+    project: Path | None,
+    *,
+    accept: Path | None,
+    format: str,
+    top: int,
+) -> int:
+    """Compare two policies and print what changes. Returns the exit code: 1 where anything is looser and nobody has
+    accepted it, 5 where rows could not be replayed or nothing was compared, else 0.
+
+    Args:
+        paths: recorded runs; where there are none, the examples in the rules of both policies are judged.
+        project: the directory that agents worked for, whatever logs say.
+        accept: a file with accepted loosenings.
+        top: so many examples of a cell of the matrix.
+
+    Raises:
+        ConfigError: a file can't be read or has a mistake.
+    """
+    accepted = read_accepted(accept) if accept is not None else Accepted()
+    if paths:
+        diff = Diff(accepted, unlocked=unlocked(old, new))
+        diff.count(engine([old, new], project).replay(items(find(paths))))
+    else:
+        diff = over_tests(old, new, accepted)
+    names = (old.name, new.name)
+    if format == "table":
+        print_diff(diff, *names, over_tests=not paths, top=top)
+    elif format == "json":
+        print(json.dumps({"old": names[0], "new": names[1], **public(diff)}, indent=2))
+    elif format == "html":
+        from humanlayer_agent.report.diff_page import diff_page
+
+        print(diff_page(diff, old, new, over_tests=not paths))
+    elif format == "sarif":
+        from humanlayer_agent.policy_tools.sarif import log
+
+        print(json.dumps(log(diff, old, new, folder=Path.cwd()), indent=2))
+    elif format == "junit":
+        print(junit(diff, *names))
+    else:
+        print(acceptable(_loosened(diff)), end="")
+    for entry, why in accepted.unused():
+        said = f"{accept}: stale: {entry.digest[:12]} ({short(entry.command, 60)}): {why}"
+        print(f"humanlayer-agent: {one_line(said)}", file=sys.stderr)
+    if diff.unreadable_count:
+        name_unreadable(diff.unreadable, diff.unreadable_count)
+    if not diff.commands:
+        print("humanlayer-agent: nothing was compared: there is no command in it", file=sys.stderr)
+        return INCOMPLETE
+    return 1 if diff.loosened else INCOMPLETE if diff.unreadable_count else 0
+
+
+def _loosened(diff: Diff) -> list[Change]:
+    """What is looser, and nobody has accepted it."""
+    return [c for _, _, changes in diff.cells() for c in changes if c.loosened and not c.accepted]
+
+
+# ---- for people -------------------------------------------------------------------------------------------
+
+
+def print_diff(diff: Diff, old: str, new: str, *, over_tests: bool, top: int, console: Console | None = None) -> None:
+    """The headline, the matrix, and examples of every change, what is looser first."""
+    console = console or Console(highlight=False)
+    over = "of the tests in their rules" if over_tests else f"of {counted(len(diff.runs), 'run')}"
+    console.print(
+        Text(f"{old} → {new}", style="bold").append(f"  over {counted(diff.commands, 'command')} {over}", "not bold")
+    )
+    console.print(headline(diff))
+    console.print()
+    console.print(_matrix(diff))
+    for note in notes(diff):
+        console.print(Text(note, style="dim"))
+    for before, after, changes in diff.cells():
+        _print_cell(console, before, after, changes, top)
+    if loosened := _loosened(diff):
+        console.print()
+        hint = f"{counted(len(loosened), 'change')} to mend, or to accept: --format accept > FILE, then --accept FILE"
+        console.print(Text(hint, style="dim"), soft_wrap=True)
+
+
+def headline(diff: Diff) -> Text:
+    """`looser: 3 commands loosened, 14 tightened, 8,939 same`."""
+    accepted = f" ({diff.accepted_count:,} more accepted)" if diff.accepted_count else ""
+    text = Text(diff.headline, style=_HEADLINES[diff.headline])
+    counts = (
+        f": {counted(diff.loosened, 'command')} loosened{accepted}, {diff.tightened:,} tightened, {diff.same:,} same"
+    )
+    return text.append(counts, style="not bold default")
+
+
+def notes(diff: Diff) -> list[str]:
+    """What the verdicts don't show."""
+    out = [f"no longer locked, so that lower layers may weaken it: {one_line(what)}" for what in diff.unlocked]
+    if diff.other_rule:
+        out.append(f"{counted(diff.other_rule, 'command')} decided the same by another rule")
+    out += [f"{counted(n, 'command')} asked with less: {one_line(what)}" for what, n in diff.eased.most_common()]
+    return out
+
+
+def _matrix(diff: Diff) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("old \\ new", style="dim")
+    for verdict in Verdict:
+        table.add_column(Text(str(verdict), style=STYLES[str(verdict)]), justify="right")
+    for before in Verdict:
+        cells = []
+        for after in Verdict:
+            n = diff.matrix[before, after]
+            looser, stricter = n and after < before, n and after > before
+            cells.append(Text(f"{n:,}" if n else "-", style="bold red" if looser else "green" if stricter else "dim"))
+        table.add_row(Text(str(before), style=STYLES[str(before)]), *cells)
+    return table
+
+
+def _print_cell(console: Console, old: Verdict, new: Verdict, changes: Sequence[Change], top: int) -> None:
+    looser = new < old
+    title = Text("\nlooser  " if looser else "\nstricter  ", style="bold red" if looser else "green")
+    title.append(str(old), style=STYLES[str(old)]).append(" → ", style="default").append(str(new), STYLES[str(new)])
+    title.append(f"  {counted(sum(c.count for c in changes), 'command')}", style="not bold default")
+    console.print(title)
+    rows = []
+    for change in changes[:top]:
+        before, after = (one_line(rule) or "no rule" for rule in change.rules)
+        command = Text(short(change.command, 400))
+        if change.accepted:
+            command = Text("accepted: ", style="green").append(one_line(change.accepted)).append("  ").append(command)
+        rows.append((f"{change.count:,}", Text(change.digest[:12], style="dim"), f"{before} → {after}", command))
+    print_rows(console, (">", "", "", ""), rows)
+    if len(changes) > top:
+        console.print(Text(f"and {len(changes) - top:,} more: --top {len(changes)}, or --format json", style="dim"))
+
+
+# ---- for programs -----------------------------------------------------------------------------------------
+
+
+def junit(diff: Diff, old: str, new: str) -> str:
+    """JUnit XML: a test case for each command that is looser (failed, unless accepted), and one for all others."""
+    loosened = [c for _, _, changes in diff.cells() for c in changes if c.loosened]
+    failed = [c for c in loosened if not c.accepted]
+    top = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        top,
+        "testsuite",
+        name=f"policy diff: {one_line(old)} to {one_line(new)}",
+        tests=str(len(loosened) + 1),
+        failures=str(len(failed)),
+        errors=str(int(bool(diff.unreadable_count))),
+        skipped="0",
+    )
+    for change in loosened:
+        case = ElementTree.SubElement(suite, "testcase", classname="loosened", name=short(change.command))
+        before, after = (rule or "no rule" for rule in change.rules)
+        said = f"{change.old} ({before}) becomes {change.new} ({after}), {change.count} times; digest {change.digest}"
+        if change.accepted:
+            ElementTree.SubElement(case, "system-out").text = visible(f"accepted: {change.accepted}\n{said}")
+        else:
+            failure = ElementTree.SubElement(case, "failure", message=visible(said), type="looser")
+            failure.text = visible(f"{change.command}\n{said}")
+    case = ElementTree.SubElement(suite, "testcase", classname="policy", name="same or stricter")
+    ElementTree.SubElement(case, "system-out").text = f"{diff.tightened} tightened, {diff.same} same"
+    if diff.unreadable_count:
+        error = ElementTree.SubElement(case, "error", message=f"{diff.unreadable_count} rows could not be replayed")
+        error.text = visible("\n".join(f"{r.source}: {r.place}: {r.why}" for r in diff.unreadable[:20]))
+    ElementTree.indent(top)
+    return ElementTree.tostring(top, encoding="unicode", xml_declaration=True)

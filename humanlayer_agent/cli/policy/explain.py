@@ -1,0 +1,151 @@
+"""How `hla policy explain` presents a decision: the command with what decides underlined, and a tree of its parts."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from humanlayer_agent.cli.policy.show import STYLES
+from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried
+from humanlayer_agent.safe_text import characters, one_line
+from humanlayer_agent.shell.effects import Effect
+
+_NEAR = 3
+"""Rules that missed which are shown of each finding."""
+
+
+def print_explanation(
+    explanation: Explanation, command: str, why_not: str | None = None, console: Console | None = None
+) -> None:
+    """Print it all.
+
+    Args:
+        command: the text that was judged.
+        why_not: show every rule of this decision that missed (allow: what stands in the way, and what would have to
+            change); else those that nearly applied.
+    """
+    console = console or Console(highlight=False)
+    decision = explanation.decision
+    for line in underlined(command, decision.spans, max(20, console.width)):
+        console.print(Text(line), soft_wrap=True)
+    console.print()
+    _print_decision(console, decision)
+    console.print()
+    if why_not == "allow":
+        from humanlayer_agent.cli.policy.why_not import print_why_not
+
+        print_why_not(explanation, console)
+        return
+    for part in explanation.parts:
+        console.print(_tree(part, why_not))
+
+
+def underlined(command: str, spans: Sequence[tuple[int, int]], width: int) -> Iterator[str]:
+    """The lines of a command made safe to show, and below each what `spans` cover, marked.
+
+    Args:
+        spans: [start, end) in code points of `command`.
+        width: columns; longer lines are broken, text and mark together.
+    """
+    marked = {i for start, end in spans for i in range(start, end)}
+    text, marks, used = "", "", 0
+    for i, (shown, _) in enumerate(characters(command, keep="\n")):
+        if shown == "\n":
+            yield from _pair(text, marks)
+            text, marks, used = "", "", 0
+            continue
+        cells = cell_len(shown)
+        if used + cells > width:
+            yield from _pair(text, marks)
+            text, marks, used = "", "", 0
+        text, used = text + shown, used + cells
+        marks += ("^" if i in marked else " ") * cells
+    yield from _pair(text, marks)
+
+
+def _pair(text: str, marks: str) -> Iterator[str]:
+    yield text
+    if marks.strip():
+        yield marks.rstrip()
+
+
+def _print_decision(console: Console, decision: PolicyDecision) -> None:
+    rules = ", ".join(decision.rules) or "no rule"
+    console.print(Text(str(decision.verdict), style=f"bold {_style(decision.verdict)}") + Text(f"  ({rules})"))
+    if decision.reason:
+        console.print(Text(f"  {one_line(decision.reason)}"))
+    if decision.suggestion:
+        console.print(Text(f"  instead: {one_line(decision.suggestion)}"))
+    if decision.parse != "ok":
+        console.print(Text(f"  parse: {decision.parse}: {one_line('; '.join(decision.parse_reasons))}"))
+
+
+def _tree(part: Part, why_not: str | None) -> Tree:
+    command = part.command
+    head = _verdict(part.verdict) + Text(one_line(command.text), style="bold")
+    around = [*(f"via {v}" for v in command.via), *(f"inside {i}" for i in command.inside)]
+    if around:
+        head.append(f"  [{', '.join(around)}]", style="dim")
+    tree = Tree(head, guide_style="dim")
+    if command.unresolved:
+        tree.add(Text(f"not known: {one_line(', '.join(command.unresolved))}"))
+    _add_rules(tree, part.own, why_not)
+    for finding in part.effects:
+        if finding.effect is not None:
+            branch = tree.add(_verdict(finding.verdict) + Text(described(finding.effect)))
+            _add_rules(branch, finding, why_not)
+    return tree
+
+
+def _add_rules(branch: Tree, finding: Finding, why_not: str | None) -> None:
+    for hit in finding.hits:
+        if hit.rule is not None:
+            branch.add(_hit(hit))
+        elif hit.verdict is not Verdict.ALLOW:
+            branch.add(Text(f"no rule allows this: {hit.verdict}"))
+    if why_not is None:
+        # Where it is allowed there is nothing to mend; what asks or denies by a rule tells why by itself.
+        near = [] if finding.verdict is Verdict.ALLOW else [t for t in finding.missed if len(t.because) == 1]
+        wanted = sorted(near, key=lambda t: t.rule.rule.decision != "allow")[:_NEAR]
+    else:
+        wanted = [t for t in finding.missed if t.rule.rule.decision == why_not]
+    for tried in wanted:
+        branch.add(_missed(tried))
+
+
+def _hit(hit: Hit) -> Text:
+    rule = hit.rule
+    assert rule is not None
+    certain = "" if hit.certain else " (can't be ruled out)"
+    return Text("rule ") + Text(rule.rule.id, style=_style(hit.verdict)) + Text(f"{certain}{_where(rule)}", style="dim")
+
+
+def _missed(tried: Tried) -> Text:
+    rule = tried.rule.rule
+    what = f"not {rule.id} ({rule.decision}): {'; '.join(one_line(b) for b in tried.because)}"
+    return Text(what, style="dim") + Text(_where(tried.rule), style="dim")
+
+
+def _where(rule: CompiledRule) -> str:
+    layer = "" if rule.layer == "given" else f" {rule.layer},"
+    return f" -{layer} {one_line(rule.rule.origin)}"
+
+
+def described(effect: Effect) -> str:
+    """An effect in a few words."""
+    public = effect.public()
+    doubts = [name for name, so in (("not certain", not effect.resolved), ("unread", effect.unread)) if so]
+    more = f" ({', '.join([effect.role, *doubts])})" if effect.role != "operand" or doubts else ""
+    return f"{effect.kind} {one_line(str(public['operand'] or 'something unknown'))}{more}"
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text(f"{verdict!s:5} ", style=_style(verdict))
+
+
+def _style(verdict: Verdict) -> str:
+    return STYLES[str(verdict)]

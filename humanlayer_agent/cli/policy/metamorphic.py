@@ -1,0 +1,169 @@
+"""`hla policy test --metamorphic`: every example rewritten and judged again; for people, as JSON, as JUnit XML."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from xml.etree import ElementTree
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run, select
+from humanlayer_agent.safe_text import one_line, visible
+
+Results = Sequence[tuple[Policy, Sequence[Checked]]]
+
+
+def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: str, format: str) -> int:
+    """Run metamorphic tests and print what comes of them. Returns the exit code: 1 where one fails.
+
+    Args:
+        policies: the policies.
+        seed: what chance depends on.
+        transformations: names, separated by commas, with wildcards; "" for all.
+        format: text, json or junit.
+
+    Raises:
+        ConfigError: no transformation has such a name.
+    """
+    names = _named(transformations)
+    results: list[tuple[Policy, Sequence[Checked]]] = []
+    for policy in policies:
+        with _progress(policy.name) as progress:
+            results.append((policy, run(policy, seed=seed, names=names, progress=progress)))
+    if format == "text":
+        _text(results, seed)
+    else:
+        {"json": _json, "junit": _junit}[format](results)
+    return 1 if any(checked.failures for _, found in results for checked in found) else 0
+
+
+def _named(patterns: str) -> list[str]:
+    try:
+        return select([each.strip() for each in patterns.split(",") if each.strip()])
+    except KeyError as error:
+        (name,) = error.args
+        near = difflib.get_close_matches(name, select(()), n=3, cutoff=0.4)
+        hint = f"; near it: {', '.join(near)}" if near else ""
+        raise ConfigError(f"no transformation is called {one_line(name)}{hint}") from None
+
+
+# ---- for people -------------------------------------------------------------------------------------------
+
+
+def _text(results: Results, seed: int) -> None:
+    for policy, found in results:
+        for (place, chain), failures in _alike(found).items():
+            failure = min(failures, key=lambda each: len(each.rewritten))
+            print(f"{place}: {' + '.join(chain)}")
+            _side(failure.original, failure.before)
+            _side(failure.rewritten, failure.after)
+            if len(failures) > 1:
+                print(f"    (and {len(failures) - 1} more: --format json shows all)")
+        weak = sum(bool(checked.failures) for checked in found)
+        tried = sum({checked.example.command: checked.tried for checked in found}.values())
+        print(
+            f"{policy.name}: {len(found) - weak} of {len(found)} examples passed, {tried} rewritings with seed {seed}"
+        )
+
+
+def _alike(found: Sequence[Checked]) -> dict[tuple[str, tuple[str, ...]], list[Failure]]:
+    """Failures by the rule whose example they come from, and by what was done to it."""
+    out: dict[tuple[str, tuple[str, ...]], list[Failure]] = {}
+    for checked in found:
+        rule = checked.example.rule
+        for failure in checked.failures:
+            out.setdefault((f"{one_line(rule.origin)}: {rule.id}", failure.chain), []).append(failure)
+    return out
+
+
+def _side(command: str, decision: PolicyDecision) -> None:
+    """A command line with its verdict; further lines stand below the first."""
+    first, *more = visible(command).split("\n")
+    print(f"    {_decided(decision)}")
+    print("\n".join([f"        {first}", *(f"        {line}" for line in more)]))
+
+
+def _decided(decision: PolicyDecision) -> str:
+    return f"{decision.verdict} ({', '.join(decision.rules) or 'no rule'})"
+
+
+# ---- for programs -----------------------------------------------------------------------------------------
+
+
+def _json(results: Results) -> None:
+    rows = [
+        {
+            "policy": policy.name,
+            "rule": checked.example.rule.id,
+            "origin": checked.example.rule.origin,
+            "kind": checked.example.kind,
+            "command": checked.example.command,
+            "rewritings": checked.tried,
+            "passed": not checked.failures,
+            "failures": [_row(failure) for failure in checked.failures],
+        }
+        for policy, found in results
+        for checked in found
+    ]
+    print(json.dumps(rows, indent=2))
+
+
+def _row(failure: Failure) -> dict[str, object]:
+    def side(command: str, decision: PolicyDecision) -> dict[str, object]:
+        return {"command": command, "verdict": str(decision.verdict), "rules": list(decision.rules)}
+
+    return {
+        "transformations": list(failure.chain),
+        "expected": f"{failure.before.verdict} or {'milder' if failure.hardened else 'stricter'}",
+        "original": side(failure.original, failure.before),
+        "rewritten": side(failure.rewritten, failure.after),
+    }
+
+
+def _junit(results: Results) -> None:
+    top = ElementTree.Element("testsuites")
+    for policy, found in results:
+        failures = sum(bool(checked.failures) for checked in found)
+        suite = ElementTree.SubElement(
+            top, "testsuite",
+            name=f"{policy.name} metamorphic", tests=str(len(found)), failures=str(failures), errors="0", skipped="0",
+        )  # fmt: skip
+        for checked in found:
+            example = checked.example
+            name = f"{example.kind}: {one_line(example.command)}"
+            case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.rule.id}", name=name)
+            if checked.failures:
+                first = checked.failures[0]
+                message = f"{' + '.join(first.chain)}: {_decided(first.after)} instead of {_decided(first.before)}"
+                failure = ElementTree.SubElement(case, "failure", message=visible(message), type="metamorphic")
+                failure.text = "\n\n".join([example.rule.origin, *map(_described, checked.failures)])
+    ElementTree.indent(top)
+    print(ElementTree.tostring(top, encoding="unicode", xml_declaration=True))
+
+
+def _described(failure: Failure) -> str:
+    sides = ((failure.original, failure.before), (failure.rewritten, failure.after))
+    return "\n".join([" + ".join(failure.chain), *(f"{_decided(d)}: {visible(command)}" for command, d in sides)])
+
+
+# ---- progress ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal for people who wait; nothing where standard error is no terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(name, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

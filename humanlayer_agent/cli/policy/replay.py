@@ -1,0 +1,319 @@
+"""`hla policy replay`: recorded runs judged by a policy. Nothing is executed, nobody is asked, nothing is logged."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from humanlayer_agent.cli.policy.show import STYLES
+from humanlayer_agent.cli.shared.tables import print_rows
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy_tools.replay.engine import Engine, Judged
+from humanlayer_agent.policy_tools.replay.figures import NO_RULE, Figures, RuleFigures
+from humanlayer_agent.policy_tools.replay.formats import Found, Log, find
+from humanlayer_agent.policy_tools.replay.steps import Item, Unreadable
+from humanlayer_agent.safe_text import one_line
+
+INCOMPLETE = 5
+_SHOWN = 15
+_NAMED = 10
+
+
+def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, format: str, top: int = _SHOWN) -> int:
+    """Replay logs and print what comes of it. Returns the exit code: 5 where rows could not be replayed.
+
+    Args:
+        policy: judges.
+        paths: files, and folders of them.
+        project: the directory that agents worked for, whatever logs say.
+        top: how many commands are shown.
+
+    Raises:
+        ConfigError: a log can't be read, or is in no known format.
+    """
+    found = find(paths)
+    figures = Figures(rules={rule.id: RuleFigures(rule.id, rule.decision) for rule in rules_of([policy])})
+    rows = figures.count(engine([policy], project).replay(items(found)))
+    if format == "jsonl":
+        for row in rows:
+            print(json.dumps(public_row(row)))
+    else:
+        for _ in rows:
+            pass
+    if format == "table":
+        print_figures(figures, policy, found, top=top)
+    elif format == "json":
+        print(json.dumps(public(figures, policy, found), indent=2))
+    elif format == "html":
+        from humanlayer_agent.report.replay_page import replay_page
+
+        print(replay_page(figures, policy, found))
+    if figures.unreadable_count:
+        name_unreadable(figures.unreadable, figures.unreadable_count)
+        return INCOMPLETE
+    return 0
+
+
+def engine(policies: Sequence[Policy], project: Path | None) -> Engine:
+    """What judges recorded commands by `policies`."""
+    from humanlayer_agent.configuration import checked_project, find_project
+    from humanlayer_agent.shell.disk_reader import DiskReader
+
+    def directors(at: str) -> list[Director]:
+        reader = DiskReader(at)
+        return [Director(policy, project=at, reader=reader, observe=policy.observe) for policy in policies]
+
+    fixed = checked_project(project) if project is not None else None
+    return Engine(directors, project=fixed, default=find_project, check=checked_project)
+
+
+def rules_of(policies: Sequence[Policy]) -> Iterator[Any]:
+    """The rules that hold today."""
+    from datetime import UTC, datetime
+
+    today = datetime.now(UTC).date().isoformat()
+    for policy in policies:
+        yield from policy.on(today)
+
+
+def items(found: Found) -> Iterator[Item]:
+    """What stands in the logs, one after the other, with a progress bar; rows that can't be read are among it."""
+    yield from found.broken
+    with _progress(found.logs) as advance:
+        for log in found.logs:
+            for number, item in enumerate(_guarded(log)):
+                if number % 64 == 0:
+                    advance(log, min(log.lines.passed, log.size))
+                yield item
+            advance(log, log.size)
+
+
+def _guarded(log: Log) -> Iterator[Item]:
+    """What stands in a log. A file that can't be read to its end is not replayed as a whole."""
+    try:
+        yield from log.items()
+    except OSError as error:
+        yield Unreadable(str(log.path), "the rest of the file", f"can't be read: {error.strerror or error}")
+
+
+def name_unreadable(rows: Sequence[Unreadable], count: int) -> None:
+    """Say on standard error which rows could not be replayed, and why."""
+    for row in rows[:_NAMED]:
+        place = f"{row.source}: {row.place}" if row.place else row.source
+        print(f"humanlayer-agent: {one_line(place)}: {one_line(row.why)}", file=sys.stderr)
+    more = f" (the first {_NAMED} are named)" if count > _NAMED else ""
+    print(f"humanlayer-agent: {count} {'row' if count == 1 else 'rows'} could not be replayed{more}", file=sys.stderr)
+
+
+# ---- for people -------------------------------------------------------------------------------------------
+
+
+def print_figures(
+    figures: Figures, policy: Policy, found: Found, *, top: int = _SHOWN, console: Console | None = None
+) -> None:
+    """Verdicts, rules, the commands that would be asked about or denied most, and the slowest."""
+    console = console or Console(highlight=False)
+    runs, files = len(figures.runs), len(found.logs)
+    head = Text(policy.name, style="bold")
+    head.append(f"  over {counted(figures.commands, 'command')} of {counted(runs, 'run')} in {counted(files, 'file')}")
+    console.print(head)
+    kinds = sorted({log.format.NAME for log in found.logs})
+    console.print(Text(f"read as: {', '.join(kinds)}", style="dim"))
+    if figures.no_commands:
+        tools = ", ".join(f"{one_line(name)} {n}" for name, n in figures.no_commands.most_common(6))
+        console.print(Text(f"{counted(figures.no_commands.total(), 'tool call')} run no command: {tools}", style="dim"))
+    if found.others:
+        console.print(Text(f"{counted(len(found.others), 'other file')} in the folders: no logs", style="dim"))
+    console.print()
+    if not figures.commands:
+        console.print("no command in it")
+        return
+    print_rows(console, ("verdict", ">commands", ">share", ""), _verdicts(figures))
+    per_run = f"{figures.asks_per_100:.2f} asks per 100 commands, {figures.asks_per_run:.2f} a run"
+    console.print(Text(f"\n{per_run}; {len(figures.runs_asked)} of {counted(runs, 'run')} ask at all"))
+    if figures.recorded:
+        console.print(_recorded(figures))
+    if figures.redacted:
+        console.print(Text(f"{counted(figures.redacted, 'command')} with secrets taken out, judged without them"))
+    _print_rules(console, figures)
+    _print_stopped(console, figures, top)
+    _print_slowest(console, figures)
+
+
+def counted(count: int, what: str) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> counted(1, "run"), counted(8956, "command")
+        ('1 run', '8,956 commands')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _verdicts(figures: Figures) -> Iterator[Sequence[str | Text]]:
+    for verdict in Verdict:
+        n, unread = figures.verdicts[verdict], figures.unread[verdict]
+        note = f"{unread:,} run code that nobody could read" if unread else ""
+        share = f"{100 * n / figures.commands:.2f} %"
+        yield Text(str(verdict), style=STYLES[str(verdict)]), f"{n:,}", share, Text(note, style="dim")
+
+
+def _recorded(figures: Figures) -> Text:
+    if not figures.changed:
+        return Text(f"all {figures.recorded:,} are decided as the log says they were")
+    parts = [f"{then} then, {now} now: {n:,}" for (then, now), n in figures.changed.most_common()]
+    return Text(f"decided differently than the log says: {'; '.join(parts)}", style="yellow")
+
+
+def _print_rules(console: Console, figures: Figures) -> None:
+    asked = [rule for rule in figures.rules.values() if rule.decided[Verdict.ASK] or rule.decided[Verdict.DENY]]
+    if asked:
+        rows = []
+        for rule in sorted(asked, key=lambda r: -(r.decided[Verdict.ASK] + r.decided[Verdict.DENY])):
+            numbers = (rule.decided[Verdict.ASK], rule.decided[Verdict.DENY], rule.hits)
+            rows.append([one_line(rule.id), *(f"{n:,}" if n else Text("-", style="dim") for n in numbers)])
+        console.print()
+        print_rows(console, ("rule", ">asks", ">denials", ">applied"), rows)
+    if never := figures.never_hit:
+        console.print(Text(f"\n{len(never)} of {len(figures.rules)} rules met nothing: ", style="dim"), end="")
+        console.print(Text(", ".join(one_line(rule.id) for rule in never), style="dim"))
+
+
+def _print_stopped(console: Console, figures: Figures, top: int) -> None:
+    stopped = figures.most_stopped()
+    for title, unread in (("asked about or denied", False), ("code that nobody could read", True)):
+        chosen = [each for each in stopped if each.unread is unread]
+        if not chosen:
+            continue
+        rows = []
+        for each in chosen[:top]:
+            rule = Text(one_line(each.rule), style="dim" if each.rule == NO_RULE else "")
+            verdict = Text(str(each.verdict), style=STYLES[str(each.verdict)])
+            rows.append((f"{each.count:,}", verdict, rule, short(each.command, 400)))
+        console.print()
+        print_rows(console, (">times", "verdict", "rule", title), rows)
+        if len(chosen) > top:
+            console.print(Text(f"and {len(chosen) - top:,} more: --top {len(chosen)}", style="dim"))
+
+
+def _print_slowest(console: Console, figures: Figures) -> None:
+    slowest = sorted(figures.slowest, key=lambda each: -each[0])[:3]
+    rows = [(f"{took:,}", Text(short(row.step.command, 400), style="dim")) for took, _, row in slowest]
+    console.print()
+    print_rows(console, (">µs", "slowest"), rows)
+    p50, p99 = figures.percentile(0.5), figures.percentile(0.99)
+    console.print(Text(f"half of the commands took at most {p50:,} µs, 99 in 100 at most {p99:,} µs", style="dim"))
+
+
+def short(command: str, length: int = 110) -> str:
+    """A command in one line that fits."""
+    shown = one_line(" ".join(command.split()) if len(command) < 10_000 else command[:length])
+    return shown if len(shown) <= length else shown[: length - 3] + "..."
+
+
+# ---- for programs -----------------------------------------------------------------------------------------
+
+
+def public_row(row: Judged) -> dict[str, Any]:
+    """One replayed command, for JSON lines."""
+    step, decision = row.step, row.decisions[0]
+    return {
+        "source": step.source,
+        "place": step.place,
+        "run": step.run,
+        "id": step.id,
+        "command": step.command,
+        "cwd": row.cwd,
+        "verdict": str(decision.verdict),
+        "rules": list(decision.rules),
+        "reason": decision.reason,
+        "severity": decision.severity,
+        "parse": decision.parse,
+        "unread": row.unread,
+        "recorded": step.verdict or None,
+        "us": row.microseconds,
+    }
+
+
+def public(figures: Figures, policy: Policy, found: Found) -> dict[str, Any]:
+    """All figures, as JSON."""
+    return {
+        "policy": policy.name,
+        "files": [str(log.path) for log in found.logs],
+        "formats": sorted({log.format.NAME for log in found.logs}),
+        "other_files": [str(path) for path in found.others],
+        "commands": figures.commands,
+        "runs": len(figures.runs),
+        "runs_asked": len(figures.runs_asked),
+        "verdicts": {str(verdict): figures.verdicts[verdict] for verdict in Verdict},
+        "unread": {str(verdict): figures.unread[verdict] for verdict in Verdict if verdict is not Verdict.ALLOW},
+        "asks_per_100_commands": round(figures.asks_per_100, 3),
+        "asks_per_run": round(figures.asks_per_run, 3),
+        "parse": dict(figures.parses),
+        "rules": [
+            {
+                "rule": rule.id,
+                "decision": rule.decision or None,
+                "applied": rule.hits,
+                "decided": {str(verdict): n for verdict, n in sorted(rule.decided.items())},
+            }
+            for rule in figures.rules.values()
+        ],
+        "never_hit": [rule.id for rule in figures.never_hit],
+        "stopped": [
+            {
+                "command": each.command,
+                "verdict": str(each.verdict),
+                "rule": each.first.decisions[0].rule or None,
+                "reason": each.reason,
+                "count": each.count,
+                "runs": len(each.runs),
+                "unread": each.unread,
+                "first": {"source": each.first.step.source, "place": each.first.step.place},
+            }
+            for each in figures.most_stopped()
+        ],
+        "slowest": [
+            {"us": took, "command": row.step.command} for took, _, row in sorted(figures.slowest, key=lambda e: -e[0])
+        ],
+        "us": {"p50": figures.percentile(0.5), "p99": figures.percentile(0.99)},
+        "recorded": {
+            "rows": figures.recorded,
+            "changed": [{"then": a, "now": b, "count": n} for (a, b), n in figures.changed.most_common()],
+        },
+        "redacted": figures.redacted,
+        "tool_calls_without_command": dict(figures.no_commands),
+        "unreadable": {"count": figures.unreadable_count, "rows": [_public_unreadable(r) for r in figures.unreadable]},
+    }
+
+
+def _public_unreadable(row: Unreadable) -> dict[str, str]:
+    return {"source": row.source, "place": row.place, "why": row.why}
+
+
+# ---- progress ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(logs: Iterable[Log]) -> Iterator[Callable[[Log, int], None]]:
+    """A bar on the terminal for people who wait; nothing where standard error is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    before: dict[int, int] = {}
+    done = 0
+    for log in logs:
+        before[id(log)] = done
+        done += log.size
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("replaying", total=max(done, 1))
+        yield lambda log, passed: progress.update(
+            task, completed=before[id(log)] + passed, description=one_line(log.path.name)[:40]
+        )

@@ -1,0 +1,67 @@
+"""How `hla policy test` presents its results: for people, as JSON, as JUnit XML."""
+
+import json
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from humanlayer_agent.policy.language.examples import Result
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.safe_text import one_line, visible
+
+Results = Sequence[tuple[Policy, Sequence[Result]]]
+
+
+def print_results(results: Results, format: str) -> None:
+    """Print them as text, json or junit."""
+    {"text": _text, "json": _json, "junit": _junit}[format](results)
+
+
+def _text(results: Results) -> None:
+    for policy, found in results:
+        failed = [result for result in found if not result.passed]
+        for result in failed:
+            rule = result.example.rule
+            print(f"{one_line(rule.origin)}: {rule.id}: {result.example.kind}: {one_line(result.example.command)}")
+            print(f"    expected {result.expected}, found {result.found}")
+        untested = [rule.id for rule in policy.rules if not (rule.tests.match or rule.tests.maybe)]
+        if untested:
+            print(f"{policy.name}: no test shows what these rules match: {', '.join(untested)}")
+        print(f"{policy.name}: {len(found) - len(failed)} of {len(found)} examples passed")
+
+
+def _json(results: Results) -> None:
+    rows = [
+        {
+            "policy": policy.name,
+            "rule": result.example.rule.id,
+            "origin": result.example.rule.origin,
+            "kind": result.example.kind,
+            "command": result.example.command,
+            "passed": result.passed,
+            "expected": result.expected,
+            "verdict": str(result.decision.verdict),
+            "rules": list(result.decision.rules),
+        }
+        for policy, found in results
+        for result in found
+    ]
+    print(json.dumps(rows, indent=2))
+
+
+def _junit(results: Results) -> None:
+    top = ElementTree.Element("testsuites")
+    for policy, found in results:
+        failures = sum(not result.passed for result in found)
+        suite = ElementTree.SubElement(
+            top, "testsuite", name=policy.name, tests=str(len(found)), failures=str(failures), errors="0", skipped="0"
+        )
+        for result in found:
+            example = result.example
+            name = f"{example.kind}: {one_line(example.command)}"
+            case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.rule.id}", name=name)
+            if not result.passed:
+                message = f"expected {result.expected}, found {result.found}"
+                failure = ElementTree.SubElement(case, "failure", message=visible(message), type="policy")
+                failure.text = visible(f"{example.rule.origin}\n{message}")
+    ElementTree.indent(top)
+    print(ElementTree.tostring(top, encoding="unicode", xml_declaration=True))

@@ -1,0 +1,225 @@
+"""`hla requests`: what waits for a human, and what became of the rest."""
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from humanlayer_agent.cli.shared.human_terminal import human_only
+from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, stopped_line, time_text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.cli.requests.answer import Wish
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A request's id, or the beginning of it.")]
+CommentOption = Annotated[str, typer.Option("--comment", help="Words that are recorded with it.")]
+YesOption = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Show nothing, ask only the passphrase; too little for what is of high severity."),
+]
+ChannelsOption = Annotated[Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")]
+
+_LOOKS = "looks at requests"
+
+app = typer.Typer(no_args_is_help=True, help="Requests that wait for a human, and what became of the others.")
+
+
+@app.command()
+def ls(
+    store: StoreOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that are settled.")] = False,
+    run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+) -> None:
+    """List requests, oldest first.
+
+    Example: hla requests ls --all
+    """
+    human_only("requests ls", _LOOKS, store)
+    opened = open_store(store)
+    if stopped := stopped_line(opened):
+        typer.echo(stopped, err=output is Format.JSONL)
+    found = opened.requests(state=None if everything else "pending", run=run)
+    if output is Format.JSONL:
+        for request in found:
+            typer.echo(json.dumps(_public(request)))
+        return
+    if not found:
+        typer.echo("No requests." if everything else "No request waits for an answer.")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from humanlayer_agent.safe_text import one_line
+
+    table = Table("id", "state", "asked", "rule", "command", box=None, header_style="bold")
+    for request in found:
+        cells = (
+            request.id[:12],
+            f"{request.state}, agent gone" if request.abandoned else request.state,
+            time_text(request.created),
+            request.decision.rule or "-",
+            request.action.content,
+        )
+        table.add_row(*(Text(one_line(cell), overflow="ellipsis", no_wrap=True) for cell in cells))
+    Console().print(table)
+
+
+@app.command()
+def show(
+    request_id: IdArgument,
+    store: StoreOption = None,
+    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+) -> None:
+    """Show one request whole: what was asked, why, and what became of it.
+
+    Example: hla requests show 4f1c
+    """
+    from humanlayer_agent.channels.plain_text import as_text
+    from humanlayer_agent.channels.presentation import present
+    from humanlayer_agent.cli.requests.answer import find_request
+    from humanlayer_agent.safe_text import one_line, visible
+
+    human_only("requests show", _LOOKS, store)
+    opened = open_store(store)
+    request = find_request(opened, request_id)
+    if output is Format.JSONL:
+        typer.echo(json.dumps(_public(request)))
+        return
+    typer.echo(f"request {request.id}\nstate   {request.state}\nasked   {time_text(request.created)}")
+    typer.echo(f"by      {one_line(request.requester)}\nrun     {one_line(request.action.run_id)}")
+    if request.decided is not None:
+        who = f" by {one_line(request.decided_by)}" if request.decided_by else ""
+        typer.echo(f"settled {time_text(request.decided)}{who}")
+    else:
+        typer.echo(f"until   {time_text(request.expires)}")
+    if request.rule is not None:
+        typer.echo(f"route   {one_line(request.rule.name)}, approvals needed: {request.needed}")
+    for vote in opened.votes(request.id):
+        solo = ", who started the run" if vote.solo else ""
+        typer.echo(f"answer  {one_line(vote.answer)} by {one_line(vote.person or vote.approver.principal)}{solo}")
+    if request.parent:
+        typer.echo(f"edit of {request.parent}")
+    if request.edited:
+        typer.echo(f"changed to\n{visible(request.edited)}")
+    if request.comment:
+        typer.echo(f"comment {visible(request.comment)}")
+    typer.echo(f"\n{as_text(present(request))}")
+
+
+@app.command()
+def approve(
+    request_id: IdArgument,
+    comment: CommentOption = "",
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Let the command run, once: you are shown all of it, and type a word and your key's passphrase.
+
+    Examples: hla requests approve 4f1c;  hla requests approve 4f1c --comment "as agreed"
+    """
+    from humanlayer_agent.cli.requests.answer import Wish
+
+    _answer(Wish("approve", request_id, comment, yes=yes), store, channels)
+
+
+@app.command()
+def reject(
+    request_id: IdArgument,
+    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why not: the agent is told.")],
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Say no, and why.
+
+    Example: hla requests reject 4f1c "use the staging database"
+    """
+    from humanlayer_agent.cli.requests.answer import Wish
+    from humanlayer_agent.errors import ConfigError
+
+    if not reason.strip():
+        raise ConfigError("a rejection needs a reason: the agent is told it")
+    _answer(Wish("reject", request_id, reason, yes=yes), store, channels)
+
+
+@app.command()
+def edit(
+    request_id: IdArgument,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="TEXT", help="The command instead; else your editor opens.")
+    ] = None,
+    comment: CommentOption = "",
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Put another command in its place, which is judged again before it runs.
+
+    Examples: hla requests edit 4f1c;  hla requests edit 4f1c --command "rm -r build/cache"
+    """
+    from humanlayer_agent.cli.requests.answer import Wish
+
+    _answer(Wish("edit", request_id, comment, edited=command, yes=yes), store, channels)
+
+
+@app.command()
+def watch(
+    store: StoreOption = None,
+    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+) -> None:
+    """Follow what waits for a human, and what becomes of it, until Ctrl-C.
+
+    Examples: hla requests watch;  hla requests watch --format jsonl
+    """
+    from humanlayer_agent.cli.requests.requests_watch import changes
+    from humanlayer_agent.safe_text import one_line
+
+    human_only("requests watch", _LOOKS, store)
+    try:
+        with closing(open_store(store)) as opened:
+            if stopped := stopped_line(opened):
+                print(stopped, file=sys.stderr, flush=True)
+            for request in changes(opened):
+                if output is Format.JSONL:
+                    print(json.dumps(_public(request)), flush=True)
+                    continue
+                when = time_text(request.created if request.decided is None else request.decided)
+                said = "waits" if request.state == "pending" else request.state
+                print(f"{when}  {request.id[:12]}  {said:10}  {one_line(request.action.content)}", flush=True)
+    except KeyboardInterrupt:
+        return
+
+
+def _answer(wish: "Wish", store: str | None, channels: Path | None) -> None:
+    from humanlayer_agent.cli.requests.answer import answer_request
+
+    raise typer.Exit(answer_request(wish, store, channels))
+
+
+def _public(request: Any) -> dict[str, Any]:
+    return {
+        "id": request.id,
+        "state": request.state,
+        "digest": request.digest,
+        "body": request.body,
+        "run": request.action.run_id,
+        "requester": request.requester,
+        "rules": list(request.decision.rules),
+        "reason": request.decision.reason,
+        "created": request.created,
+        "expires": request.expires,
+        "decided": request.decided,
+        "decided_by": request.decided_by,
+        "comment": request.comment,
+        "edited": request.edited,
+        "parent": request.parent,
+        "route": request.rule.name if request.rule else "",
+        "needed": request.needed,
+        "abandoned": request.abandoned,
+    }

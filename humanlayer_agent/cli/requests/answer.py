@@ -1,0 +1,286 @@
+"""What `hla requests approve|reject|edit` do: a human's answer to a request that another process waits for.
+
+An agent's commands run as the same user, so neither that nor a terminal (`script` makes one) says that this is a human.
+What does: nothing that supervises commands is above this process, there is a controlling terminal, and the answer is
+signed with the user's key, which a passphrase locks that only the human knows. It is typed here and nowhere else: no
+file may stand in for a human who answers.
+"""
+
+import hashlib
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, VoteResult
+from humanlayer_agent.audit import events
+from humanlayer_agent.cli.shared.human_terminal import supervisors
+from humanlayer_agent.errors import ConfigError, HumanlayerError, NoTerminal, StoreError
+from humanlayer_agent.locations import default_store_path, key_path
+from humanlayer_agent.processes.ancestry import below_supervision
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.processes.memory_protection import protect_secrets
+from humanlayer_agent.processes.tty import controlling_terminal, discard_input, read_line, write
+from humanlayer_agent.safe_text import one_line, visible
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.authority import Authority
+    from humanlayer_agent.keys.signing import Signer
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+RECORDED, NOT_RECORDED, NO_HUMAN = 0, 1, 3
+"""Exit codes: the answer counts; it does not; nobody who could give one is here."""
+
+WALLS: Mapping[str, str] = MappingProxyType(
+    {
+        "supervised-command": "this is a supervised command: only a human at a terminal of their own answers requests",
+        "no-terminal": "only a human at a terminal answers requests",
+        "wrong-passphrase": "the passphrase does not unlock the signing key",
+    }
+)
+"""Why nobody here may answer, whatever the request. Programs rely on the codes, beside those of `votes.REFUSALS`."""
+
+Kind = Literal["approve", "reject", "edit"]
+
+_CHANNEL = "command-line"
+_ID_SHOWN = 64
+_COMMENT_LIMIT = 2000
+_NO_INPUT = hashlib.sha256(b"").hexdigest()
+_DONE: Mapping[Kind, str] = MappingProxyType({"approve": "approved", "reject": "rejected", "edit": "changed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for on the command line.
+
+    `edited` is the command of an edit; None opens the editor. With `yes` nothing is shown and no word is typed (but the
+    passphrase is): the answer then vouches for no more than the OS user.
+    """
+
+    kind: Kind
+    request_id: str
+    comment: str = ""
+    edited: str | None = None
+    yes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """What came of the terminal: the edited command, and how far the identity is trusted."""
+
+    edited: str
+    assurance: str
+
+
+def answer_request(wish: Wish, store: str | None, channels: Path | None = None) -> int:
+    """Give a human's answer; returns the exit code.
+
+    Raises:
+        ConfigError: no such request, no store, no key, or one that may not sign.
+    """
+    if below_supervision(supervisors(store)):
+        return _walled("supervised-command", WALLS["supervised-command"], wish, store)
+    protect_secrets()
+    try:
+        with controlling_terminal() as fd, closing(_open(store)) as opened:
+            try:
+                return _answered(fd, wish, opened, channels)
+            except StoreError as error:
+                raise ConfigError(f"the answer can't be recorded: {error}") from error
+    except NoTerminal as error:
+        return _walled("no-terminal", f"{WALLS['no-terminal']}: {error}", wish, store)
+
+
+def find_request(opened: "SQLiteStore", request_id: str) -> ApprovalRequest:
+    """The one request whose id is `request_id`, or begins with it.
+
+    Raises:
+        ConfigError: there is none, or more than one.
+    """
+    found = [request for request in opened.requests() if request_id and request.id.startswith(request_id)]
+    if len(found) == 1:
+        return found[0]
+    said = one_line(request_id) or "nothing"
+    raise ConfigError(f"{len(found) or 'no'} requests begin with {said}: see hla requests ls --all")
+
+
+def _open(location: str | None) -> "SQLiteStore":
+    """The store, to write in it. One that is not there has no requests, and is not made.
+
+    Raises:
+        ConfigError: there is no store, or none that can be opened.
+    """
+    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    path = Path(sqlite_path(location)) if location else default_store_path()
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {one_line(str(path))}")
+    try:
+        return SQLiteStore(path)
+    except StoreError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None) -> int:
+    request = find_request(opened, wish.request_id)
+    authority, signer = _credentials(request, channels)
+    if request.state != "pending" or request.expires <= _now():
+        result = _decide(opened, request, wish, _Typed(wish.edited or "", "os"), authority, signer)
+        return _told(result, wish, request)  # late: the store says so, and logs it
+    if wish.kind != "reject" and (unseen := _unseen(request)):
+        raise ConfigError(unseen)
+    typed = _typed(fd, wish, request)
+    if typed is None or not _unlocked(fd, signer, wish, request, opened):
+        print("nothing was answered")
+        return NOT_RECORDED
+    return _told(_decide(opened, request, wish, typed, authority, signer), wish, request)
+
+
+def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Authority, Signer]":
+    """Who may decide, and the key that vouches for it."""
+    from humanlayer_agent.configuration import build_authority, build_signer
+
+    if not os.path.lexists(key_path()):
+        raise ConfigError(f"there is no signing key ({key_path()}), so no answer from here would count: run hla init")
+    authority = build_authority(channels, project=request.action.project or None)
+    signer = build_signer(authority)
+    if authority is None or signer is None:
+        raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
+    _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
+    return authority, signer
+
+
+def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, opened: "SQLiteStore") -> bool:
+    """Have the human unlock the key. Each wrong passphrase is in the log: it may be somebody who guesses."""
+    from humanlayer_agent.keys.unlock import ask
+
+    sys.stdout.flush()
+    return ask(fd, signer, wrong=lambda: _log_refusal(opened, "wrong-passphrase", wish, request))
+
+
+def _unseen(request: ApprovalRequest) -> str:
+    """Why the request can't be shown whole here; "" if it can. The store keeps no more of an input than its digest."""
+    if request.body.get("stdin") == _NO_INPUT:
+        return ""
+    return "the command gets an input that is not kept in the store: only the agent's own prompt can show it whole"
+
+
+def _typed(fd: int, wish: Wish, request: ApprovalRequest) -> _Typed | None:
+    """Show the whole request, and take one word for it; None where anything else was typed."""
+    from humanlayer_agent.channels.plain_text import as_text
+    from humanlayer_agent.channels.presentation import present
+
+    edited = wish.edited or ""
+    if wish.kind == "edit" and wish.edited is None:
+        edited = _in_editor(fd, request)
+    if wish.yes:
+        return _Typed(edited, "os")
+    sys.stdout.flush()
+    parts = [f"request {request.id}", as_text(present(request), _columns(fd))]
+    if wish.kind == "edit":
+        parts.append("Changed to (it is judged again before it runs):\n" + _indented(edited))
+    if wish.comment:
+        parts.append("With the words:\n" + _indented(wish.comment))
+    write(fd, "\n\n".join(parts) + f'\n\nType "{wish.kind}" to {_means(wish.kind)}, anything else not to: ')
+    discard_input(fd)
+    return _Typed(edited, "terminal") if read_line(fd).strip() == wish.kind else None
+
+
+def _means(kind: Kind) -> str:
+    return {"approve": "let it run once", "reject": "reject it", "edit": "put that in its place"}[kind]
+
+
+def _in_editor(fd: int, request: ApprovalRequest) -> str:
+    from humanlayer_agent.channels.terminal import external_editor
+
+    try:
+        return external_editor.edit(
+            request.action.content, fd, lambda: _now() >= request.expires, project=request.action.project
+        )
+    except external_editor.NotEdited as why:
+        raise ConfigError(f"nothing was changed: {why} (or say it with --command)") from why
+
+
+def _decide(
+    opened: "SQLiteStore",
+    request: ApprovalRequest,
+    wish: Wish,
+    typed: _Typed,
+    authority: "Authority",
+    signer: "Signer",
+) -> VoteResult:
+    answer = Answer(
+        kind=wish.kind,
+        approver=Approver(os_user(), _CHANNEL, typed.assurance),
+        presented_digest=request.digest,
+        decision_id=uuid.uuid4().hex,
+        comment=one_line(wish.comment.strip())[:_COMMENT_LIMIT],
+        input_mode="typed",
+        edited=typed.edited,
+    )
+    return opened.decide(request.id, answer, authority, signer)
+
+
+def _told(result: VoteResult, wish: Wish, request: ApprovalRequest) -> int:
+    """Say what became of the answer."""
+    short = request.id[:12]
+    if result.outcome in ("recorded", "duplicate"):
+        more = f"; {result.missing} more must approve it" if result.missing else ""
+        print(f"{_DONE[wish.kind]}: {short}{more}")
+        return RECORDED
+    hint = ""
+    if result.code == "low-assurance" and wish.yes:
+        hint = " (without --yes you are shown it, and type a word: that counts as an answer at a terminal)"
+    how = "too late" if result.outcome == "late" else "not counted"
+    print(f"humanlayer-agent: {how}: {one_line(result.reason)}{hint} ({short})", file=sys.stderr)
+    return NOT_RECORDED
+
+
+def _walled(code: str, why: str, wish: Wish, store: str | None) -> int:
+    """Refuse, and put it in the log. That it can't be logged is no way around the refusal."""
+    print(f"humanlayer-agent: not answered: {why}", file=sys.stderr)
+    try:
+        with closing(_open(store)) as opened:
+            known = [one for one in opened.requests() if wish.request_id and one.id.startswith(wish.request_id)]
+            _log_refusal(opened, code, wish, known[0] if len(known) == 1 else None)
+    except HumanlayerError as error:
+        print(f"humanlayer-agent: and it could not be logged: {error}", file=sys.stderr)
+    return NO_HUMAN
+
+
+def _log_refusal(opened: "SQLiteStore", code: str, wish: Wish, request: ApprovalRequest | None) -> None:
+    opened.record(
+        events.VOTE_REFUSED,
+        request=request.id if request else one_line(wish.request_id)[:_ID_SHOWN],
+        run=request.action.run_id if request else None,
+        digest=request.digest if request else None,
+        answer=wish.kind,
+        approver={"principal": os_user(), "channel": _CHANNEL, "assurance": "os"},
+        comment=one_line(wish.comment)[:_COMMENT_LIMIT],
+        edited=visible(wish.edited)[:_COMMENT_LIMIT] if wish.edited else None,
+        refusal=code,
+        why=WALLS[code],
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in visible(text).split("\n"))
+
+
+def _columns(fd: int) -> int:
+    try:
+        return min((os.get_terminal_size(fd).columns or 80) - 1, 100)
+    except OSError:
+        return 80
+
+
+def _now() -> int:
+    from humanlayer_agent.approvals.store import now_ms
+
+    return now_ms()

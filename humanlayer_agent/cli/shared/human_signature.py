@@ -1,0 +1,65 @@
+"""What only a human does who has the signing key: at a terminal, by a typed word and the key that vouches for it."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.authority import Authority
+    from humanlayer_agent.keys.signing import Signer
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+_PATIENCE_MS = 60_000
+"""How long it waits for other processes' writes: a human is there, and giving up would be worse."""
+
+
+def credentials(channels: Path | None) -> "tuple[Authority, Signer]":
+    """Who may decide, and the user's key, still locked.
+
+    Raises:
+        ConfigError: there is no key, or none that counts.
+    """
+    from humanlayer_agent.configuration import build_authority, build_signer
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.locations import key_path
+
+    if not os.path.lexists(key_path()):
+        raise ConfigError(f"there is no signing key ({key_path()}), and this is vouched for by one: run hla init")
+    authority = build_authority(channels)
+    signer = build_signer(authority)
+    if authority is None or signer is None:
+        raise ConfigError("no channels.yaml of yours names your key under `signers:`, so it can't count: run hla init")
+    _ = signer.fingerprint  # a key that can't be used is an error before anything is asked
+    return authority, signer
+
+
+def typed_word(fd: int, said: str, word: str, purpose: str) -> bool:
+    """Show what it is about, and whether the human types exactly `word` to it."""
+    from humanlayer_agent.processes.tty import discard_input, read_line, write
+
+    sys.stdout.flush()
+    write(fd, f'{said}\n\nType "{word}" to {purpose}, anything else not to: ')
+    discard_input(fd)
+    return read_line(fd).strip() == word
+
+
+def open_to_write(location: str | None) -> "SQLiteStore":
+    """The store, to write in it. None is made: agents that use another one would not be stopped.
+
+    Raises:
+        ConfigError: it is not there, or can't be opened.
+    """
+    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.errors import ConfigError, StoreError
+    from humanlayer_agent.locations import default_store_path
+    from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    path = Path(sqlite_path(location)) if location else default_store_path()
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {one_line(str(path))}, so no agent uses it (--store names another)")
+    try:
+        return SQLiteStore(path, busy_ms=_PATIENCE_MS)
+    except StoreError as error:
+        raise ConfigError(str(error)) from error

@@ -1,0 +1,61 @@
+"""What the commands that read the store have in common."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+
+class Format(StrEnum):
+    """How a command prints what it found."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="URL_OR_PATH", help="The store; yours if it is not given.")
+]
+
+
+def open_store(location: str | None) -> "SQLiteStore":
+    """The store at `location`, only to read it.
+
+    Raises:
+        ConfigError: there is no store, or none that can be opened.
+    """
+    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.errors import ConfigError, StoreError
+    from humanlayer_agent.locations import default_store_path
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    try:
+        return SQLiteStore(Path(sqlite_path(location)) if location else default_store_path(), create=False)
+    except StoreError as error:  # that is no answer to what the command asks, so it must not exit like one
+        raise ConfigError(str(error)) from error
+
+
+def stopped_line(opened: "SQLiteStore") -> str:
+    """Since when every agent is stopped, by whom and why, on one line; "" where none is."""
+    from humanlayer_agent.approvals.stop import described
+    from humanlayer_agent.configuration import build_authority
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.safe_text import one_line
+
+    halts = opened.halts.standing(None)
+    if not halts:
+        return ""
+    with suppress(ConfigError):  # else nobody is known who could have lifted one
+        halts = opened.halts.standing(build_authority())
+    return one_line(f"STOPPED: {'; '.join(map(described, halts))}; hla resume ends that") if halts else ""
+
+
+def time_text(ms: int) -> str:
+    """A moment, to the second, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

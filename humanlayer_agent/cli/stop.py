@@ -1,0 +1,177 @@
+"""`hla stop` and `hla resume`: every agent of a store at once.
+
+Stopping asks for nothing but a human's terminal, and does its work before it looks at anything else. Going on again is
+signed, like an approval: the human sees what was stopped, types a word, and the passphrase of their key.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
+from humanlayer_agent.cli.shared.human_terminal import human_only
+from humanlayer_agent.cli.shared.store_access import StoreOption
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.stop import Halt
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+DONE, NOT_DONE, NO_HUMAN = 0, 1, 3
+_CHANNEL = "command-line"
+_WORDS_LIMIT = 2000
+
+
+def stop(
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; for humans, no agent is told.")] = "",
+    store: StoreOption = None,
+) -> None:
+    """Stop every agent at once: nothing new runs until hla resume.
+
+    From the moment it returns, every action of every agent of this store is denied before anybody is asked: also what a
+    policy allows, and what was approved and has not begun. Requests that wait are withdrawn. Agents are told to end.
+
+    A command that runs already is not killed, nor a call that a coding agent's own prompt was already asked about: end
+    that agent itself (Ctrl-C; it ends its command too).
+
+    Example: hla stop --reason "it deletes in the wrong bucket"
+    """
+    with suppress(ValueError):  # a row that can't be read, of a run, keeps nobody from stopping: that is safe
+        human_only("stop", "stops agents", store)
+    if not _has_terminal():
+        _refused(store, "stop", "no-terminal")
+        print("humanlayer-agent: NOT stopped: only a human at a terminal does that (ssh -t)", file=sys.stderr)
+        raise typer.Exit(NO_HUMAN)
+    raise typer.Exit(_stop(reason, store))
+
+
+def resume(
+    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Words that are recorded with it.")] = "",
+    channels: Annotated[
+        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Let agents act again after hla stop: you see what was stopped, type a word and your key's passphrase.
+
+    It takes a key that your channels.yaml names under signers (hla init makes one), and somebody who may approve by the
+    route "default". What was withdrawn or approved before stays void: agents propose anew.
+
+    Example: hla resume --comment "the bucket is mended"
+    """
+    human_only("resume", "lets agents go on", store)
+    from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
+    from humanlayer_agent.processes.memory_protection import protect_secrets
+    from humanlayer_agent.processes.tty import controlling_terminal
+
+    protect_secrets()
+    try:
+        with controlling_terminal() as fd, closing(open_to_write(store)) as opened:
+            raise typer.Exit(_resume(fd, opened, comment, channels, store))
+    except NoTerminal as error:
+        _refused(store, "resume", "no-terminal")
+        print(f"humanlayer-agent: not resumed: only a human at a terminal does that: {error}", file=sys.stderr)
+        raise typer.Exit(NO_HUMAN) from error
+    except StoreError as error:
+        raise ConfigError(f"not resumed: {error}") from error
+
+
+# Stopping
+
+
+def _stop(reason: str, location: str | None) -> int:
+    from humanlayer_agent.errors import ConfigError, HumanlayerError, StoreError
+    from humanlayer_agent.processes.identity import os_user
+    from humanlayer_agent.safe_text import one_line
+
+    try:
+        with closing(open_to_write(location)) as opened:
+            opened.halts.stop(os_user(), one_line(reason.strip())[:_WORDS_LIMIT])
+            print(f"stopped: no new action of any agent of {one_line(str(opened.path))} runs; hla resume ends that")
+            with suppress(HumanlayerError):
+                _say_running(opened)
+                opened.write_head()  # that the end of the log was cut off shows with one that is kept elsewhere
+    except (ConfigError, StoreError) as error:
+        raise ConfigError(f"NOT stopped: {error}. End the agents themselves (Ctrl-C, kill)") from error
+    return DONE
+
+
+def _say_running(opened: "SQLiteStore") -> None:
+    """Which commands go on all the same, and which process to end for that."""
+    from humanlayer_agent.safe_text import one_line
+
+    for each in opened.halts.running():
+        agent = one_line(each.agent) or "an agent"
+        print(
+            f"still running: a command of {agent} (run {one_line(each.run)[:8]}); its supervisor is process {each.pid}"
+        )
+
+
+# Going on again
+
+
+def _resume(fd: int, opened: "SQLiteStore", comment: str, channels: Path | None, location: str | None) -> int:
+    from humanlayer_agent.approvals.model import Approver, Refused
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.keys.unlock import ask
+    from humanlayer_agent.processes.identity import os_user
+    from humanlayer_agent.safe_text import one_line
+
+    authority, signer = credentials(channels)
+    halts = opened.halts.standing(authority)
+    if not halts:
+        print("no agent is stopped")
+        return DONE
+    if not _wanted(fd, halts) or not ask(fd, signer, wrong=lambda: _refused(location, "resume", "wrong-passphrase")):
+        print("nothing was resumed")
+        return NOT_DONE
+    who = Approver(os_user(), _CHANNEL, "terminal")
+    refused = opened.halts.resume(halts, who, one_line(comment.strip())[:_WORDS_LIMIT], authority, signer)
+    if isinstance(refused, Refused):
+        _refused(location, "resume", "not-an-approver")
+        raise ConfigError(f"not resumed: {one_line(refused.reason)}")
+    if still := opened.halts.standing(authority):
+        print(f"not resumed: {one_line(_described(still[-1]))}", file=sys.stderr)  # stopped again meanwhile
+        return NOT_DONE
+    print("resumed: agents act again, as their policies say; what was withdrawn or approved before stays void")
+    return DONE
+
+
+def _wanted(fd: int, halts: "Sequence[Halt]") -> bool:
+    """Show the stops, and take the word for it."""
+    from humanlayer_agent.safe_text import one_line
+
+    said = "\n".join(one_line(_described(halt)) for halt in halts)
+    return typed_word(fd, said, "resume", "let every agent act again")
+
+
+# What both need
+
+
+def _described(halt: "Halt") -> str:
+    from humanlayer_agent.approvals.stop import described
+
+    return described(halt)
+
+
+def _has_terminal() -> bool:
+    """Whether there is a controlling terminal; what it can show does not matter to a stop."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _refused(location: str | None, wanted: str, code: str) -> None:
+    """Put it in the log that somebody could not. That it can't be logged is no way around the refusal."""
+    from humanlayer_agent.audit import events
+    from humanlayer_agent.errors import HumanlayerError
+    from humanlayer_agent.processes.identity import os_user
+
+    with suppress(HumanlayerError), closing(open_to_write(location)) as opened:
+        opened.record(events.SUPERVISION_REFUSED, wanted=wanted, by=os_user(), refusal=code)

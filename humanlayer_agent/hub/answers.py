@@ -1,0 +1,183 @@
+"""What a channel gets to know of the store, and the way answers take from it into the core."""
+
+import time
+from collections.abc import Callable
+
+from humanlayer_agent.approvals.authority import Authority, Person
+from humanlayer_agent.approvals.delivery import Presentation
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
+from humanlayer_agent.approvals.model import person as person_name
+from humanlayer_agent.approvals.stop import described
+from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.audit import events
+from humanlayer_agent.channels.contract import Outcome, Ref
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.store.rows import sayable
+
+NOT_SHOWN = "not-shown"
+"""The code of an approval that was refused because this channel does not show the request whole."""
+
+PATIENCE = 1.0
+"""Seconds to wait for a delivery to be written down whose answer is here already. (Slack wants an answer within 3.)"""
+
+_SHOWN_FIRST = ("approve", "edit")
+"""Answers that count only from a place that shows the whole command."""
+
+
+class StoreDesk:
+    """The `Desk` of one channel. Thread-safe.
+
+    Args:
+        store: where requests are.
+        channel: its name.
+        authority: who may decide, as this process's own configuration says.
+        signer: signs the answers that come by it.
+        changed: is called after every answer: something may have to be settled.
+        recorded: is called with every answer and what became of it; for progress lines.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        channel: str,
+        authority: Authority,
+        signer: Signer,
+        *,
+        changed: Callable[[], None] = lambda: None,
+        recorded: Callable[[str, Answer, VoteResult], None] = lambda *_: None,
+    ) -> None:
+        self._store = store
+        self._channel = channel
+        self._authority = authority
+        self._signer = signer
+        self._changed = changed
+        self._recorded = recorded
+
+    def decide(self, request_id: str, answer: Answer) -> VoteResult:
+        """See `contract.Decide`."""
+        if answer.kind in _SHOWN_FIRST and not self._is_shown(request_id, answer.presented_digest):
+            result = self._unseen(request_id, answer)
+        else:
+            record = self._store.revoke if answer.kind == "revoke" else self._store.decide
+            result = record(request_id, answer, self._authority, self._signer)
+        self._changed()
+        self._recorded(request_id, answer, result)
+        return result
+
+    def request(self, request_id: str) -> ApprovalRequest | None:
+        return self._store.get(request_id)
+
+    def outcome(self, request_id: str) -> Outcome | None:
+        return outcome(self._store, self._authority, request_id)
+
+    def shown(self, request_id: str) -> tuple[Ref, ...]:
+        found = self._store.surfaces.presentations(self._channel, request_id=request_id)
+        return tuple(ref_of(each) for each in found)
+
+    def shown_at(self, key: str, value: str) -> tuple[tuple[ApprovalRequest, Ref], ...]:
+        found = []
+        for each in self._store.surfaces.presented_at(self._channel, key, value):
+            if (request := self._store.get(each.request_id)) is not None:
+                found.append((request, ref_of(each)))
+        return tuple(found)
+
+    def person_of(self, principal: str) -> Person | None:
+        return self._authority.person_of(principal)
+
+    def refused(self, request_id: str, principal: str, code: str, why: str) -> None:
+        request = self._store.get(request_id)
+        self._store.record(
+            events.VOTE_REFUSED,
+            request=request_id,
+            run=request.action.run_id if request else None,
+            digest=request.digest if request else None,
+            approver={"principal": sayable(principal), "channel": self._channel, "assurance": ""},
+            refusal=code,
+            why=why,
+        )
+
+    def failed(self, request_id: str, why: str) -> None:
+        for each in self._store.surfaces.deliveries(request_id):
+            if each.channel == self._channel:
+                self._store.surfaces.undelivered(request_id, each.step, self._channel, why)
+        self._changed()
+
+    def requests(self, *, waiting: bool) -> tuple[ApprovalRequest, ...]:
+        if waiting:
+            return tuple(self._store.requests(state="pending"))
+        return tuple(request for request in self._store.requests() if request.state != "pending")
+
+    def stopped(self) -> str:
+        return "; ".join(described(halt) for halt in self._store.halts.standing(self._authority))
+
+    def beside(self, channel: str) -> "StoreDesk":
+        return StoreDesk(
+            self._store, channel, self._authority, self._signer, changed=self._changed, recorded=self._recorded
+        )
+
+    def _is_shown(self, request_id: str, digest: str) -> bool:
+        """Whether this channel shows the request whole. What is just being delivered is waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            # In this order: what was delivered between the two is seen.
+            sending = any(
+                each.channel == self._channel and each.state == "sending"
+                for each in self._store.surfaces.deliveries(request_id)
+            )
+            shown = self._store.surfaces.presentations(self._channel, request_id=request_id)
+            if any(each.complete and each.presented_digest == digest for each in shown):
+                return True
+            if not sending or time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+
+    def _unseen(self, request_id: str, answer: Answer) -> VoteResult:
+        reason = f"{self._channel} does not show the whole request, so it can't be approved there"
+        request = self._store.get(request_id)
+        who = answer.approver
+        self._store.record(
+            events.VOTE_REFUSED,
+            request=request_id,
+            run=request.action.run_id if request else None,
+            digest=request.digest if request else None,
+            answer=sayable(answer.kind),
+            approver={name: sayable(getattr(who, name, None)) for name in ("principal", "channel", "assurance")},
+            presented_digest=sayable(answer.presented_digest),
+            decision_id=sayable(answer.decision_id),
+            input_mode=sayable(answer.input_mode),
+            refusal=NOT_SHOWN,
+            why=reason,
+        )
+        return VoteResult("refused", request.state if request else None, reason, NOT_SHOWN)
+
+
+def ref_of(presentation: Presentation) -> Ref:
+    """Where a channel shows a request, as the channel said it."""
+    return Ref(presentation.place, presentation.presented_digest, presentation.complete)
+
+
+def outcome(store: Store, authority: Authority, request_id: str) -> Outcome | None:
+    """A request as surfaces are to show it: with its votes, who decided, and how many approvals are missing."""
+    request = store.get(request_id)
+    if request is None:
+        return None
+    votes = tuple(store.votes(request_id))
+    return Outcome(request, votes, _by(authority, request), _missing(authority, request, votes))
+
+
+def _by(authority: Authority, request: ApprovalRequest) -> str:
+    if not request.decided_by:
+        return ""
+    known = authority.person_of(request.decided_by)
+    return known.id if known is not None else person_name(request.decided_by)
+
+
+def _missing(authority: Authority, request: ApprovalRequest, votes: tuple[Vote, ...]) -> int:
+    if request.state != "pending":
+        return 0
+    try:
+        needed = max(request.needed, authority.rule_for(request.decision).quorum)
+    except ConfigError:
+        needed = request.needed
+    return max(0, needed - len({vote.person for vote in votes if vote.answer == "approve"}))

@@ -1,0 +1,436 @@
+"""Conditions compiled to closures: (command, effect, situation) -> no, maybe or yes.
+
+`effect` is the one being judged where the rule has an effect clause, else None. A predicate over something that can't
+be known is maybe, unless what is known already rules it out.
+"""
+
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from humanlayer_agent.policy.conditions import dataflow
+from humanlayer_agent.policy.conditions import names as named
+from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
+from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
+from humanlayer_agent.policy.conditions.pathindex import PathIndex
+from humanlayer_agent.policy.conditions.word_patterns import TextSet
+from humanlayer_agent.policy.language.policy import Group, Match, Operands, Program, Texts
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import absolute
+from humanlayer_agent.shell.program import SimpleCommand
+
+FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
+
+
+@dataclass(slots=True)
+class Situation:
+    """What surrounds the command: how far the action could be parsed, who proposes it, where links lead."""
+
+    parse: str = "ok"
+    agent: str = ""
+    links: Links = field(default_factory=Links)
+    commands: Sequence[SimpleCommand] = ()
+    """All commands of the action, in order."""
+    directories: dict[int, frozenset[str] | None] = field(default_factory=dict)
+    """Kept by `named`: from where each command, and those after it, run."""
+    tracing: dataflow.Tracing = field(default_factory=dataflow.Tracing)
+
+
+Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
+Finder = Callable[[SimpleCommand, Effect | None], list[Effect]]
+Membership = Callable[[Effect, Sequence[str]], int]
+
+
+class Compiler:
+    """Compiles the conditions of one file: knows its lists and variables.
+
+    Args:
+        lists: by name, without `$`.
+        variables: by name, as `${NAME}` in path patterns.
+        index: where the path sets of all files are kept that are asked together.
+    """
+
+    def __init__(
+        self, lists: Mapping[str, Sequence[str]], variables: Mapping[str, str], index: PathIndex | None = None
+    ) -> None:
+        self.lists, self.variables = lists, variables
+        self.index = PathIndex() if index is None else index
+        self._sets: dict[tuple[str, ...], PathSet] = {}
+
+    def match(self, match: Match) -> Clause:
+        """`match` as one closure."""
+        return all_of([clause for _, clause in self.clauses(match)])
+
+    def clauses(self, match: Match) -> list[tuple[str, Clause]]:
+        """The closure of each clause of `match`, with the clause's name, cheap ones first."""
+        found: list[tuple[str, Clause]] = []
+        for name, build in _BUILDERS.items():
+            value = getattr(match, name)
+            if value is not None:
+                found.append((name, build(self, value)))
+        return found
+
+    def texts(self, names: Sequence[str]) -> list[str]:
+        """`names` with every `$list` replaced by its entries."""
+        out: list[str] = []
+        for name in names:
+            if name.startswith("$") and not name.startswith("${"):
+                out += self.texts(self.lists[name[1:]])
+            else:
+                out.append(name)
+        return out
+
+    def paths(self, names: Sequence[str]) -> PathSet:
+        """The set of paths that `names` describe, made once."""
+        texts = tuple(self.texts(names))
+        if texts not in self._sets:
+            self._sets[texts] = PathSet(texts, self.variables, self.index)
+        return self._sets[texts]
+
+    def _program(self, program: Program) -> Clause:
+        clauses: list[Clause] = []
+        if program.names is not None:
+            clauses.append(_named(program.names))
+        if program.regex is not None:
+            clauses.append(_regex(program.regex))
+        if program.resolved is not None:
+            known = program.resolved
+            clauses.append(lambda c, e, s: YES if (c.program is not None and c.known) is known else NO)
+        if program.path is not None:
+            clauses.append(_located(self.paths(program.path)))
+        return all_of(clauses)
+
+    def _paths(self, paths: Group) -> Clause:
+        clauses: list[Clause] = []
+        roles = frozenset(paths.role) if paths.role is not None else None
+
+        def touched(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
+            found = _files(command, effect)
+            return found if roles is None else [e for e in found if e.role in roles]
+
+        if paths.any is not None:
+            some = self.paths(paths.any).some
+            clauses.append(lambda c, e, s: _any_of((some(x, s.links) for x in touched(c, e)), c, e))
+        if paths.all is not None:
+            every = self.paths(paths.all).every
+            clauses.append(lambda c, e, s: _all_of((every(x, s.links) for x in touched(c, e)), c, e))
+        if paths.none is not None:
+            outside = self.paths(paths.none).every
+            # Not "all of it inside": a path that is only partly outside is outside.
+            clauses.append(lambda c, e, s: _all_of((YES - outside(x, s.links) for x in touched(c, e)), c, e))
+        if paths.contents_of is not None:
+            contents = self.paths(paths.contents_of).contents
+            clauses.append(lambda c, e, s: _any_of((contents(x, s.links) for x in touched(c, e)), c, e))
+        if paths.resolved is not None:
+            wanted = paths.resolved
+            clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
+        return all_of(clauses)
+
+    def _among(self, group: Group, find: Finder, has: Membership) -> Clause:
+        """Of the effects that `find` gives: is any, is none among the names of `group`?"""
+        clauses: list[Clause] = []
+        if group.any is not None:
+            wanted = self.texts(group.any)
+            clauses.append(lambda c, e, s: _any_of((has(x, wanted) for x in find(c, e)), c, e))
+        if group.none is not None:
+            unwanted = self.texts(group.none)
+            clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), c, e))
+        return all_of(clauses)
+
+    def _env(self, env: Group) -> Clause:
+        places = self.paths(env.value_in) if env.value_in is not None else None
+        return named.variables(self.texts(env.any or ()), places)
+
+    def _every(self, matches: Sequence[Match]) -> Clause:
+        return all_of([self.match(m) for m in matches])
+
+    def _either(self, matches: Sequence[Match]) -> Clause:
+        clauses = [self.match(m) for m in matches]
+        return lambda c, e, s: max([clause(c, e, s) for clause in clauses])
+
+    def _negated(self, match: Match) -> Clause:
+        clause = self.match(match)
+        return lambda c, e, s: YES - clause(c, e, s)
+
+
+def all_of(clauses: Sequence[Clause]) -> Clause:
+    """Holds where all of `clauses` do."""
+    if len(clauses) == 1:
+        return clauses[0]
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        value = YES
+        for clause in clauses:
+            found = clause(command, effect, situation)
+            if found == NO:
+                return NO
+            if found < value:
+                value = found
+        return value
+
+    return judge
+
+
+# ---- what is run --------------------------------------------------------------------------------------
+
+
+def names_of(program: str) -> tuple[str, ...]:
+    """The names that a program goes by: as given, and without its directory."""
+    return (program, program.rpartition("/")[2]) if "/" in program else (program,)
+
+
+def _named(names: Sequence[str]) -> Clause:
+    wanted = frozenset(names)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        if command.program is None:
+            return MAYBE
+        return YES if not wanted.isdisjoint(names_of(command.program)) else NO
+
+    return judge
+
+
+def _regex(pattern: str) -> Clause:
+    from humanlayer_agent.policy.conditions import linear_regex
+
+    wanted = linear_regex.Regex(pattern)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        if command.program is None:
+            return MAYBE
+        answers = [wanted.matches(name) for name in names_of(command.program)]
+        return YES if True in answers else (MAYBE if None in answers else NO)
+
+    return judge
+
+
+def _located(paths: PathSet) -> Clause:
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        path = command.path
+        if path is None or (not path.startswith("/") and command.cwd is None):
+            return MAYBE  # whatever PATH leads to
+        places = [path] if path.startswith("/") else [absolute(path, cwd) for cwd in command.cwd or ()]
+        found = [paths.some(Effect("execute", "program", p, True, command.span), situation.links) for p in places]
+        return found[0] if len(set(found)) == 1 else MAYBE
+
+    return judge
+
+
+def _subcommand(names: Sequence[str]) -> Clause:
+    wanted = frozenset(names)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        if command.subcommand is None:
+            return NO if command.resolved else MAYBE
+        return YES if command.subcommand in wanted or command.subcommand.partition(" ")[0] in wanted else NO
+
+    return judge
+
+
+def _member(attribute: str, wanted: frozenset[str]) -> Clause:
+    return lambda c, e, s: YES if not wanted.isdisjoint(getattr(c, attribute)) else NO
+
+
+def _parse(states: frozenset[str]) -> Clause:
+    return lambda c, e, s: YES if s.parse in states else NO
+
+
+def _agent(texts: Texts) -> Clause:
+    wanted = TextSet(texts)
+    return lambda c, e, s: wanted.has(s.agent)
+
+
+def _resolved(value: bool) -> Clause:
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        known = command.resolved if effect is None else effect.resolved
+        return YES if known is value else NO
+
+    return judge
+
+
+# ---- its words ----------------------------------------------------------------------------------------
+
+
+def _absent(command: SimpleCommand) -> int:
+    """The answer for an option that was not seen: a word that is not understood may be it, or add it."""
+    return NO if command.flags_complete and command.resolved else MAYBE
+
+
+def _flags(flags: Group) -> Clause:
+    some = frozenset(flags.any) if flags.any is not None else None
+    every = frozenset(flags.all) if flags.all is not None else None
+    none = frozenset(flags.none) if flags.none is not None else None
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        # A word of unknown value may add a flag; it can't take one away.
+        absent = _absent(command)
+        value = YES
+        if some is not None and some.isdisjoint(command.flags):
+            value = min(value, absent)
+        if every is not None and not every <= command.flags:
+            value = min(value, absent)
+        if none is not None:
+            value = min(value, NO if not none.isdisjoint(command.flags) else YES - absent)
+        return value
+
+    return judge
+
+
+def _options(options: Mapping[str, Texts]) -> Clause:
+    wanted = {name: TextSet(texts) for name, texts in options.items()}
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        value = YES
+        for name, texts in wanted.items():
+            given = max((texts.has(text) for text in command.options.get(name, ())), default=NO)
+            value = min(value, max(given, _absent(command)))
+        return value
+
+    return judge
+
+
+def _operands(operands: Operands) -> Clause:
+    some = TextSet(operands.any) if operands.any is not None else None
+    every = TextSet(operands.all) if operands.all is not None else None
+    none = TextSet(operands.none) if operands.none is not None else None
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        # Some programs have their words read by a grammar of their own, which does not say what the operands are.
+        apart = command.known and (
+            command.listed or bool(command.operands) or all(w.startswith("-") for w in command.argv[1:])
+        )
+        words = command.operands
+        unseen = NO if apart and command.resolved else MAYBE
+        value = YES
+        if some is not None:
+            value = min(value, max(max((some.has(w) for w in words), default=NO), unseen))
+        if every is not None:
+            value = min(value, min((every.has(w) for w in words), default=NO if apart else MAYBE), YES - unseen)
+        if none is not None:
+            value = min(value, min((YES - none.has(w) for w in words), default=YES), YES - unseen)
+        return value
+
+    return judge
+
+
+def _argv(texts: Texts) -> Clause:
+    from humanlayer_agent.policy.conditions import words
+
+    items = [None if text.glob == "..." else TextSet([text]) for text in texts]
+    return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
+
+
+# ---- what it does -------------------------------------------------------------------------------------
+
+
+def _effect(kinds: frozenset[str]) -> Clause:
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        if effect is not None:
+            return YES if effect.kind in kinds else NO
+        if any(e.kind in kinds for e in command.effects):
+            return YES
+        return NO if command.resolved else MAYBE
+
+    return judge
+
+
+def _about(attribute: str, wanted: frozenset[object]) -> Clause:
+    """An attribute of the effect that is judged; without one, of any effect of the command."""
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        if effect is not None:
+            return YES if getattr(effect, attribute) in wanted else NO
+        if any(getattr(e, attribute) in wanted for e in command.effects):
+            return YES
+        return NO if command.resolved else MAYBE
+
+    return judge
+
+
+def _effects(effects: Group) -> Clause:
+    some = frozenset(effects.any) if effects.any is not None else None
+    every = frozenset(effects.all) if effects.all is not None else None
+    only = frozenset(effects.only) if effects.only is not None else None
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        kinds = {e.kind for e in command.effects}
+        unknown = MAYBE if not command.resolved else NO
+        value = YES
+        if some is not None and some.isdisjoint(kinds):
+            value = min(value, unknown)
+        if every is not None and not every <= kinds:
+            value = min(value, unknown)
+        if only is not None:
+            value = min(value, NO if not kinds <= only else YES - unknown)
+        return value
+
+    return judge
+
+
+def _any_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:
+    """Is it so of any effect? A command that is not understood may have more effects than were seen."""
+    return max(max(values, default=NO), _unseen(command, effect))
+
+
+def _all_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:
+    """Is it so of every effect, and is there one?"""
+    unseen = _unseen(command, effect)
+    return min(min(values, default=unseen), YES - unseen)
+
+
+def _unseen(command: SimpleCommand, effect: Effect | None) -> int:
+    return NO if effect is not None or command.resolved else MAYBE
+
+
+def _files(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
+    if effect is not None:
+        return [effect] if effect.kind in FILE_KINDS and _is_path(effect) else []
+    return [e for e in command.effects if e.kind in FILE_KINDS and _is_path(e)]
+
+
+def _is_path(effect: Effect) -> bool:
+    """An execute effect is about a file only where its operand is one."""
+    return effect.kind != "execute" or (effect.operand or "").startswith("/")
+
+
+def _contacts(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
+    return [e for e in ([effect] if effect is not None else command.effects) if e.kind in ("network", "listen")]
+
+
+def _host(effect: Effect, patterns: Sequence[str]) -> int:
+    if effect.operand is None:
+        return MAYBE
+    host = effect.operand.rpartition(":")[0] if effect.operand.count(":") == 1 else effect.operand
+    if any(fnmatch.fnmatchcase(host.lower(), p.lower()) for p in patterns):
+        return YES if effect.resolved else MAYBE
+    return NO if effect.resolved else MAYBE
+
+
+_BUILDERS: dict[str, Callable[[Compiler, Any], Clause]] = {
+    "program": Compiler._program,
+    "effect": lambda _, v: _effect(frozenset(v)),
+    "role": lambda _, v: _about("role", frozenset(v)),
+    "unread": lambda _, v: _about("unread", frozenset({v})),
+    "recursive": lambda _, v: _about("recursive", frozenset({v})),
+    "resolved": lambda _, v: _resolved(v),
+    "subcommand": lambda _, v: _subcommand(v),
+    "parse": lambda _, v: _parse(frozenset(v)),
+    "via": lambda _, v: _member("via", frozenset(v)),
+    "inside": lambda _, v: _member("inside", frozenset(v)),
+    "flags": lambda _, v: _flags(v),
+    "effects": lambda _, v: _effects(v),
+    "env": Compiler._env,
+    "options": lambda _, v: _options(v),
+    "operands": lambda _, v: _operands(v),
+    "argv": lambda _, v: _argv(v),
+    "agent": lambda _, v: _agent(v),
+    "paths": Compiler._paths,
+    "hosts": lambda c, v: c._among(v, _contacts, _host),
+    "names": lambda c, v: c._among(v, named.named, named.name_in),
+    "all": Compiler._every,
+    "any": Compiler._either,
+    "negated": Compiler._negated,
+    "flow": lambda c, v: dataflow.flow(v, c.match),
+}
+"""How each clause is compiled; they are tried in this order, cheap ones first."""

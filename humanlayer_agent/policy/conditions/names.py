@@ -1,0 +1,102 @@
+"""What an effect names where it is neither a path nor a host: packages, modules, units, sub-commands, variables.
+
+A variable's value is read as a list of directories, separated by colons.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
+from humanlayer_agent.policy.conditions.path_patterns import PathSet
+from humanlayer_agent.policy.conditions.word_patterns import TextSet, glob_matches
+from humanlayer_agent.policy.language.policy import Text
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.paths import absolute
+from humanlayer_agent.shell.program import SimpleCommand
+
+if TYPE_CHECKING:
+    from humanlayer_agent.policy.conditions.compiler import Situation
+
+_PATHS_AND_HOSTS = frozenset({"read", "write", "append", "delete", "move", "metadata", "network", "listen"})
+_ANY_TIME = frozenset({"loop", "function", "trap", "background"})
+"""What is inside these may run before or beside anything else."""
+
+MAX_PLACES = 256
+"""Most directories that are looked at for one value."""
+
+
+def named(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
+    """The effects (or the one that is judged) that name something."""
+    effects = command.effects if effect is None else [effect]
+    return [e for e in effects if e.kind not in _PATHS_AND_HOSTS and not (e.operand or "").startswith("/")]
+
+
+def name_in(effect: Effect, patterns: Sequence[str]) -> int:
+    """Is what `effect` names one of `patterns`?"""
+    if effect.operand is None:
+        return MAYBE
+    # Of code and of a setting it is the content or the value that may be unknown: the name stands there.
+    if not (effect.resolved or effect.kind == "execute" or effect.role == "assignment"):
+        return MAYBE
+    return YES if any(glob_matches(pattern, effect.operand) for pattern in patterns) else NO
+
+
+def variables(
+    names: Sequence[str], places: PathSet | None
+) -> Callable[[SimpleCommand, Effect | None, "Situation"], int]:
+    """Does an effect set or print one of these variables, and (with `places`) to directories that all lie there?"""
+    wanted = TextSet(Text(glob=name) for name in names)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
+        answer = NO
+        for each in command.effects if effect is None else (effect,):
+            if each.kind == "environment":
+                value = _named(each, wanted)
+                if value > answer and places is not None:
+                    value = min(value, _lies_in(each, places, command, situation))
+                answer = max(answer, value)
+        return answer
+
+    return judge
+
+
+def _named(effect: Effect, wanted: TextSet) -> int:
+    if effect.operand is None or not (effect.resolved or effect.role == "assignment"):
+        return MAYBE
+    return wanted.has(effect.operand)
+
+
+def _lies_in(effect: Effect, places: PathSet, command: SimpleCommand, situation: "Situation") -> int:
+    if effect.role in ("printed", "expanded"):
+        return NO
+    if effect.value is None:
+        return MAYBE
+    entries = effect.value.split(":")
+    relative = not all(entry.startswith("/") for entry in entries)
+    users = _directories(command, situation) if relative else frozenset()
+    if users is None or len(entries) * max(1, len(users)) > MAX_PLACES:
+        return MAYBE
+    value = YES
+    for entry in entries:
+        for path in [entry] if entry.startswith("/") else [absolute(entry, cwd) for cwd in sorted(users)]:
+            value = min(value, places.every(Effect("read", "value", path, True, effect.span), situation.links))
+    return value
+
+
+def _directories(command: SimpleCommand, situation: "Situation") -> frozenset[str] | None:
+    """Where a relative entry may be looked up from; None where that is not known.
+
+    What uses the variable does so from its own directory, which may be another by then.
+    """
+    found = situation.directories
+    if not found:
+        later = frozenset[str]()
+        known = True
+        for each in situation.commands:
+            if not _ANY_TIME.isdisjoint(each.inside):
+                known, later = known and each.cwd is not None, later.union(each.cwd or ())
+        for each in reversed(situation.commands):
+            known, later = known and each.cwd is not None, later.union(each.cwd or ())
+            known = known and len(later) <= MAX_PLACES
+            found[id(each)] = later if known else None
+    return found.get(id(command))

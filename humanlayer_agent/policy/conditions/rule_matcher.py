@@ -1,0 +1,136 @@
+"""A rule with its conditions as closures, and what it can apply to."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from humanlayer_agent.policy.conditions.answer_cache import settled, settled_clauses
+from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
+from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
+from humanlayer_agent.policy.conditions.kleene import NO, YES
+from humanlayer_agent.policy.conditions.pathindex import PathIndex
+from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
+from humanlayer_agent.policy.language.policy import Defaults, Match, Rule
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import SimpleCommand
+
+VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
+_BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}
+
+Set = frozenset[str]
+Limits = tuple[bool, Collection[str] | None, Collection[str] | None]
+"""Is a rule asked about each effect, and not once a command? The programs and kinds of effect without which it can't
+apply (None: any)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule with its conditions as closures.
+
+    `by_effect`: it is asked about each effect, not once a command. `about_all`: it is also asked about an action in
+    which no command could be seen. `programs` and `kinds`: it can apply to these programs and kinds of effect only
+    (None: to any). `clauses` are those of `when`, by name.
+    """
+
+    rule: Rule
+    layer: str
+    verdict: Verdict
+    maybe: Verdict
+    clauses: tuple[tuple[str, Clause], ...]
+    when: Clause
+    unless: Clause | None
+    by_effect: bool
+    about_all: bool
+    programs: Collection[str] | None
+    kinds: Collection[str] | None
+    index: PathIndex
+    """Where its path sets are."""
+    allows: EffectVerdict
+    """The verdict on an effect that this rule allows."""
+    severity: int
+    traces: bool = False
+    """It asks where data comes from."""
+    settled: bool = False
+    """Its answer follows from a key (see `settled`)."""
+    ahead: Clause | None = None
+    """Of a rule that is not settled: the part of `when` that is. Where that says no, so does the rule."""
+
+    def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
+        value = self.when(command, effect, situation)
+        if value == NO or self.unless is None:
+            return value
+        excuse = self.unless(command, effect, situation)
+        if self.verdict is Verdict.ALLOW:
+            return min(value, YES - excuse)
+        return NO if excuse == YES else value
+
+    def beforehand(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int | None:
+        """What follows from the key: the answer of a settled rule, the no of others. None: they have to be asked."""
+        if self.settled:
+            return self.judge(command, effect, situation)
+        return NO if self.ahead is not None and self.ahead(command, effect, situation) == NO else None
+
+    def concerns(self, program: str | None, kind: str | None) -> bool:
+        """Can it apply to this program (None: not known), and to an effect of this kind (None: no effect)?"""
+        return within((self.by_effect, self.programs, self.kinds), program, kind)
+
+
+def limits(rule: Rule) -> Limits:
+    """The limits of `rule`, which is not compiled yet."""
+    return about_effects(rule.when), _needed(rule.when, "program"), _needed(rule.when, "effect")
+
+
+def within(limits: Limits, program: str | None, kind: str | None) -> bool:
+    """See `CompiledRule.concerns`."""
+    by_effect, programs, kinds = limits
+    if by_effect is (kind is None) or (kind is not None and kinds is not None and kind not in kinds):
+        return False
+    return programs is None or program is None or any(name in programs for name in names_of(program))
+
+
+def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> CompiledRule:
+    """`rule` of the layer `layer`, ready to judge."""
+    clauses = tuple(compiler.clauses(rule.when))
+    by_effect, programs, kinds = limits(rule)
+    whole = settled(rule, by_effect=by_effect)
+    follows = settled_clauses(rule.when, by_effect=by_effect) if not whole else frozenset()
+    first = [clause for name, clause in clauses if name in follows]
+    return CompiledRule(
+        rule,
+        layer,
+        VERDICTS[defaults.ask if rule.decision == "ask" else rule.decision],
+        VERDICTS[defaults.maybe],
+        clauses,
+        all_of([clause for _, clause in clauses]),
+        compiler.match(rule.unless) if rule.unless is not None else None,
+        by_effect,
+        _about_all(rule.when),
+        programs,
+        kinds,
+        compiler.index,
+        EffectVerdict(Verdict.ALLOW, (rule.id,)),
+        _BY_SEVERITY[rule.severity],
+        traces(rule.when),
+        whole,
+        all_of(first) if first else None,
+    )
+
+
+def _about_all(match: Match) -> bool:
+    inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
+    return match.parse is not None or match.agent is not None or any(_about_all(m) for m in inner)
+
+
+def _needed(match: Match, clause: str) -> Set | None:
+    """The programs (or the kinds of effect) without which `match` can't hold; None: no such limit."""
+    programs = match.program.names if match.program is not None else None
+    names = programs if clause == "program" else match.effect
+    limits = [] if names is None else [frozenset(names)]
+    to = [match.flow.to] if match.flow is not None and match.flow.to is not None else []
+    limits += [limit for m in (*(match.all or ()), *to) if (limit := _needed(m, clause)) is not None]
+    if match.any is not None:
+        either = [_needed(m, clause) for m in match.any]
+        sets = [limit for limit in either if limit is not None]
+        if len(sets) == len(either):
+            limits.append(frozenset().union(*sets))
+    return frozenset.intersection(*limits) if limits else None

@@ -1,0 +1,111 @@
+"""Patterns for words: a glob, or a regular expression; and matching that takes linear time, or nearly so."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
+from humanlayer_agent.policy.language.policy import Text
+
+if TYPE_CHECKING:
+    from humanlayer_agent.policy.conditions.linear_regex import Regex
+
+
+class TextSet:
+    """Words that match one of some patterns.
+
+    Args:
+        patterns: globs (`*` any run of characters, `?` any one), or regular expressions; they match the whole word.
+    """
+
+    def __init__(self, patterns: Iterable[Text]) -> None:
+        found = tuple(patterns)
+        globs = [p.glob for p in found if p.glob is not None]
+        self._exact = frozenset(glob for glob in globs if not has_star(glob))
+        self._heads = tuple(glob[:-1] for glob in globs if glob[-1:] == "*" and not has_star(glob[:-1]))
+        self._globs = tuple(glob for glob in globs if has_star(glob))
+        self._other_globs = tuple(glob for glob in self._globs if glob[:-1] not in self._heads or glob[-1] != "*")
+        self._regexes = tuple(_regex(p.regex) for p in found if p.regex is not None)
+
+    def has(self, word: str | None) -> int:
+        """no, maybe or yes; None is a word of unknown value."""
+        if word is None:
+            return MAYBE
+        if word in self._exact or word.startswith(self._heads):
+            return YES
+        for glob in self._other_globs:
+            if glob_matches(glob, word):
+                return YES
+        answers = [each.matches(word) for each in self._regexes]
+        if True in answers:
+            return YES
+        return MAYBE if None in answers else NO
+
+    def may_begin(self, prefix: str) -> bool:
+        """Could one of these words begin with `prefix`?"""
+        if not prefix or any(each.may_begin(prefix) for each in self._regexes):
+            return True
+        return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
+
+
+def _regex(pattern: str) -> "Regex":
+    from humanlayer_agent.policy.conditions.linear_regex import Regex
+
+    return Regex(pattern)
+
+
+def _may_begin(pattern: str, prefix: str) -> bool:
+    """Could a word that matches `pattern` begin with `prefix`? Not ruled out where its own wildcard comes first."""
+    head = re.split(r"[*?]", pattern, maxsplit=1)[0]
+    return head.startswith(prefix) or prefix.startswith(head)
+
+
+def has_star(text: str) -> bool:
+    """Does a pattern hold a wildcard?"""
+    return "*" in text or "?" in text
+
+
+def glob_matches(pattern: str, text: str) -> bool:
+    """Does `text` match `pattern`, in which `*` is any run of characters and `?` any one?
+
+    Going back to the last star suffices, so this takes at most len(pattern) * len(text) steps.
+    """
+    head, star_sign, tail = pattern.partition("*")
+    if not has_star(head + tail):
+        if not star_sign:
+            return pattern == text
+        return len(text) >= len(head) + len(tail) and text.startswith(head) and text.endswith(tail)
+    p = t = 0
+    star, mark = -1, 0
+    while t < len(text):
+        if p < len(pattern) and pattern[p] == "*":
+            star, mark = p, t
+            p += 1
+        elif p < len(pattern) and (pattern[p] == "?" or pattern[p] == text[t]):
+            p += 1
+            t += 1
+        elif star >= 0:
+            mark += 1
+            p, t = star + 1, mark
+        else:
+            return False
+    return all(char == "*" for char in pattern[p:])
+
+
+def components_match(pattern: Sequence[str], components: Sequence[str]) -> bool:
+    """The same for the components of a path, where a component `**` is any number of components."""
+    p = t = 0
+    star, mark = -1, 0
+    while t < len(components):
+        if p < len(pattern) and pattern[p] == "**":
+            star, mark = p, t
+            p += 1
+        elif p < len(pattern) and glob_matches(pattern[p], components[t]):
+            p += 1
+            t += 1
+        elif star >= 0:
+            mark += 1
+            p, t = star + 1, mark
+        else:
+            return False
+    return all(each == "**" for each in pattern[p:])

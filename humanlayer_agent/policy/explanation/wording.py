@@ -1,0 +1,239 @@
+"""Makes the decision that people and programs see out of the hits of the rules: strictest verdict, reasons, spans."""
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from humanlayer_agent.action import FileDigest
+from humanlayer_agent.policy.conditions.dataflow import Source
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Cleared, Hit, Judged
+from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
+
+_PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
+_OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
+"""Names for what an effect is about, and what is said where that is not known."""
+_SHOWN = 200
+_ONCE = ("once",)
+_RANK = attrgetter("severity")
+
+
+def decided(
+    program: Program,
+    judged: Sequence[Judged],
+    more: Sequence[Hit],
+    *,
+    unparsed: Verdict,
+    policy: str,
+    digest: str,
+    enforced: bool,
+    begin: int | None = None,
+) -> PolicyDecision:
+    """The decision on a program: the strictest of all hits.
+
+    Args:
+        judged: the hits on each command.
+        more: hits on the action as a whole.
+        unparsed: the verdict that an action gets at least, where it could not be parsed.
+        policy, digest: name and digest of the policy.
+        enforced: see `PolicyDecision`.
+        begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
+    """
+    parts: list[PartVerdict] = []
+    effects: list[Effect] = []
+    unresolved: list[str] = []
+    worst = Verdict.ALLOW
+    cleared = not more
+    for each in judged:
+        parts.append(_part(each))
+        effects += each.command.effects
+        unresolved += each.command.unresolved
+        cleared = cleared and each.cleared is not None
+        if each.worst > worst:
+            worst = each.worst
+    for hit in more:
+        worst = max(worst, hit.verdict)
+    if program.status != "ok":
+        worst = max(worst, unparsed)
+    said, reason, suggestion = None, "", ""
+    spans: tuple[tuple[int, int], ...] = ()
+    if worst is Verdict.ALLOW and cleared:
+        rules = _allowing([each.cleared for each in judged if each.cleared is not None])
+    elif worst is Verdict.ALLOW:
+        allowing = [hit for each in judged for hit in each.hits() if hit.rule is not None]
+        rules = rule_ids(_ordered(allowing + [hit for hit in more if hit.rule is not None]))
+    else:
+        hits = [hit for each in judged if each.cleared is None for hit in each.hits()]
+        hits += more
+        ordered = _ordered([h for h in hits if h.verdict is worst])
+        first = ordered[0] if ordered else None
+        said = first.rule.rule if first is not None and first.rule is not None else None
+        reason = reason_of(first) if first is not None else ""
+        if program.status != "ok" and said is None:
+            reason = f"not fully understood: {'; '.join(program.reasons)}"
+        suggestion = render(said.suggestion, first) if said is not None and first is not None else ""
+        spans = spans_of(ordered)
+        rules = rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)])
+    return PolicyDecision(
+        worst,
+        reason,
+        policy,
+        digest,
+        rules,
+        said.severity if said is not None else "medium",
+        suggestion,
+        program.status,
+        tuple(program.reasons),
+        worst is not Verdict.ALLOW and said is None,
+        tuple(dict.fromkeys(unresolved)) if unresolved else (),
+        spans,
+        tuple(parts),
+        tuple(effects),
+        tuple([FileDigest(path, sha256) for path, sha256 in program.files]) if program.files else (),
+        _route(ordered) if worst is Verdict.ASK else "default",
+        said.remember if said is not None else _ONCE,
+        # 0 says that it was not measured.
+        max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
+        enforced,
+    )
+
+
+def _allowing(cleared: Sequence[Cleared]) -> tuple[str, ...]:
+    """The ids of the rules that allow, those of the highest severity first."""
+    if len(cleared) == 1 and len(cleared[0].named) == 1:
+        return cleared[0].named
+    rules = [rule for each in cleared for rule in each.rules()]
+    rules.sort(key=_RANK, reverse=True)
+    return tuple(dict.fromkeys([rule.rule.id for rule in rules]))
+
+
+def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:
+    """Who is asked: the route of what decides. Where others that ask name another one, no fewer people must agree than
+    they want, and none less surely: a command that does more must not get by with less."""
+    routes: list[str | dict[str, Any]] = []
+    for hit in asking:
+        if hit.rule is not None and hit.rule.rule.route not in routes:
+            routes.append(hit.rule.rule.route)
+    if len(routes) < 2:
+        return routes[0] if routes else "default"
+    first = routes[0]
+    return {**({"name": first} if isinstance(first, str) else first), "also": routes[1:]}
+
+
+def _ordered(deciding: list[Hit]) -> list[Hit]:
+    """Those that say the most come first.
+
+    A rule says more than "nothing allows this", and one that is certain more than one that can't be ruled out.
+    """
+    if len(deciding) < 2:
+        return deciding
+    return sorted(deciding, key=_rank)
+
+
+def _part(judged: Judged) -> PartVerdict:
+    command, worst, cleared = judged.command, judged.worst, judged.cleared
+    if cleared is not None:
+        return PartVerdict(
+            command.text, command.program, worst, cleared.named, "", command.span, command.via, command.inside,
+            tuple(command.effects), cleared.verdicts,
+        )  # fmt: skip
+    deciding, reason = [hit for hit in judged.hits() if hit.verdict is worst], ""
+    if deciding and worst is not Verdict.ALLOW:
+        reason = reason_of(deciding[0])
+    return PartVerdict(
+        command.text,
+        command.program,
+        worst,
+        rule_ids(deciding),
+        reason,
+        command.span,
+        command.via,
+        command.inside,
+        tuple(command.effects),
+        tuple([_effect(on_effect, judged.own) for on_effect in judged.effects]),
+    )
+
+
+def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
+    if len(hits) == 1 and hits[0].verdict is Verdict.ALLOW and hits[0].rule is not None:
+        return hits[0].rule.allows
+    # What nothing is said about is that the command itself runs, which its own allow covers.
+    said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
+    worst = max([h.verdict for h in said], default=Verdict.ALLOW)
+    deciding = [h for h in said if h.verdict is worst]
+    stopped = worst is not Verdict.ALLOW
+    return EffectVerdict(
+        worst,
+        rule_ids(deciding),
+        reason_of(deciding[0]) if deciding and stopped else "",
+        stopped and all(hit.rule is None for hit in deciding),
+    )
+
+
+def _rank(hit: Hit) -> tuple[bool, bool, bool, int]:
+    rule = hit.rule
+    if rule is None:
+        return True, not hit.certain, False, 1
+    # A deny rule that only asks, because it can't tell, comes after the rules that were made to ask.
+    return False, not hit.certain, VERDICTS[rule.rule.decision] is not hit.verdict, -rule.severity
+
+
+def rule_ids(hits: Iterable[Hit]) -> tuple[str, ...]:
+    """The ids of the rules, each once."""
+    ids = [h.rule.rule.id for h in hits if h.rule is not None]
+    return tuple(dict.fromkeys(ids)) if len(ids) > 1 else tuple(ids)
+
+
+def spans_of(hits: Iterable[Hit]) -> tuple[tuple[int, int], ...]:
+    """Where in the command the hits are."""
+    found = list(hits)
+    places = [h.effect.span if h.effect else h.command.span for h in found]
+    return tuple(dict.fromkeys([*places, *(h.source.span for h in found if h.source is not None)]))
+
+
+def reason_of(hit: Hit) -> str:
+    """Why this hit: the rule's own words, or that no rule allows it."""
+    if hit.rule is None:
+        what = hit.command.program or "a program that is not known"
+        if hit.effect is not None:
+            what = f"{hit.effect.kind} {hit.effect.public()['operand'] or 'something unknown'}"
+        return f"no rule allows this: {what}"
+    text = render(hit.rule.rule.reason or hit.rule.rule.id, hit)
+    return text if hit.certain else f"can't be ruled out: {text}"
+
+
+def _shown(source: Source) -> str:
+    """Where data comes from: the path, host or variable, or the command."""
+    if isinstance(source, SimpleCommand):
+        return source.text
+    return str(source.public()["operand"] or "something unknown") if source is not None else "something unknown"
+
+
+def render(template: str, hit: Hit) -> str:
+    """Plain substitution of `{{ name }}`; nothing else is evaluated (a policy may come from a repository)."""
+    if "{{" not in template:
+        return template
+    # One pass: a value that looks like a placeholder stays what it is.
+    return _PLACEHOLDER.sub(lambda m: _fact(m[1], hit, m[0])[:_SHOWN], template)
+
+
+def _fact(name: str, hit: Hit, otherwise: str) -> str:
+    """What stands for `{{ name }}`; `otherwise` where there is no such name."""
+    if name in _OPERANDS:
+        shown = hit.effect.public()["operand"] if hit.effect else None
+        return str(shown or _OPERANDS[name])
+    match name:
+        case "program":
+            return hit.command.program or "an unknown program"
+        case "command":
+            return hit.command.text
+        case "effect":
+            return hit.effect.kind if hit.effect else ""
+        case "source":
+            return _shown(hit.source)
+        case "unresolved":
+            return ", ".join(hit.command.unresolved) or "nothing"
+    return otherwise

@@ -1,0 +1,97 @@
+"""Loads a policy: checked and merged once, and from then on from its compiled form.
+
+The compiled form is JSON (never pickle) in the user's state directory, readable by the user alone, under the digest of
+its source and of this version; it names every file that took part with its digest. A compiled file that is not exactly
+that, or any of whose sources has changed, is ignored, and the sources are checked again. It also remembers that the
+policy's own tests have passed: where it can't be kept, they run every time.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from humanlayer_agent import __version__
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.locations import read_own_json, state_path, write_own_json
+from humanlayer_agent.policy.language import sources
+from humanlayer_agent.policy.language.policy import Policy, policy_from
+
+_FORMAT = 4
+_FOLDER = "policies"
+
+
+def load(
+    path: Path | str, *, within: Path | str | None = None, tested: bool = True, variables: Sequence[str] = ()
+) -> Policy:
+    """The policy in the file `path`, with what it extends.
+
+    Args:
+        path: the file.
+        within: the folder that none of its files may lie outside of, for a repository's policy.
+        tested: the tests in its own rules must pass; False only where it is looked at, and decides nothing.
+        variables: names of path variables that are given later.
+
+    Raises:
+        PolicyError: it can't be read, has a mistake, or fails a test of its own: `file:line:column`, what is wrong,
+            what was expected.
+    """
+    source = sources.read(path)
+    name = sources.name_of(path)
+    identity = f"{_FORMAT} {__version__} {_absolute(path)} {within}\0"
+    digest = sha256(source).hexdigest()
+    key = sha256(f"{identity}{digest}".encode("utf-8", "surrogateescape")).hexdigest()
+    compiled = state_path(_FOLDER, f"{key}.json")
+    content = read_own_json(compiled)
+    if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
+        from humanlayer_agent.policy.language import extension, merge, needed_rules
+
+        body = merge.merged(extension.tree(Path(path), name=name, within=within))
+        content = {"key": key, "policy": body, "ahead": needed_rules.known(policy_from(body))}
+        write_own_json(compiled, content)
+    policy = policy_from(content["policy"], content["ahead"])
+    if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
+        from humanlayer_agent.policy.language import selftest
+
+        passes_for = selftest.identity(policy, variables)
+        if passes_for is not None and content.get("tested") != passes_for:
+            selftest.check(policy, variables)
+            write_own_json(compiled, {**content, "tested": passes_for})
+    return policy
+
+
+def find(policy: str | Path) -> Path:
+    """The file of a policy: a path as it stands, or a shipped policy by its name."""
+    return Path(named(policy))
+
+
+def named(policy: str | Path) -> str:
+    """The same as text."""
+    text = str(policy)
+    if "/" in text or text.endswith((".yaml", ".yml")):
+        return str(Path(text).expanduser())
+    name = text.removeprefix(sources.BUILTIN)
+    if (found := sources.shipped(name)) is not None:
+        return found
+    known = ", ".join(sources.shipped_names())
+    raise PolicyError(f"no policy is called {name!r}; shipped: {known}; or give a path such as ./{name}.yaml")
+
+
+def cache_folder() -> Path:
+    """Where compiled policies are kept."""
+    return Path(state_path(_FOLDER))
+
+
+def _absolute(path: Path | str) -> str:
+    return path if isinstance(path, str) and path.startswith("/") else str(Path(path).absolute())
+
+
+def _current(content: dict[str, Any], read: dict[str, str]) -> bool:
+    """Are the files that took part still what they were? `read`: the digests of those that were read just now."""
+    try:
+        return "ahead" in content and all(
+            (read.get(each["path"]) or sha256(sources.read(each["path"])).hexdigest()) == each["sha256"]
+            for each in content["policy"]["sources"]
+        )
+    except (PolicyError, LookupError, TypeError, AttributeError):
+        return False

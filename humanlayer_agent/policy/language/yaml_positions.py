@@ -1,0 +1,172 @@
+"""YAML read strictly: plain data with the position of every value, no duplicate keys, bounded size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.language.sources import MAX_BYTES
+
+MAX_NODES = 20_000
+MAX_DEPTH = 32
+MAX_NUMBER = 40
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+Key = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a value stands: line and column count from 1; `width` is its length in its first line."""
+
+    line: int
+    column: int
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`data` is the content; `positions` the place of every value (and, under (*path, KEY), of every key) by path."""
+
+    name: str
+    text: str
+    data: Any
+    positions: dict[tuple[Key, ...], Position]
+
+    def error(self, path: tuple[Key, ...], message: str) -> PolicyError:
+        """A PolicyError that points at the value at `path` (or the nearest one around it that has a place)."""
+        while path and path not in self.positions:
+            path = path[:-1]
+        return PolicyError(located(self.name, self.text, self.positions.get(path, Position(1, 1)), message))
+
+
+def located(name: str, text: str, at: Position, message: str) -> str:
+    """`file:line:column: message`, then the line itself with the place marked."""
+    lines = text.split("\n")
+    shown = lines[at.line - 1] if at.line <= len(lines) else ""
+    width = max(1, min(at.width, len(shown) - at.column + 1))
+    mark = " " * (at.column - 1) + "^" * width
+    return f"{name}:{at.line}:{at.column}: {_printable(message)}\n    {_printable(shown[:160])}\n    {mark[:160]}"
+
+
+def _printable(text: str) -> str:
+    """A file may come from a repository: what it quotes must not act on the screen that shows the message."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def decode(raw: bytes, name: str) -> Document:
+    """Parse the bytes of a YAML file; `name` stands in messages. Raises PolicyError with file, line and column."""
+    if len(raw) > MAX_BYTES:
+        raise PolicyError(f"{name}: too large: at most {MAX_BYTES} bytes are read")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{name}: byte {error.start} is not UTF-8") from error
+    return parse(text, name)
+
+
+def parse(text: str, name: str) -> Document:
+    """Parse YAML `text`; `name` stands in messages."""
+    import yaml
+
+    try:
+        _check_size(text, name)
+        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+        raise PolicyError(located(name, text, at, f"not YAML: {error.problem or error}")) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise PolicyError(f"{name}: not YAML: {error}") from error
+    if root is None:
+        raise PolicyError(f"{name}:1:1: the file is empty")
+    positions: dict[tuple[Key, ...], Position] = {}
+    builder = _Builder(name, text, positions)
+    return Document(name, text, builder.build(root, ()), positions)
+
+
+def _check_size(text: str, name: str) -> None:
+    """Refuse what is nested too deep before it is composed: that recurses in C, and would end the process."""
+    import yaml
+
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or count > 2 * MAX_NODES:
+            raise PolicyError(located(name, text, _place(event), "too large or too deep"))
+
+
+def _place(node: Any) -> Position:
+    """Where a composed node stands; what spans lines is marked to the end of its first."""
+    start, end = node.start_mark, node.end_mark
+    width = end.column - start.column if end.line == start.line else 10_000
+    return Position(start.line + 1, start.column + 1, width)
+
+
+class _Builder:
+    """Turns composed nodes into data; every node is visited as often as aliases repeat it, and counted."""
+
+    def __init__(self, name: str, text: str, positions: dict[tuple[Key, ...], Position]) -> None:
+        self.name, self.text, self.positions = name, text, positions
+        self.count = 0
+        self.open: set[int] = set()
+
+    def fail(self, node: Any, message: str) -> PolicyError:
+        return PolicyError(located(self.name, self.text, _place(node), message))
+
+    def build(self, node: Any, path: tuple[Key, ...]) -> Any:
+        import yaml
+
+        self.count += 1
+        if self.count > MAX_NODES or len(path) > MAX_DEPTH:
+            raise self.fail(node, "too large or too deep (aliases count each time)")
+        self.positions[path] = _place(node)
+        if id(node) in self.open:
+            raise self.fail(node, "an alias that contains itself")
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
+                raise self.fail(node, f"the tag {node.tag} is not read here")
+            if isinstance(node, yaml.MappingNode):
+                return dict(self.pairs(node, path))
+            if isinstance(node, yaml.SequenceNode):
+                return [self.build(item, (*path, n)) for n, item in enumerate(node.value)]
+            return self.scalar(node)
+        finally:
+            self.open.discard(id(node))
+
+    def pairs(self, node: Any, path: tuple[Key, ...]) -> Iterator[tuple[str, Any]]:
+        seen: set[str] = set()
+        for key_node, value_node in node.value:
+            key = getattr(key_node, "value", None)
+            if not isinstance(key, str):
+                raise self.fail(key_node, "a key must be a plain word")
+            if key == "<<":
+                raise self.fail(key_node, "merge keys (<<) are not read here: write the keys out")
+            if key in seen:
+                raise self.fail(key_node, f"the key {key!r} stands here twice")
+            seen.add(key)
+            value = self.build(value_node, (*path, key))
+            self.positions[(*path, key, "\0key")] = _place(key_node)
+            yield key, value
+
+    def scalar(self, node: Any) -> Any:
+        if node.tag == "tag:yaml.org,2002:str":  # most of them; a loader of its own for each took half of the time
+            return node.value
+
+        import yaml
+
+        if node.tag not in (
+            "tag:yaml.org,2002:int",
+            "tag:yaml.org,2002:bool",
+            "tag:yaml.org,2002:null",
+            "tag:yaml.org,2002:float",
+        ):
+            if node.tag == "tag:yaml.org,2002:timestamp":
+                return node.value
+            raise self.fail(node, f"the tag {node.tag} is not read here")
+        if node.tag.endswith((":int", ":float")) and len(node.value) > MAX_NUMBER:
+            raise self.fail(node, f"a number of more than {MAX_NUMBER} characters")
+        try:
+            return yaml.SafeLoader("").construct_object(yaml.ScalarNode(node.tag, node.value))
+        except (ValueError, yaml.YAMLError) as error:
+            raise self.fail(node, f"{node.value!r}: {error}") from error

@@ -1,0 +1,114 @@
+"""Layers: a policy and the authority it has.
+
+machine > user > project. Verdicts are combined strictest first, "no rule" being neutral, so a lower layer can always
+add an ask or a deny, and never take one away. Machine and user may allow; a project may only once a human has trusted
+exactly these files (see `trust`). Where neither the machine nor the user has a policy, `builtin:default` stands in.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_path
+from humanlayer_agent.policy.language import loader as loading
+from humanlayer_agent.policy.language.policy import Policy
+from humanlayer_agent.policy.layers import trust
+
+FILE = "policy.yaml"
+Authority = Literal["machine", "user", "builtin", "given", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One policy in force. `given` is one that was named by itself; `trusted` matters for a project's."""
+
+    policy: Policy
+    authority: Authority
+    trusted: bool = True
+
+    @property
+    def base(self) -> bool:
+        """May it allow and say what happens to what nothing decides, whoever else does?"""
+        return self.authority != "project"
+
+
+def find_layers(project: Path | str, *, machine: Path | None = None, tested: bool = True) -> list[Layer]:
+    """The layers in force for `project`, the highest first.
+
+    Args:
+        project: the directory the agent works for.
+        machine: the folder of the machine's settings; the usual one where it is None.
+        tested: see `load`.
+
+    Raises:
+        PolicyError: a policy can't be read, has a mistake, fails its own tests, or can be written by others than it
+            should.
+    """
+    layers: list[Layer] = []
+    for authority, path in places(project, machine=machine):
+        if not _exists(path):
+            continue
+        if authority == "project":
+            policy = loading.load(path, within=project, tested=tested)
+            if policy.observe:
+                raise PolicyError(f"{path}: observe: a project's policy can't turn enforcement off")
+            layers.append(Layer(policy, "project", trust.is_trusted(project, policy)))
+        else:
+            policy = loading.load(path, tested=tested)
+            for file in trust.own_files(policy):
+                check_owner(file, machine=authority == "machine")
+            layers.append(Layer(policy, authority))
+    if not any(layer.base for layer in layers):
+        layers.insert(0, Layer(loading.load(loading.named("default")), "builtin"))
+    return layers
+
+
+def places(project: Path | str, *, machine: Path | None = None) -> list[tuple[Authority, str]]:
+    """Where each layer's policy is, the highest authority first."""
+    return [
+        ("machine", os.path.join(machine or MACHINE_FOLDER, FILE)),
+        ("user", config_path(FILE)),
+        ("project", os.path.join(project, PROJECT_FOLDER, FILE)),
+    ]
+
+
+def observed(layers: Sequence[Layer], wanted: bool = False) -> bool:
+    """Are these layers only observed?
+
+    Only the highest layer turns enforcement off, or lets `wanted` (the option `--observe`) do it: what the machine
+    enforces, no user can switch off.
+
+    Raises:
+        PolicyError: it was wanted, and the machine's policy does not allow that.
+    """
+    highest = layers[0]
+    if wanted and highest.authority == "machine" and not highest.policy.observe:
+        raise PolicyError("--observe: the policy of this machine is enforced (only it can say observe: true)")
+    return wanted or highest.policy.observe
+
+
+def _exists(path: str) -> bool:
+    """Is there something at `path`? What can't be looked at is not taken for missing."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
+    return True
+
+
+def check_owner(path: Path | str, *, machine: bool) -> None:
+    """A policy that others can write is not the machine's or the user's word."""
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise PolicyError(f"{path}: can't be read: {error.strerror}") from error
+    owners = {0} if machine else {0, os.geteuid()}
+    forbidden = 0o022 if machine else 0o002  # a user's own group is common
+    if about.st_uid not in owners or about.st_mode & forbidden:
+        who = "root" if machine else "you"
+        raise PolicyError(f"{path}: must belong to {who} and be writable by nobody else (chmod go-w, chown)")

@@ -1,0 +1,150 @@
+"""The policy that is linted: its rules in force, its files with the place of everything, and commands to try it on."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions.compiler import Compiler
+from humanlayer_agent.policy.conditions.evaluation import CompiledRule
+from humanlayer_agent.policy.director import FUNCTION, Director
+from humanlayer_agent.policy.language import examples, sources, yaml_positions
+from humanlayer_agent.policy.language.policy import Policy, Rule, Source, policy_from
+from humanlayer_agent.policy_tools.lint import dangers, sample_commands
+from humanlayer_agent.policy_tools.lint.finding import Place
+from humanlayer_agent.policy_tools.lint.witnesses import Case, judged, outcome
+
+MAX_EXAMPLES = 2_000
+"""Examples of the policy's own that a rule is tried on."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a policy. `linted`: findings in it are reported (what ships is only linted as the policy itself)."""
+
+    source: Source
+    document: yaml_positions.Document
+    linted: bool
+
+    def place(self, path: tuple[str | int, ...]) -> Place:
+        """Where the value at `path` stands, or the nearest one around it."""
+        found = path
+        while found and found not in self.document.positions:
+            found = found[:-1]
+        at = self.document.positions.get(found, yaml_positions.Position(1, 1))
+        return Place(self.source.name, self.source.path, at.line, at.column, path)
+
+
+class Subject:
+    """A policy to be linted.
+
+    Args:
+        routes: the names of those that there are; None where that is not known.
+
+    Raises:
+        PolicyError: a file of it has changed since it was loaded.
+    """
+
+    def __init__(self, policy: Policy, *, routes: Collection[str] | None = None) -> None:
+        self.policy = policy
+        self.routes = routes
+        self.director = examples.director_for(policy)
+        self.day = self.director.in_force().day
+        self.rules = self.director.in_force().rules.all
+        top = len(policy.sources) - 1
+        self.files = tuple(_file(source, n == top) for n, source in enumerate(policy.sources))
+        self._index = {id(rule): n for n, rule in enumerate(policy.rules)}
+        self._cases: dict[tuple[str, str, str], Case] = {}
+
+    @cached_property
+    def linted(self) -> tuple[CompiledRule, ...]:
+        """The rules in force that findings are reported of."""
+        return tuple(rule for rule in self.rules if self.files[rule.rule.scope].linted)
+
+    @cached_property
+    def written(self) -> tuple[Rule, ...]:
+        """The rules that findings are reported of, also those that don't hold today."""
+        return tuple(rule for rule in self.policy.rules if self.files[rule.scope].linted)
+
+    def place(self, rule: Rule, *path: str | int) -> Place:
+        """Where the value at `path` of a rule stands."""
+        file = self.files[rule.scope]
+        ids = [each["id"] for each in file.document.data["rules"]]
+        return file.place(("rules", ids.index(rule.id), *path))
+
+    def compiler(self, rule: Rule) -> Compiler:
+        """Knows the lists and variables that a rule sees."""
+        given = {"policies": tuple(f"${{{n}}}" for n in self.director.variables if n.startswith("POLICY_FILE_"))}
+        return Compiler({**self.policy.scopes[rule.scope], **given}, self.director.variables)
+
+    # ---- commands -------------------------------------------------------------------------------------
+
+    def case(self, command: str, rule: CompiledRule | None = None, type: str = "bash") -> Case:
+        """`command`, judged; as proposed by an agent that `rule` is about."""
+        agent = sample_commands.agent_of(rule.rule.when) if rule is not None else ""
+        key = (command, agent, type)
+        if key not in self._cases:
+            self._cases[key] = judged(self.director, *key)
+        return self._cases[key]
+
+    def cases(self, rule: CompiledRule) -> Iterator[Case]:
+        """Everything that `rule` is tried on, likely hits first."""
+        own = (c for kind in examples.KINDS for c in getattr(rule.rule.tests, kind))
+        others = (example.command for example in islice(examples.examples(self.policy), MAX_EXAMPLES))
+        made = sample_commands.commands(self, rule.rule)
+        calls = (self.case(call, rule, FUNCTION) for call in sample_commands.calls(self, rule.rule))
+        everybodys = (c for source in (_dangerous, dangers.shown_by_catalog) for c in source())
+        return chain(calls, self._each(rule, islice(own, MAX_EXAMPLES), made, others, everybodys))
+
+    def hit_by(self, rule: CompiledRule) -> Iterator[Case]:
+        """Those of them that it hits."""
+        return (case for case in self.cases(rule) if case.hits_of(rule))
+
+    def any_hit(self, rule: CompiledRule) -> Case | None:
+        """One that it hits; None where none was found."""
+        return next(self.hit_by(rule), None)
+
+    def _each(self, rule: CompiledRule, *groups: Iterable[str]) -> Iterator[Case]:
+        seen: set[str] = set()
+        for group in groups:
+            for command in group:
+                if command not in seen:
+                    seen.add(command)
+                    yield self.case(command, rule)
+
+    # ---- the same policy without something --------------------------------------------------------------
+
+    def without(self, rule: Rule) -> Director:
+        """A Director over the same policy, in which `rule` never applies."""
+        index = self._index[id(rule)]
+        return self.changed([body for n, body in enumerate(self._bodies) if n != index])
+
+    def changed(self, rules: list[dict[str, Any]]) -> Director:
+        """A Director over the same policy with other rules (as `Policy.body` has them)."""
+        return examples.director_for(policy_from({**self.policy.body, "rules": rules}))
+
+    def differs(self, case: Case, other: Director) -> bool:
+        """Does `other` come to something else on the same command?"""
+        decision = other.judge(case.program, case.situation, case.command)
+        return outcome(decision) != outcome(case.decision)
+
+    @property
+    def _bodies(self) -> list[dict[str, Any]]:
+        bodies: list[dict[str, Any]] = self.policy.body["rules"]
+        return bodies
+
+
+def _dangerous() -> list[str]:
+    return [danger.command for danger in dangers.all_dangers()]
+
+
+def _file(source: Source, top: bool) -> File:
+    raw = sources.read(Path(source.path))
+    if hashlib.sha256(raw).hexdigest() != source.sha256:
+        raise PolicyError(f"{source.name}: has changed since it was loaded: try again")
+    linted = top or not source.name.startswith(sources.BUILTIN)
+    return File(source, yaml_positions.decode(raw, source.name), linted)

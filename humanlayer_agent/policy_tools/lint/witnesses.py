@@ -1,0 +1,85 @@
+"""Commands that a policy is tried on, judged: what each rule says of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.policy.conditions.compiler import Situation
+from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
+from humanlayer_agent.policy.conditions.kleene import YES
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.examples import PROJECT
+from humanlayer_agent.policy_tools.lint.finding import Witness
+from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A command with the decision on it and every hit."""
+
+    command: str
+    program: Program
+    situation: Situation
+    decision: PolicyDecision
+    hits: tuple[Hit, ...]
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision.verdict is Verdict.ALLOW
+
+    @property
+    def witness(self) -> Witness:
+        """The command as a witness."""
+        return Witness(self.command, str(self.decision.verdict), self.decision.rules)
+
+    def hits_of(self, rule: CompiledRule) -> list[Hit]:
+        """What `rule` hits."""
+        return [hit for hit in self.hits if hit.rule is rule]
+
+    def units(self, rule: CompiledRule) -> Iterator[tuple[SimpleCommand, Effect | None]]:
+        """What `rule` is asked about: each effect, or each command."""
+        for command in self.program.commands:
+            if rule.by_effect:
+                for effect in command.effects:
+                    yield command, effect
+            else:
+                yield command, None
+
+    def failed(self, rule: CompiledRule) -> list[str] | None:
+        """The clauses of `when` that are not certain where it comes nearest to holding; None: nothing to ask about."""
+        answers = [
+            [name for name, clause in rule.clauses if clause(command, effect, self.situation) != YES]
+            for command, effect in self.units(rule)
+        ]
+        return min(answers, key=len, default=None)
+
+
+def judged(director: Director, command: str, agent: str = "", type: str = "bash") -> Case:
+    """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`."""
+    if type == "bash":
+        program = _program(command, director.environ["HOME"])
+    else:
+        program = director.program(Action(command, cwd=PROJECT, type=type))
+    situation = Situation(agent=agent)
+    decision = director.judge(program, situation, command)
+    rules = director.in_force().rules
+    hits = [hit for each in rules.judge(program, situation) for hit in each.hits()]
+    hits += [] if program.commands or program.status == "ok" else rules.unseen(command, situation)
+    return Case(command, program, situation, decision, tuple(hits))
+
+
+@lru_cache(maxsize=4096)
+def _program(command: str, home: str) -> Program:
+    """What a command would run. It is the same for every policy, and reading it takes most of the time."""
+    return analyse(command, cwd=PROJECT, environ={"HOME": home})
+
+
+def outcome(decision: PolicyDecision) -> tuple[object, ...]:
+    """What a decision comes to, whichever rules it is by."""
+    stopped = decision.verdict is not Verdict.ALLOW
+    more = (decision.severity, decision.default_hit, decision.route, decision.remember) if stopped else ()
+    return decision.verdict, *more

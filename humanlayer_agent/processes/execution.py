@@ -1,0 +1,374 @@
+"""Runs one judged command on this machine, and keeps it away from the supervisor.
+
+The command gets its own session without a terminal, nothing to read on stdin, an environment of listed variables
+only, and its stdout and stderr in one pipe. When it ends, times out or is interrupted, `reaper` ends what it started.
+"""
+
+import contextlib
+import logging
+import marshal
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
+from humanlayer_agent.processes import reaper
+from humanlayer_agent.processes.memory_protection import protect_secrets
+from humanlayer_agent.processes.orphans import Brood
+from humanlayer_agent.shell.environment.code_variables import keeps_ascii
+
+OUTPUT_LIMIT = 10_000_000
+"""Bytes of output that are kept: the first and the last half of it."""
+
+SUPERVISED = "HUMANLAYER_SUPERVISED"
+"""Set to 1 in the environment of every supervised command."""
+
+PASSED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"),
+        *("TMPDIR", "TMP", "TEMP", "PAGER", "MANPAGER", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "NVM_DIR", "CARGO_HOME", "RUSTUP_HOME"),
+        *("GOPATH", "GOROOT", "JAVA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    }
+)
+"""What a command gets of our environment: where things are and how to talk, never a credential."""
+
+_CHANGES_THE_SHELL = frozenset(
+    {"ENV", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "IFS", "PS4"}
+)
+
+_LOCALES = "bash reads them in that character set, and they are judged as UTF-8 (use C.UTF-8, or another with UTF-8)"
+
+# The interpreter itself, not a virtual environment's link to it: that may lie in the project, where the agent writes.
+_PYTHON = os.path.realpath(sys.executable)
+
+_REAPER_ENDS_S = reaper.KILL_S + 2
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. `returncode` is negative for a signal, and None where nobody saw its end.
+
+    `left` counts processes that could not be ended with it (those of another user). `unwatched` says that it has ended
+    or deceived the process that watches over it: what it did then nobody knows.
+    """
+
+    output: str
+    returncode: int | None
+    timed_out: bool = False
+    unwatched: bool = False
+    left: int = 0
+    duration_ms: int = 0
+
+
+def changes_the_shell(name: str) -> bool:
+    """Does a variable of this name change what bash makes of a command line?
+
+    Such a variable is never passed, whoever asks for it: the command would not mean what was judged.
+    """
+    return name in _CHANGES_THE_SHELL or name.startswith("BASH")
+
+
+def _is_locale(name: str) -> bool:
+    """Does it say in which character set a shell reads?"""
+    return name in ("LANG", "LC_ALL", "LC_CTYPE")
+
+
+def command_environment(
+    environ: Mapping[str, str],
+    extra_env: Mapping[str, str] | None = None,
+    pass_env: Iterable[str] = (),
+    project: str = "",
+) -> dict[str, str]:
+    """The environment of a supervised command.
+
+    Args:
+        environ: our own environment, of which only listed variables are taken. Its PATH is taken as `safe_path` says,
+            and a locale only where bash reads commands in it as they were judged.
+        extra_env: variables set for commands on purpose (the `env:` of mini's environment).
+        pass_env: further names that are taken from `environ`.
+        project: the directory the agent works for.
+
+    Raises:
+        ConfigError: a name that would change how bash reads the command, such as BASH_ENV, a locale that would, or the
+            name of the variable which says where the user's passphrase is.
+
+    Example:
+        >>> command_environment({"PATH": "/bin", "OPENAI_API_KEY": "sk"}, {"PAGER": "cat"})
+        {'PATH': '/bin', 'PAGER': 'cat', 'HUMANLAYER_SUPERVISED': '1'}
+    """
+    wanted = set(pass_env)
+    extra = dict(extra_env or {})
+    for name in sorted(wanted | extra.keys()):
+        if changes_the_shell(name):
+            raise ConfigError(
+                f"{name} can't be passed to supervised commands: it changes how bash reads them, "
+                "and then they would not do what was judged. Remove it from `env` and `pass_env`."
+            )
+        if _is_locale(name) and not keeps_ascii(value := extra.get(name, environ.get(name, ""))):
+            raise ConfigError(f"{name}={value} can't be passed to supervised commands: {_LOCALES}")
+        if name == PASSPHRASE_VARIABLE:
+            raise ConfigError(f"{name} can't be passed to supervised commands: remove it from `env` and `pass_env`.")
+    taken = {
+        name: value
+        for name, value in environ.items()
+        if name in wanted or (keeps_ascii(value) if _is_locale(name) else name in PASSED or name.startswith("LC_"))
+    }
+    if path := taken.get("PATH"):
+        taken["PATH"] = safe_path(path, project)
+    return taken | extra | {SUPERVISED: "1"}
+
+
+@lru_cache(maxsize=64)
+def safe_path(path: str, project: str) -> str:
+    """PATH without the directories where an agent may put programs unasked: then `ls` is the `ls` that was judged.
+
+    What is not absolute goes, and what lies in the project but for the folders of its environments (virtual
+    environments, node_modules): the shipped policies ask before those are changed. It is said once.
+
+    Example:
+        >>> safe_path("/usr/bin:.:/bin", "/srv/app")
+        '/usr/bin:/bin'
+    """
+    kept: list[str] = []
+    left_out: list[str] = []
+    for folder in path.split(os.pathsep):
+        (left_out if _is_the_agents(folder, project) else kept).append(folder)
+    if left_out:
+        logging.getLogger("humanlayer_agent").warning(
+            "Warning: PATH of supervised commands is without %s: the agent could put programs there. "
+            "Set PATH in the environment's `env` where they are needed.",
+            ", ".join(repr(folder) for folder in left_out),
+        )
+    return os.pathsep.join(kept)
+
+
+def _is_the_agents(folder: str, project: str) -> bool:
+    if not os.path.isabs(folder):
+        return True
+    if not project or not is_inside(Path(folder), Path(project)):
+        return False
+    above = Path(os.path.abspath(folder)).parent
+    return not (
+        (above / "pyvenv.cfg").is_file()
+        or (above / "conda-meta").is_dir()
+        or folder.rstrip("/").endswith("/node_modules/.bin")
+    )
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float,
+    keep_background: bool = False,
+    output_limit: int = OUTPUT_LIMIT,
+) -> CommandResult:
+    """Run `argv` and wait for its end. Whatever happens, the command is not running afterwards.
+
+    Args:
+        argv: program and arguments; the program is looked up by `find_program`.
+        cwd: an existing directory.
+        env: its whole environment (see `command_environment`).
+        timeout: seconds until it is killed; the result then has the output so far.
+        keep_background: leave alone what the command still has running when it ends.
+        output_limit: bytes of output to keep.
+
+    Raises:
+        OSError: it can't be started (no such directory, argument list too long, ...).
+        ValueError: a NUL or a lone surrogate in `argv`, `cwd` or `env`.
+    """
+    request = _request(argv, env, keep_background)
+    output = _Bounded(output_limit)
+    begin = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        control, theirs = (stack.enter_context(s) for s in socket.socketpair())
+        read_end, write_end = os.pipe()
+        pipe = stack.enter_context(open(read_end, "rb", buffering=0))
+        with open(write_end, "wb", buffering=0) as writer, theirs:
+            brood = Brood(
+                [_PYTHON, "-I", "-S", reaper.__file__],
+                mark=f"{SUPERVISED}=1",
+                stdin=theirs.fileno(),
+                stdout=writer,
+                stderr=writer,
+                cwd=cwd,
+                env={},
+            )
+        watch = _Watch(brood, control, keep_background=keep_background)
+        try:
+            control.sendall(request)
+            _follow(watch, pipe.fileno(), output, begin + timeout)
+        finally:
+            watch.end()
+        _drain(pipe.fileno(), output)
+    if watch.error:
+        raise OSError(watch.error, os.strerror(watch.error), argv[0])
+    return CommandResult(
+        output=output.text(),
+        returncode=watch.returncode,
+        timed_out=watch.timed_out,
+        unwatched=watch.unwatched,
+        left=watch.left,
+        duration_ms=int((time.monotonic() - begin) * 1000),
+    )
+
+
+@cache
+def find_program(name: str) -> str:
+    """The absolute path of `name`: the system's own before anything on PATH, which may lie in the project.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = shutil.which(name, path=os.confstr("CS_PATH")) or shutil.which(name)
+    if found is None:
+        raise ConfigError(f"{name} was not found on this machine: supervised commands can't be run without it")
+    return os.path.abspath(found)
+
+
+@cache
+def warn_unless_protected() -> None:
+    """Hide our memory and environment from commands, and say so once where that does not hold."""
+    protection = protect_secrets()
+    if not protection.holds:
+        logging.getLogger("humanlayer_agent").warning(
+            "Warning: agent commands can read the secrets of this process: %s.", protection.why_not
+        )
+
+
+def _request(argv: Sequence[str], env: Mapping[str, str], keep_background: bool) -> bytes:
+    # UTF-8 whatever our locale is: the model's text is Unicode, and was judged as such.
+    encoded = [part.encode("utf-8", "surrogateescape") for part in argv]
+    pairs = {k.encode("utf-8", "surrogateescape"): v.encode("utf-8", "surrogateescape") for k, v in env.items()}
+    if any(b"\0" in text for text in (*encoded, *pairs, *pairs.values())):
+        raise ValueError("embedded null byte")
+    program = os.fsencode(find_program(argv[0]))
+    body = marshal.dumps(([program, *encoded], pairs, keep_background, int(signal.SIGSTOP)))
+    return len(body).to_bytes(8, "big") + body
+
+
+class _Watch:
+    """The supervisor's end of one reaper."""
+
+    def __init__(self, brood: Brood, control: socket.socket, *, keep_background: bool) -> None:
+        self.brood, self.control, self.keep_background = brood, control, keep_background
+        self.returncode: int | None = None
+        self.left = 0
+        self.error = 0
+        self.timed_out = False
+        self.unwatched = False
+        self.reported = False
+        self.gone = False
+        self._received = b""
+
+    @property
+    def finished(self) -> bool:
+        return self.reported or self.gone
+
+    def receive(self) -> None:
+        """Take in what the reaper reports; the end of the stream is its own end."""
+        try:
+            data = self.control.recv(4096)
+        except ConnectionError:
+            data = b""
+        self.gone |= not data
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            word, *numbers = line.split()
+            values = [int(n) for n in numbers]
+            self.reported = True
+            if word == b"end":
+                self.returncode, self.left = values
+            elif word == b"killed":
+                (self.left,) = values
+            else:
+                (self.error,) = values
+
+    def end(self) -> None:
+        """Make the reaper kill what still runs, and make sure that it did."""
+        with contextlib.suppress(OSError):
+            self.control.shutdown(socket.SHUT_WR)
+        self.control.settimeout(_REAPER_ENDS_S)
+        with contextlib.suppress(TimeoutError):  # it was stopped
+            while not self.finished:
+                self.receive()
+        orphans = self.brood.end(reported=self.reported, keep_background=self.keep_background)
+        self.unwatched = not self.reported or orphans > 0
+
+
+def _follow(watch: _Watch, pipe: int, output: "_Bounded", deadline: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        selector.register(watch.control, selectors.EVENT_READ)
+        while not watch.finished:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                watch.timed_out = True
+                return
+            for key, _ in selector.select(remaining):
+                if key.fileobj is watch.control:
+                    watch.receive()
+                elif data := os.read(pipe, 65536):
+                    output.add(data)
+                else:
+                    selector.unregister(pipe)
+
+
+def _drain(pipe: int, output: "_Bounded") -> None:
+    """What was written before the end; a process that still holds the pipe must not make us wait."""
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        for _ in range(1024):  # such a process must not keep us reading either
+            data = os.read(pipe, 65536)
+            if not data:
+                return
+            output.add(data)
+
+
+class _Bounded:
+    """Keeps the first and the last half of a limit, and counts what it leaves out."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._left_out = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        if rest := data[room:]:
+            self._tail.append(rest)
+            self._tail_size += len(rest)
+        while self._tail_size > self._half:
+            first = self._tail.popleft()
+            excess = min(len(first), self._tail_size - self._half)
+            self._tail_size -= excess
+            self._left_out += excess
+            if excess < len(first):
+                self._tail.appendleft(first[excess:])
+
+    def text(self) -> str:
+        tail = b"".join(self._tail)
+        if self._left_out:
+            marker = f"\n[... {self._left_out} bytes of output left out here ...]\n".encode()
+            return _decode(bytes(self._head) + marker + tail)
+        return _decode(bytes(self._head) + tail)
+
+
+def _decode(data: bytes) -> str:
+    # As mini reads it: text mode, which makes every line end a newline.
+    return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")

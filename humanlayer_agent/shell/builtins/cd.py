@@ -1,0 +1,83 @@
+"""The working directory: cd, pushd, popd."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter.context import Context, Ends
+from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State
+from humanlayer_agent.shell.paths import dedupe, logical
+from humanlayer_agent.shell.program import SimpleCommand
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+
+def cd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`cd`: on success the shell is there, on failure where it was."""
+    options, operands = _options(fields)
+    moved = state.copy()
+    if not operands:
+        moved.cwd = _home(state)
+        return moved, state
+    moved.cwd = destination(operands[0], state) if _plain(operands, options, state) else None
+    if moved.cwd is None:
+        command.doubt(operands[0].word.raw)
+    return moved, state
+
+
+def _options(fields: list[Field]) -> tuple[str, list[Field]]:
+    """The letters of leading options, and what follows them."""
+    letters = ""
+    for n, each in enumerate(fields):
+        if each.text == "--":
+            return letters, fields[n + 1 :]
+        if each.text is None or not each.text.startswith("-") or each.text == "-":
+            return letters, fields[n:]
+        letters += each.text[1:]
+    return letters, []
+
+
+def _plain(operands: list[Field], options: str, state: State) -> bool:
+    """True where `cd` goes to the one directory it names: no `-P` (which leaves the name behind), no `-`, no CDPATH."""
+    if len(operands) > 1 or (options and set(options) - {"L"}):
+        return False
+    absolute = True
+    for text in operands[0].texts:
+        if text.startswith("-"):
+            return False
+        absolute = absolute and text.startswith("/")
+    if absolute:
+        return True
+    return not state.havoc and state.lookup("CDPATH") in ((), ("",), None) and "CDPATH" not in state.variables
+
+
+def _home(state: State) -> tuple[str, ...] | None:
+    home = state.lookup("HOME")
+    if not home or any(isinstance(h, Glob) or not h.startswith("/") for h in home):
+        return None
+    return dedupe(logical(h, "/") for h in home)
+
+
+def destination(target: Field, state: State) -> tuple[str, ...] | None:
+    """The directories that `target` names, or None where that is not known."""
+    texts = target.texts
+    if not texts or target.many:
+        return None
+    if len(texts) == 1 and state.cwd is not None and len(state.cwd) == 1:
+        return (logical(texts[0], state.cwd[0]),)
+    if all(t.startswith("/") for t in texts):
+        return dedupe(logical(t, "/") for t in texts)
+    if state.cwd is None:
+        return None
+    found = dedupe(logical(t, c) for t in texts for c in state.cwd)
+    return found if len(found) <= MAX_CHOICES else None
+
+
+def pushd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    """`pushd dir` goes there; `popd`, `pushd +1` and the like go where only the shell knows."""
+    moved = state.copy()
+    usable = len(fields) == 1 and command.program == "pushd" and not any(t[:1] in ("+", "-") for t in fields[0].texts)
+    moved.cwd = destination(fields[0], state) if usable and _plain(fields, "", state) else None
+    if moved.cwd is None and command.program == "pushd":
+        command.doubt(command.text)
+    return moved, state

@@ -1,0 +1,211 @@
+"""The files that agents run, read from disk: their text, their hash, and whether version control has them.
+
+What is under version control is taken from git's index as it was when the reader was made. Later additions don't count,
+or an agent could make its own script "project code" with `git add`. The format is that of git's
+Documentation/gitformat-index.txt, versions 2 to 4; an index that is not understood means that nothing is tracked.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from humanlayer_agent.locations import exists, upwards
+from humanlayer_agent.shell.reader import MAX_TEXT, Source
+
+MAX_HASHED = 8 * 1024 * 1024
+MAX_INDEX = 64 * 1024 * 1024
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)
+_PROGRAMS = re.compile(
+    r"/(?:usr/(?:local/)?)?bin|/opt/(?:mini|ana)?(?:conda|forge)3?(?:/envs/[^/]+)?/bin|/opt/python/[^/]+/bin"
+    r"|/opt/hostedtoolcache/Python/[^/]+/[^/]+/bin|/opt/homebrew/(?:Cellar|opt)/.+/bin"
+    r"|/Library/Frameworks/Python\.framework/Versions/[^/]+/bin"
+    r"|(?:/root|/home/[^/]+|/Users/[^/]+)/(?:\.pyenv/versions/[^/]+|\.local/share/uv/python/[^/]+|(?:mini|ana)(?:conda|forge)3(?:/envs/[^/]+)?)/bin",
+    re.ASCII,
+)
+"""Where Pythons are installed: what an agent would put there is outside its project, and asked about."""
+_MODE, _ENTRY = ">24xI", ">40x20sH"
+"""Where an entry has its mode; its blob and flags."""
+
+
+class DiskReader:
+    """Reads regular files, wherever they are.
+
+    Args:
+        project: the directory the agent works for; git's index is looked for there and above.
+    """
+
+    def __init__(self, project: Path | str) -> None:
+        self._top, self._index = _index_of(os.path.realpath(project))
+        self._tracked: dict[bytes, bytes] | None = None
+
+    def read(self, path: str) -> Source | None:
+        """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB (an installed program
+        may be larger)."""
+        if (installed := _installed(path)) is not None:
+            return installed
+        data = _bytes(path)
+        if data is None:
+            return None
+        text = None
+        if len(data) <= MAX_TEXT:
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                text = None
+        import hashlib
+
+        return Source(hashlib.sha256(data).hexdigest(), text, self._unmodified(path, data))
+
+    def _unmodified(self, path: str, data: bytes) -> bool:
+        if not self._index:
+            return False
+        real = os.path.realpath(path)
+        if not real.startswith(self._top.rstrip("/") + "/"):
+            return False
+        import hashlib
+
+        if self._tracked is None:
+            self._tracked = _understood(self._index)
+        blob = self._tracked.get(os.fsencode(os.path.relpath(real, self._top)))
+        return blob is not None and blob == hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
+
+
+class GivenReader:
+    """Files that are given, instead of those on disk: a recorded run carries the scripts it ran.
+
+    Args:
+        files: the text of each by its absolute path.
+        tracked: paths under version control and unmodified.
+    """
+
+    def __init__(self, files: Mapping[str, str], tracked: Collection[str] = ()) -> None:
+        self._files, self._tracked = files, frozenset(tracked)
+
+    def read(self, path: str) -> Source | None:
+        """The file that was given for `path`."""
+        plain = "/" + os.path.normpath(path).lstrip("/")
+        text = self._files.get(plain)
+        if text is None and plain not in self._tracked:
+            return None
+        data = (text or "").encode("utf-8", "surrogatepass")
+        readable = text is not None and len(data) <= MAX_TEXT
+        import hashlib
+
+        return Source(hashlib.sha256(data).hexdigest(), text if readable else None, plain in self._tracked)
+
+
+def _installed(path: str) -> Source | None:
+    """An interpreter that is installed on this machine, where `path` leads to one: `.venv/bin/python` is a link.
+
+    Its hash is over the place, the size and the time of the change.
+    """
+    if not _PYTHON.fullmatch(os.path.basename(path)):
+        return None
+    try:
+        real = os.path.realpath(path)
+        if not _PYTHON.fullmatch(os.path.basename(real)) or not _PROGRAMS.fullmatch(os.path.dirname(real)):
+            return None
+        found = os.stat(real)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o111:
+        return None
+    import hashlib
+
+    what = f"{real}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_uid}"
+    return Source(hashlib.sha256(what.encode()).hexdigest(), installed=real)
+
+
+def _bytes(path: str) -> bytes | None:
+    """The content of a regular file. A pipe or a device is not waited for."""
+    try:
+        if os.path.realpath(path).startswith(("/dev/", "/proc/")):  # such a file is another one for each process
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_HASHED:
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(MAX_HASHED + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data if len(data) <= MAX_HASHED else None
+
+
+def _index_of(directory: str) -> tuple[str, bytes]:
+    """The working tree that `directory` lies in, and the bytes of its index; b"" where there is none."""
+    for place in upwards(directory):
+        git = os.path.join(place, ".git")
+        if not exists(git):
+            continue
+        try:
+            if os.path.isfile(git):  # a worktree or submodule: "gitdir: PATH"
+                with open(git) as file:
+                    name, _, where = file.read().partition(":")
+                git = os.path.join(place, where.strip()) if name == "gitdir" else git
+            index = os.path.join(git, "index")
+            if os.stat(index).st_size > MAX_INDEX:
+                return place, b""
+            with open(index, "rb") as binary:
+                return place, binary.read()
+        except (OSError, ValueError):
+            return place, b""
+    return directory, b""
+
+
+def _understood(index: bytes) -> dict[bytes, bytes]:
+    """What `_entries` finds; nothing where it does not understand the index."""
+    import struct
+
+    try:
+        return _entries(index)
+    except (ValueError, struct.error, IndexError):
+        return {}
+
+
+def _entries(data: bytes) -> dict[bytes, bytes]:
+    """The blob of every tracked regular file by its path. Raises ValueError where the index is not understood."""
+    import hashlib
+    import struct
+
+    magic, version, count = struct.unpack_from(">4sII", data)
+    checked = data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())
+    if magic != b"DIRC" or version not in (2, 3, 4) or not checked:
+        raise ValueError("not an index that is understood")
+    out: dict[bytes, bytes] = {}
+    at, previous = 12, b""
+    for _ in range(count):
+        (mode,) = struct.unpack_from(_MODE, data, at)
+        blob, flags = struct.unpack_from(_ENTRY, data, at)
+        name = at + (64 if version > 2 and flags & 0x4000 else 62)
+        if version == 4:
+            kept, name = _varint(data, name)
+            end = data.index(b"\0", name)
+            previous = previous[: len(previous) - kept] + data[name:end]
+            after = end + 1
+        else:
+            end = data.index(b"\0", name)
+            previous = data[name:end]
+            after = at + ((end - at) // 8 + 1) * 8
+        if mode & 0o170000 == 0o100000 and not flags & 0x3000:
+            out[previous] = blob
+        at = after
+    return out
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in git's offset encoding, and where it ends."""
+    byte = data[at]
+    value = byte & 127
+    while byte & 128:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) + (byte & 127)
+    return value, at + 1

@@ -1,0 +1,70 @@
+"""What words run as they are expanded: substitutions, arithmetic, expansions that assign."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.environment import secret_variables
+from humanlayer_agent.shell.expansion import arithmetic, words
+from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter import assignments
+from humanlayer_agent.shell.interpreter.context import Context
+from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Param, Part, ProcSub, Sub, Word
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+
+def expand(walk: "Walk", each: Word, state: State, context: Context) -> list[Field]:
+    """The fields of `each`; what it runs on the way (substitutions) is analysed as well."""
+    if each.dynamic:
+        word(walk, each, state, context)
+    fields = words.expand(each, state)
+    if walk.fails_on_globs and any(f.glob is not None for f in fields):
+        walk.may_abort(state)
+    return fields
+
+
+def word(walk: "Walk", each: Word, state: State, context: Context) -> None:
+    """Analyse every script inside `each`, and note in `state` what its expansions assign."""
+    parts(walk, each.parts, state, context)
+
+
+def parts(walk: "Walk", found: list[Part], state: State, context: Context) -> None:
+    """The same for the parts of one."""
+    for part in found:
+        match part:
+            case Sub():
+                _substitution(walk, part, state, context.around("substitution"))
+            case ProcSub():
+                _substitution(walk, part, state, context.around("process-substitution"))
+            case Param():
+                parts(walk, part.index_parts, state, context)
+                assignments.expansion(walk, part, state, context)
+                if part.arg is not None:
+                    word(walk, part.arg, state, context)
+            case Arith():
+                secret_variables.evaluation(walk, part.raw, state)
+                parts(walk, part.parts, state, context)
+                _arithmetic(walk, part, state, context)
+            case ArrayLit():
+                for each in part.words:
+                    word(walk, each, state, context)
+
+
+def _substitution(walk: "Walk", part: Sub | ProcSub, state: State, context: Context) -> None:
+    """`$( )` and `<( )`: a shell of its own."""
+    aborted, frames, start = walk.aborted, walk.frames, len(walk.program.commands)
+    walk.frames = [*frames]
+    walk.script(part.script, state.copy(), context.deeper(stdin=context.stdin.shared()))
+    walk.aborted, walk.frames = aborted, frames
+    walk.program.trace.append(("substitution", part, start, start, len(walk.program.commands)))
+
+
+def _arithmetic(walk: "Walk", part: Arith, state: State, context: Context) -> None:
+    """`$(( ))`: strings that it evaluates, and names that it assigns."""
+    if (why := arithmetic.risk(part.raw, part.parts, state)) is not None:
+        walk.program.doubt(why)
+    if arithmetic.may_fail(part.raw, part.parts, state):
+        walk.may_abort(state)
+    for name in sorted(arithmetic.assigned(part.raw)):
+        walk.implicit(name, None, state, context, part.raw, number=True)

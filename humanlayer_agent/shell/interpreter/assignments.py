@@ -1,0 +1,252 @@
+"""What sets variables besides builtins: assignments before a command or alone, and expansions."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.environment import secret_variables
+from humanlayer_agent.shell.environment.code_variables import places, selects_code
+from humanlayer_agent.shell.expansion import arithmetic, parameters
+from humanlayer_agent.shell.expansion.field import Field, listed
+from humanlayer_agent.shell.expansion.words import expand, literal_values
+from humanlayer_agent.shell.interpreter import settings
+from humanlayer_agent.shell.interpreter.context import Context
+from humanlayer_agent.shell.interpreter.loop_effects import DECLARERS as DECLARERS
+from humanlayer_agent.shell.interpreter.state import READONLY, Glob, State, Value
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.programs import operand_effects
+from humanlayer_agent.shell.syntax.tree import ArrayLit, Assign, Param, Word
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
+_ENTRY = re.compile(r"\[([A-Za-z0-9_]+)\]=", re.ASCII)
+_KEY = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_INDEX = re.compile(r"\]\+?=")
+_HARMLESS_SUBSCRIPTS = ("@", "*", "")
+
+
+# ---- assignments ----------------------------------------------------------------------------------
+
+
+def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
+    """Apply `assigns` to `state` (a copy of the caller's)."""
+    for each in assigns:
+        kept = (each.append or each.index is not None) and state.inherits(each.name)
+        if each.name in state.odd or each.name in READONLY:
+            walk.may_abort(state)  # bash drops the rest of the line where the variable is readonly
+            if (why := arithmetic.word_risk(each.value, state)) is not None:
+                walk.program.doubt(why)
+        if each.index is not None:
+            subscript(walk, each.name, each.index, state)
+            state.assign_map(each.name, _with_entry(each, state))
+        elif (array := array_of(each.value)) is not None:
+            subscripts(walk, each.name, array, state)
+            elements = elements_of(array, state)
+            before = state.arrays.get(each.name, ()) if each.append else ()
+            known = not each.append or each.name in state.arrays
+            state.assign_array(each.name, (*before, *elements) if elements is not None and known else None)
+        else:
+            value = literal_values(each.value, state)
+            if each.append:
+                value = _appended(state.lookup(each.name) if each.name not in state.arrays else None, value)
+            number = value is None and not each.append and _is_number(each.value, state)
+            state.assign(each.name, value, number=number)
+            if not each.append and _is_last_job(each.value) and each.name not in state.odd | READONLY:
+                state.jobs |= {each.name}
+        if kept:
+            state.outside |= {each.name}
+        if exported:
+            state.export([each.name])
+
+
+def array_of(value: Word) -> ArrayLit | None:
+    return next((p for p in value.parts if isinstance(p, ArrayLit)), None) if value.parts else None
+
+
+def subscripts(walk: "Walk", name: str, array: ArrayLit, state: State) -> None:
+    """The subscripts of `([x]=1 ...)`, each of which is arithmetic."""
+    for word in array.words:
+        if word.raw.startswith("[") and (end := _INDEX.search(word.raw)) is not None:
+            subscript(walk, name, word.raw[1 : end.start()], state)
+
+
+def elements_of(array: ArrayLit, state: State) -> tuple[str, ...] | None:
+    """The elements of `( ... )`, where they are known and none has a subscript."""
+    out: list[str] = []
+    for word in array.words:
+        if word.raw.startswith("["):
+            return None
+        found = listed(expand(word, state))
+        if found is None:
+            return None
+        out += found
+    return tuple(out)
+
+
+def entries_of(array: ArrayLit, state: State) -> dict[str, str] | None:
+    """The elements of an associative array's `([key]=value ...)`, where each is known."""
+    out: dict[str, str] = {}
+    for word in array.words:
+        found = _ENTRY.match(word.raw)
+        tilde = found is not None and (word.raw.startswith("~", found.end()) or ":~" in word.raw)
+        values = literal_values(word, state) if not tilde else None
+        if found is None or values is None or len(values) != 1 or isinstance(values[0], Glob):
+            return None
+        out[found[1]] = values[0].removeprefix(found[0])
+    return out
+
+
+def _with_entry(assign: Assign, state: State) -> dict[str, str] | None:
+    """The elements of an associative array after `name[key]=value`."""
+    before = state.entries.get(assign.name) if assign.name in state.maps else None
+    values = literal_values(assign.value, state)
+    known = assign.index is not None and _KEY.fullmatch(assign.index) is not None and not assign.append
+    if before is None or not known or values is None or len(values) != 1 or isinstance(values[0], Glob):
+        return None
+    return {**before, assign.index or "": values[0]}
+
+
+def _appended(before: Value, value: Value) -> Value:
+    if before is None or value is None or len(before) > 1 or len(value) > 1 or any(isinstance(b, Glob) for b in before):
+        return None
+    return ("".join((*before, *value)),)
+
+
+def _is_last_job(value: Word) -> bool:
+    """Is it `$!`, the process that this shell has last put into the background?"""
+    match value.parts:
+        case [Param(name="!", op="", index=None)]:
+            return True
+    return False
+
+
+def own_job(word: Word, state: State) -> bool:
+    """Is `word` the number of a process that this shell has started, and nothing else: `$!`, or `$x` after `x=$!`?"""
+    match word.parts:
+        case [Param(name=name, op="", index=None, quoted=quoted)]:
+            return (name == "!" or name in state.jobs) and (quoted or state.default_ifs)
+    return False
+
+
+def _is_number(value: Word, state: State) -> bool:
+    return len(value.parts) == 1 and arithmetic.gives_number(value.parts[0], state)
+
+
+def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[Assign], state: State) -> None:
+    """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
+    if command.program:
+        for each in assigns:
+            points_to(walk, command, each.name, literal_values(each.value, state), state, each.start, each.end)
+    if not any(selects_code(each.name, None) for each in assigns):
+        return
+    state = state.copy() if len(assigns) > 1 else state
+    for each in assigns:
+        plain = each.index is None and array_of(each.value) is None
+        if each.name == "IFS" and plain and command.argv[:1] == ["read"]:
+            continue  # for this one `read`, which knows it
+        found = settings.values(each.name, each.value, state, append=each.append) if plain else None
+        note_effect(walk, command, each.name, found, each.start, each.end)
+        if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.
+            state.assign(each.name, literal_values(each.value, state) if plain and not each.append else None)
+
+
+def points_to(
+    walk: "Walk", command: SimpleCommand, name: str, found: Value, state: State, start: int, end: int
+) -> None:
+    """A program is given `name`: files that this names are read, as far as anybody can tell."""
+    for value in found or ():
+        for path in places(name, value):
+            word = Field(Word(path, path, start, end), start, end, text=path, prefix=path)
+            operand_effects.path(walk, command, "read", word, state, role="setting", origin=f"{name}=")
+
+
+def note_effect(walk: "Walk", command: SimpleCommand, name: str, found: Value, start: int, end: int) -> None:
+    """Setting `name` to one of the values `found` (None: not known) is an effect where it selects code."""
+    if any(selects_code(name, value) for value in found or (None,)):
+        value = settings.entries(found) if found is not None else None
+        command.effects.append(
+            Effect(
+                "environment", "assignment", name, found is not None, walk.span(start, end), f"{name}=", "assignment",
+                value=value,
+            )
+        )  # fmt: skip
+
+
+def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None:
+    """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
+    secret_variables.expansion(walk, part, state)
+    if part.op in ("=", ":="):
+        walk.implicit(part.name, parameters.values(part, state, _text_of), state, context, part.raw)
+    if part.op in ("?", ":?"):
+        walk.may_abort(state)
+    if part.op == "@":
+        operator = part.arg.text if part.arg is not None else None
+        if operator not in ("Q", "U", "u", "L", "a", "A", "E", "K", "k"):
+            walk.program.doubt(f"{part.raw}: the value is evaluated as a prompt string")
+            _prompt(walk, part, state, context)
+    if part.op == "!" and not _only_names(part):
+        walk.program.doubt(f"{part.raw}: indirect expansion")
+    if part.op == ":" and part.arg is not None:
+        _evaluate(walk, part.arg, state)
+        walk.may_abort(state)
+    if part.index is not None:
+        subscript(walk, part.name, part.index, state)
+
+
+def _text_of(word: Word, state: State) -> Value:
+    return literal_values(word, state, assignment=False)
+
+
+def _prompt(walk: "Walk", part: Param, state: State, context: Context) -> None:
+    """`${x@P}` expands the value of x as a here-document is expanded, after escapes that only prompts have."""
+    values = state.lookup(part.name) if part.index is None else None
+    shown = Word(part.raw, None, *walk.span(0, len(walk.text)), dynamic=True)
+    for value in values or ():
+        end = "END"
+        while end in value:
+            end += "_"
+        if not isinstance(value, Glob):
+            field = Field(shown, shown.start, shown.end)
+            walk.source(f": <<{end}\n{value}\n{end}\n", field, state.copy(), context.deeper(), "prompt")
+
+
+def _only_names(part: Param) -> bool:
+    """`${!a[@]}` and `${!prefix*}` give subscripts and names, and evaluate nothing."""
+    rest = part.arg.raw if part.arg is not None else ""
+    return rest in ("*", "@", "[@]", "[*]") or (part.index in ("@", "*") and not rest)
+
+
+def _evaluate(walk: "Walk", word: Word, state: State) -> None:
+    """`word` is evaluated as arithmetic, after its expansions."""
+    why = arithmetic.risk(word.raw, word.parts, state)
+    if why is not None:
+        walk.program.doubt(why)
+    state.forget(arithmetic.assigned(word.raw))
+
+
+def subscript(walk: "Walk", name: str, index: str, state: State, *, expanded: bool = False) -> None:
+    """An array subscript is arithmetic: a variable's value in it is evaluated, `a[$(cmd)]` included.
+
+    `expanded`: it comes from a word after expansion (`unset 'a[$(cmd)]'`), and is expanded once more.
+    """
+    if index in _HARMLESS_SUBSCRIPTS or (index.isascii() and index.isdigit()):
+        return
+    if name in state.maps and _KEY.fullmatch(index) and not expanded:
+        return
+    walk.may_abort(state)
+    secret_variables.evaluation(walk, index, state)
+    if expanded:
+        why = arithmetic.value_risk(index, state)
+    else:
+        why = None if name in state.maps else arithmetic.subscript_risk(index, state)
+    if why is not None:
+        walk.program.doubt(f"subscript [{index}]: {why}")
+    state.forget(arithmetic.assigned(index))
+
+
+def is_assignment(word: Word) -> bool:
+    """True for `name=...` as it is written: after `export` and its like its value does not split."""
+    return ASSIGNMENT.match(word.raw) is not None

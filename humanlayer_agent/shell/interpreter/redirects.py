@@ -1,0 +1,142 @@
+"""Redirects: the files and connections they open, and the standard input they give."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.expansion import output, substitutions
+from humanlayer_agent.shell.expansion.field import Field, positional
+from humanlayer_agent.shell.expansion.words import expand, text_of
+from humanlayer_agent.shell.interpreter.context import Context, Stdin
+from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.programs import operand_effects
+from humanlayer_agent.shell.syntax.tree import ProcSub, Redirect
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+_DESCRIPTOR = re.compile(r"-|[0-9]+-?", re.ASCII)
+_INPUTS = frozenset({"<", "<<", "<<-", "<<<", "<>", "<&", ">&", ">"})
+_KINDS = {
+    ">": ("write",),
+    ">|": ("write",),
+    "&>": ("write",),
+    ">&": ("write",),
+    ">>": ("append",),
+    "&>>": ("append",),
+    "<": ("read",),
+    "<&": (),
+    "<>": ("read", "write"),
+}
+
+
+def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: State, context: Context) -> None:
+    """Add the effects of `redirects` to `command`."""
+    for redirect in redirects:
+        if redirect.target.dynamic:
+            substitutions.word(walk, redirect.target, state, _taking(command, redirect, context))
+        if redirect.body is not None and redirect.body.dynamic:
+            substitutions.word(walk, redirect.body, state, context.within("heredoc"))
+        if redirect.op in ("<<", "<<-", "<<<"):
+            continue
+        fields = expand(redirect.target, state)
+        for each in fields or [Field(redirect.target, redirect.target.start, redirect.target.end)]:
+            _one(walk, command, redirect, each, state)
+
+
+def _taking(command: SimpleCommand, redirect: Redirect, context: Context) -> Context:
+    """`context` for what runs in a redirect's target: `> >(sh)` is fed with what `command` prints."""
+    part = redirect.target.parts[0] if redirect.target.parts else None
+    if not isinstance(part, ProcSub) or part.direction != ">" or redirect.fd not in ("", "1"):
+        return context
+    words = positional(command.words)
+    return context.fed(Stdin.of("pipe", output.prints(words, context.stdin.text) if words else None))
+
+
+def may_fail(redirects: list[Redirect]) -> bool:
+    """True where opening one of them may fail, with which the command does not run at all."""
+    for redirect in redirects:
+        if redirect.op not in ("<<", "<<-", "<<<") and redirect.target.static not in ("/dev/null", "1", "2"):
+            parts = redirect.target.parts
+            if len(parts) != 1 or not isinstance(parts[0], ProcSub):
+                return True
+    return False
+
+
+def forget_descriptors(redirects: list[Redirect], state: State) -> None:
+    """`{name}> file` sets `name` to the number of a descriptor."""
+    for redirect in redirects:
+        if redirect.fd.startswith("{"):
+            state.assign(redirect.fd[1:-1], None, number=True)
+
+
+def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field, state: State) -> None:
+    if redirect.op in (">&", "<&") and target.texts:
+        if all(_DESCRIPTOR.fullmatch(t) for t in target.texts):
+            return  # copies, moves or closes a descriptor
+        if redirect.op == "<&" or redirect.fd not in ("", "1"):
+            command.doubt(redirect.target.raw)
+    origin = f"{redirect.op} redirect"
+    if target.text is None or target.text.startswith("/dev/"):
+        hosts = [network_device(t) for t in target.texts or (target.prefix,)]
+        for host in hosts:
+            if host is not None:
+                known, span = bool(target.texts) and bool(host), walk.span(target.start, target.end)
+                effect = Effect("network", "redirect", host or None, known, span, origin, source="redirect")
+                command.effects.append(effect)
+        if target.texts and None not in hosts:
+            return
+    kinds = _KINDS[redirect.op]
+    if redirect.op == "<&" and target.text is None:
+        kinds = ("read",)
+    for kind in kinds:
+        operand_effects.path(walk, command, kind, target, state, role="redirect", origin=origin, source="redirect")
+
+
+def network_device(text: str) -> str | None:
+    """`host:port` where bash opens a connection instead of a file: /dev/tcp/host/port. "" where it may be any host."""
+    if not text.startswith("/dev/"):
+        return None
+    parts = text.split("/")
+    if len(parts) >= 4 and parts[:2] == ["", "dev"] and parts[2] in ("tcp", "udp"):
+        return ":".join(parts[3:5]) if parts[3] and len(parts) > 4 else ""
+    return None
+
+
+def fed(walk: "Walk", redirects: list[Redirect], state: State, context: Context) -> Context:
+    """`context` with what a command reads from its standard input and other descriptors, after its redirects."""
+    opened = [r for r in redirects if r.op in _INPUTS and (r.fd or r.op not in (">&", ">"))]
+    if not opened and not context.descriptors:
+        return context
+    inputs = {"": context.stdin, **dict(context.descriptors)}
+    for redirect in opened:
+        inputs[redirect.fd.lstrip("0")] = _input(walk, redirect, state, inputs)
+    stdin = inputs.pop("")
+    context = context.fed(stdin)
+    others = tuple((fd, each) for fd, each in inputs.items() if each.given is not None)
+    return replace(context, descriptors=others) if others or context.descriptors else context
+
+
+def stdin_of(walk: "Walk", redirects: list[Redirect], state: State, context: Context) -> Stdin:
+    """What a command reads from its standard input, after its redirects."""
+    return fed(walk, redirects, state, context).stdin
+
+
+def _input(walk: "Walk", redirect: Redirect, state: State, inputs: Mapping[str, Stdin]) -> Stdin:
+    """What can be read from the descriptor that `redirect` opens, given what the others hold."""
+    if redirect.op in ("<<", "<<-") and redirect.body is not None:
+        return Stdin("heredoc", text_of(redirect.body, state), redirect.body.start)
+    if redirect.op == "<<<":
+        value = text_of(redirect.target, state)
+        return Stdin("here-string", None if value is None else value + "\n", redirect.target.start)
+    if redirect.op in ("<&", ">&"):
+        number = (redirect.target.static or "").removesuffix("-")
+        return inputs.get(number.lstrip("0"), Stdin("file")) if number.isascii() and number.isdigit() else Stdin("file")
+    if redirect.op == "<" and (text := output.of_process(redirect.target, state, expand)) is not None:
+        return Stdin.of("file", text, redirect.target.start)
+    fields = expand(redirect.target, state)
+    name = fields[0].text if len(fields) == 1 else None
+    return Stdin("null") if name == "/dev/null" else Stdin("file")

@@ -1,0 +1,116 @@
+"""Code in other languages than bash: which language a file is in, and what its code does."""
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+
+from humanlayer_agent.shell.languages.behaviour import Behaviour, Found, Text
+
+__all__ = ["Behaviour", "Found", "Text", "language_of", "read"]
+
+SHELLS = {"sh": "sh", "bash": "bash", "dash": "sh", "ash": "sh", "ksh": "sh"}
+_SHEBANG = re.compile(r"#![ \t]*([^\s]+)(?:[ \t]+([^\n]*))?")
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
+_ENDINGS = {
+    ".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash", ".ipynb": "notebook", ".mk": "make",
+    ".mak": "make", ".awk": "awk", ".sed": "sed", ".jq": "jq", ".bats": "bash", ".command": "bash",
+}  # fmt: skip
+_NAMES = {
+    "Makefile": "make", "makefile": "make", "GNUmakefile": "make", "package.json": "npm", "configure": "sh",
+    "SConstruct": "python", "SConscript": "python", "wscript": "python", ".envrc": "bash", ".bashrc": "bash",
+    ".bash_profile": "bash", ".bash_login": "bash", ".bash_logout": "bash", ".bash_aliases": "bash", ".profile": "sh",
+    "pytest.ini": "settings", ".pytest.ini": "settings", "tox.ini": "settings", "setup.cfg": "settings",
+    "pyproject.toml": "settings", ".pylintrc": "settings", "pylintrc": "settings", "mypy.ini": "settings",
+    ".mypy.ini": "settings", ".coveragerc": "settings",
+    ".xprofile": "sh", ".xinitrc": "sh", ".xsessionrc": "sh",
+}  # fmt: skip
+"""Files that a program or a person runs by their name, and what they are written in."""
+_TEMPLATES = (
+    ".am", ".in", ".PL", ".j2", ".tmpl", ".template", ".md", ".txt", ".rst", ".bak", ".orig", ".patch", ".diff",
+)  # fmt: skip
+_KEPT = frozenset({".bak", ".orig", ".old", ".new", ".tmp", ".save", ".backup", ".copy", ".patched"})
+"""Endings of copies that are meant to be put back."""
+_HOOKS = "/.git/hooks/", "/.husky/", "/.githooks/", "/etc/profile.d/"
+
+
+_WHOLE = {
+    "make": "make:whole",
+    "npm": "package_json:whole",
+    "notebook": "notebook:whole",
+    "awk": "filters:awk",
+    "sed": "filters:sed",
+    "jq": "filters:jq",
+    "settings": "tool_settings:whole",
+}
+"""Readers of files that are judged as a whole: all that they may do, whoever runs them."""
+
+
+Whole = Callable[[str, "str | None", "Callable[[str], Found] | None"], Behaviour]
+"""A reader: the text, the file's path, and what gives the files that it includes."""
+
+
+def language_of(path: str, text: str) -> str | None:
+    """The language that the file at `path` is run in: by its first line, else by its name; None where neither tells."""
+    return interpreter(text) or by_name(path)
+
+
+@lru_cache(maxsize=4096)
+def by_name(path: str) -> str | None:
+    """The language that a file's name tells; None where it is no code."""
+    name = posixpath.basename(path)
+    while (kept := posixpath.splitext(name))[1] in _KEPT and kept[0]:
+        name = kept[0]
+    if name in _NAMES:
+        return _NAMES[name]
+    if "." not in name and any(part in path for part in _HOOKS):
+        return "sh"
+    if name.startswith(("Makefile.", "makefile.", "GNUmakefile.")) and not name.endswith(_TEMPLATES):
+        return "make"
+    return _ENDINGS.get(posixpath.splitext(name)[1])
+
+
+def interpreter(text: str) -> str | None:
+    """The language of a `#!` line: "python", "bash", "sh", or the name of another program; None without one."""
+    found = _SHEBANG.match(text)
+    if found is None:
+        return None
+    words = [found[1], *(found[2] or "").split()]
+    if posixpath.basename(words[0]) == "env":
+        words = [w for w in words[1:] if not w.startswith("-") and "=" not in w] or [""]
+    name = posixpath.basename(words[0])
+    return "python" if _PYTHON.fullmatch(name) else SHELLS.get(name, name)
+
+
+def read(
+    language: str,
+    text: str,
+    *,
+    argv: Sequence[Text] | None = None,
+    path: str | None = None,
+    files: Callable[[str], Found] | None = None,
+) -> Behaviour | None:
+    """What `text` does when it is run; None where nobody here reads this language.
+
+    Args:
+        language: as `language_of` gives it, but no shell: a shell's text is analysed as commands are.
+        argv: the words it is started with, the script's own name first, where they are known.
+        path: the absolute path of the file, where it is one.
+        files: gives the files that this one includes, by absolute path.
+    """
+    if language == "python":
+        from humanlayer_agent.shell.languages import python
+
+        return python.read(text, argv=argv, path=path)
+    if language in _WHOLE:
+        return _whole(language)(text, path, files)
+    return None
+
+
+@lru_cache(maxsize=64)
+def _whole(language: str) -> Whole:
+    """The reader of a language in which a file says all, whichever words it is given."""
+    module, _, function = _WHOLE[language].partition(":")
+    found: Whole = getattr(import_module(f"{__name__}.{module}"), function)
+    return found

@@ -1,0 +1,215 @@
+"""From what code does to what the command that runs it does: effects, and the commands that code runs in turn."""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.environment.code_variables import selects_code
+from humanlayer_agent.shell.environment.secret_variables import keeps_secret
+from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter import command_lookup
+from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
+from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, State
+from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
+from humanlayer_agent.shell.paths import absolute, dedupe, plain
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.programs import operand_effects
+from humanlayer_agent.shell.syntax.tree import Word
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+
+MAX_EFFECTS = 2_000
+_FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
+
+
+def perform(
+    walk: "Walk", command: SimpleCommand, behaviour: Behaviour, state: State, context: Context, language: str
+) -> None:
+    """Add to `command` what its code does.
+
+    Args:
+        state: that of the shell which starts the code.
+        language: the name under which commands that the code runs are listed (`via`).
+    """
+    state = _moved(state, behaviour)
+    for reason in behaviour.doubts:
+        operand_effects.code(walk, command, None, what=reason, role="code", origin=language, unread=behaviour.opaque)
+        command.doubt(reason)
+    for act in behaviour.acts:
+        if len(command.effects) > MAX_EFFECTS:
+            walk.program.doubt("too many effects")
+            return
+        _act(walk, command, act, state, context, language)
+    _written(walk, command, behaviour, state)
+
+
+def _written(walk: "Walk", command: SimpleCommand, behaviour: Behaviour, state: State) -> None:
+    """The texts that the code writes to files: they may be run in turn."""
+    for target, text in behaviour.files:
+        for name in target.choices if text is not None and state.cwd is not None else ():
+            paths = {plain(absolute(name, cwd)) for cwd in state.cwd or ()}
+            for effect in command.effects:
+                if effect.kind in ("write", "append") and effect.operand is not None and plain(effect.operand) in paths:
+                    walk.scripts.written.add(effect, text or "", command)
+
+
+def _act(walk: "Walk", command: SimpleCommand, act: Act, state: State, context: Context, language: str) -> None:
+    origin = f"{language} line {act.line}: {act.origin}" if act.line else act.origin
+    if act.kind in ("shell", "program", "python"):
+        _runs(walk, command, act, state, context, language, origin)
+        return
+    operand = act.operands[0] if act.operands else Text()
+    if act.kind in _FILES or (act.kind == "execute" and act.role in ("script", "import-path")):
+        _file(walk, command, act, operand, state, context, origin)
+    elif act.kind in ("network", "listen"):
+        for field in _fields(operand, command, state):
+            target = field if field.texts or "/" not in _after_scheme(operand.prefix) else _known(field, operand.prefix)
+            operand_effects.host(walk, command, target, kind=act.kind, origin=origin)
+    elif act.kind == "environment":
+        _environment(command, act, operand, origin)
+    elif act.kind == "execute":
+        for name in operand.choices or (None,):
+            known = name is not None
+            command.effects.append(Effect("execute", act.role, name, known, command.span, origin))
+            if not known:
+                command.doubt(origin)
+    else:
+        for name in operand.choices or (None,):
+            command.effects.append(Effect(act.kind, act.role, name, name is not None, command.span, origin))
+
+
+def _file(
+    walk: "Walk", command: SimpleCommand, act: Act, operand: Text, state: State, context: Context, origin: str
+) -> None:
+    for field in _fields(operand, command, state):
+        if act.role == "import-path":
+            operand_effects.path(walk, command, "execute", field, state, role="project", origin=origin)
+        elif act.kind == "execute":
+            operand_effects.script(walk, command, field, state, origin, language="python")
+        else:
+            role = "operand" if act.role == "code" else act.role
+            operand_effects.path(
+                walk, command, act.kind, field, state, role=role, origin=origin, recursive=act.recursive
+            )
+
+
+def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:
+    if act.role == "read":
+        # What becomes of it is the code's own doing; but a secret counts as used, as in a shell's `$API_TOKEN`, and all
+        # of them that are looked at as printed: `print(os.environ)`.
+        if "environment" in operand.choices:
+            command.effects.append(Effect("environment", "printed", "environment", True, command.span, origin))
+        for secret in filter(keeps_secret, operand.choices):
+            command.effects.append(Effect("environment", "expanded", secret, True, command.span, origin))
+        return
+    if act.role == "printed":
+        for name in operand.choices or (None,):
+            command.effects.append(Effect("environment", "printed", name, name is not None, command.span, origin))
+        return
+    values = act.operands[1].choices if len(act.operands) > 1 else ()
+    for name in operand.choices or (None,):
+        if name is None or any(selects_code(name, value) for value in values or (None,)):
+            effect = Effect("environment", act.role, name, name is not None, command.span, origin)
+            effect.value = ":".join(values) or None
+            command.effects.append(effect)
+
+
+def _runs(
+    walk: "Walk", command: SimpleCommand, act: Act, state: State, context: Context, language: str, origin: str
+) -> None:
+    """Commands that the code runs, and code that it runs in turn."""
+    inner = context.deeper(via=(*context.via, language))
+    if inner.depth > MAX_DEPTH:
+        walk.program.doubt("nested too deep")
+        return
+    if act.cwd is not None:
+        state = state.copy()
+        state.cwd = _places(act.cwd, state)
+    if act.kind == "program":
+        words = [_field(text, command, state) for text in act.operands]
+        if act.many:
+            words.append(replace(_field(Text(), command, state), many=True))
+        if words:
+            command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
+        return
+    text = act.operands[0] if act.operands else Text()
+    if not text.choices:
+        operand_effects.code(walk, command, None, what=None, role="code", origin=origin)
+        command.doubt(origin)
+        return
+    for source in text.choices:
+        if act.kind == "shell":
+            walk.source(
+                source, _field(text, command, state), state.child(()), replace(inner, via=(*inner.via, "sh")), "string"
+            )
+            continue
+        behaviour = walk.code("python", source)
+        if behaviour is not None:
+            perform(walk, command, behaviour, state, inner, language)
+
+
+# ---- texts as words ---------------------------------------------------------------------------------
+
+
+def _fields(text: Text, command: SimpleCommand, state: State) -> Iterator[Field]:
+    """`text` as words of a command: one for each directory that a relative path may lie below."""
+    if text.choices or text.below is None or text.below.startswith("/"):
+        yield _field(text, command, state)
+        return
+    if state.cwd is None:
+        yield _field(Text(), command, state)
+        return
+    for cwd in state.cwd:
+        yield _field(Text(below=posixpath.normpath(absolute(text.below, cwd))), command, state)
+
+
+def _field(text: Text, command: SimpleCommand, state: State) -> Field:
+    start, end = command.span
+    shown = text.choices[0] if len(text.choices) == 1 else "?"
+    field = Field(Word(shown, shown, start, end), start, end, prefix=text.prefix)
+    if len(text.choices) == 1:
+        return _known(field, text.choices[0], state)
+    if text.choices:
+        return replace(field, choices=text.choices)
+    below = text.below if text.below is not None and text.below.startswith("/") else None
+    return replace(field, below=below)
+
+
+def _known(field: Field, text: str, state: State | None = None) -> Field:
+    """`field` with the value `text`. `~` stands for the home directory, which only the environment knows."""
+    home = state.environ.get("HOME") if state is not None else None
+    if home and (text == "~" or text.startswith("~/")):
+        text = home + text[1:]
+    return replace(field, text=text, prefix=text)
+
+
+def _after_scheme(prefix: str) -> str:
+    return prefix.partition("://")[2]
+
+
+def _moved(state: State, behaviour: Behaviour) -> State:
+    """The state with every directory that the code may change to."""
+    if not behaviour.directories:
+        return state
+    out = state.copy()
+    for each in behaviour.directories:
+        places = _places(each, out)
+        out.cwd = None if places is None or out.cwd is None else dedupe((*out.cwd, *places))
+        if out.cwd is None or len(out.cwd) > MAX_CHOICES:
+            out.cwd = None
+            break
+    return out
+
+
+def _places(text: Text, state: State) -> tuple[str, ...] | None:
+    """The directories that `text` may be; None where they are not known."""
+    if not text.choices:
+        return None
+    home = state.environ.get("HOME")
+    texts = [home + t[1:] if home and (t == "~" or t.startswith("~/")) else t for t in text.choices]
+    if any(t.startswith("~") for t in texts) or (state.cwd is None and not all(t.startswith("/") for t in texts)):
+        return None
+    return dedupe(posixpath.normpath(absolute(t, cwd)) for cwd in state.cwd or ("/",) for t in texts)

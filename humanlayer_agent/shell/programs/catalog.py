@@ -1,0 +1,196 @@
+"""The command catalog: what command line tools do with their arguments, as data.
+
+One YAML file a tool or family stands beside this module; `lookup` finds a program's Spec. The form of
+the files is described in `spec`.
+
+Reading all of it takes a tenth of a second, and a command needs a few programs only. So the files are scanned for
+the line at which each program begins (names stand at an indent of two), one file after the other until the program is
+found, and it is parsed when it is first asked for, from the text that was scanned: there is no index on disk that could
+be out of date. What the YAML of a
+program says is kept in the user's state directory under the digest of that text, readable by the user alone: PyYAML
+takes longer to import than a command takes to judge.
+"""
+
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Lock
+from typing import Any
+
+from humanlayer_agent.locations import read_own_json, state_path, write_own_json
+from humanlayer_agent.shell.programs.spec import (
+    CatalogError,
+    Example,
+    Spec,
+    Truth,
+    read_examples,
+    read_programs,
+    split_names,
+)
+
+__all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lookup", "names", "subcommands"]
+
+STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
+
+_FIRST = ("list", "search", "text", "plain", "files", "python", "git")
+"""The files that are scanned first: they describe 19 of 20 programs that coding agents run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a program stands: its file, the text above `programs:`, and its own lines."""
+
+    file: str
+    head: str
+    body: str
+
+
+class _Catalog:
+    """The programs of a folder of catalog files; each is parsed when it is first asked for. Thread-safe.
+
+    `places` are those of the files that were scanned so far.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.places: dict[str, _Place] = {}
+        self._specs: dict[str, Spec] = {}
+        self._unread: list[str] | None = None
+        self._lock = Lock()
+
+    def files(self) -> list[str]:
+        """The names of the files, in the order in which they are scanned."""
+        names = sorted(name for name in os.listdir(self.folder) if name.endswith(".yaml"))
+        first = [f"{name}.yaml" for name in _FIRST if f"{name}.yaml" in names]
+        return [*first, *(name for name in names if name not in first)]
+
+    def scan(self, program: str | None = None) -> None:
+        """Find where each program begins, until `program` is found.
+
+        Raises:
+            CatalogError: one is described twice, or a file is not in the form of one.
+        """
+        with self._lock:
+            if self._unread is None:
+                self._unread = self.files()
+            while self._unread and (program is None or program not in self.places):
+                self.places |= self._programs(self._unread[0])
+                del self._unread[0]
+
+    def get(self, program: str) -> Spec | None:
+        """The Spec of `program`, or None where no file describes it."""
+        found = self._specs.get(program)
+        if found is None:
+            if program not in self.places:
+                self.scan(program)
+            place = self.places.get(program)
+            if place is not None:
+                content = _kept(f"{place.head}\nprograms:{place.body}", place.file)
+                self._specs |= read_programs(content, place.file)
+                found = self._specs.get(program)
+        return found
+
+    def _programs(self, file: str) -> dict[str, _Place]:
+        with open(os.path.join(self.folder, file), encoding="utf-8") as opened:
+            text = opened.read()
+        head, begins, rest = text.partition("\nprograms:")
+        body = rest.partition("\nexamples:\n")[0] + "\n"
+        if not begins:
+            raise CatalogError(f"{file}: no line `programs:` below a first line that says what it is")
+        found: dict[str, _Place] = {}
+        for key, part in _programs(body):
+            place = _Place(file, head, part)
+            for name in split_names(key.strip("\"'")):
+                if (other := found.get(name) or self.places.get(name)) is not None:
+                    raise CatalogError(f"{file}: {name} is already described in {other.file}")
+                found[name] = place
+        return found
+
+
+def _programs(body: str) -> list[tuple[str, str]]:
+    """The key of each program, at an indent of two, and its text up to the next."""
+    found: list[tuple[str, list[str]]] = []
+    for part in body.split("\n  ")[1:]:
+        if part[:1] not in " \t\n#":
+            key, colon, _ = (part.partition("\n")[0] + " ").partition(": ")
+            if colon:
+                found.append((key, [""]))
+        if found:
+            found[-1][1].append(part)
+    return [(key, "\n  ".join(parts)) for key, parts in found]
+
+
+def _kept(text: str, file: str) -> Any:
+    """What `_yaml` says of `text`: from the state directory, else it is written there."""
+    digest = sha256(text.encode()).hexdigest()
+    try:
+        path = state_path("catalog", f"{digest}.json")
+    except RuntimeError:  # nobody knows where this user's home is
+        return _yaml(text, file)
+    kept = read_own_json(path)
+    if kept is not None and kept.get("for") == digest and "content" in kept:
+        return kept["content"]
+    content = _yaml(text, file)
+    if _is_json(content):
+        write_own_json(path, {"for": digest, "content": content})
+    return content
+
+
+def _is_json(value: Any) -> bool:
+    """Does JSON give back exactly this?"""
+    if isinstance(value, dict):
+        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or type(value) in (str, int, float, bool)
+
+
+def _yaml(text: str, file: str) -> Any:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        raise CatalogError(f"{file}: {error}") from error
+
+
+_SCANNED = _Catalog(os.path.join(os.path.dirname(__file__), "catalog"))
+
+
+def _catalog() -> _Catalog:
+    """The catalog, every file of it scanned."""
+    _SCANNED.scan()
+    return _SCANNED
+
+
+def lookup(program: str) -> Spec | None:
+    """The Spec of `program` (a bare name), or None where the catalog does not know it."""
+    return _SCANNED.get(program)
+
+
+def names() -> list[str]:
+    """Every program the catalog describes."""
+    return sorted(n for n in _catalog().places if " " not in n)
+
+
+def subcommands(program: str) -> list[str]:
+    """The sub-commands of `program`."""
+    spec = lookup(program)
+    beside = [n.partition(" ")[2] for n in _catalog().places if n.startswith(program + " ")]
+    return sorted([*(spec.subcommands if spec is not None else ()), *beside])
+
+
+def family(program: str) -> str | None:
+    """The name of the file that describes `program`, without its ending."""
+    place = _catalog().places.get(program)
+    return place.file.removesuffix(".yaml") if place is not None else None
+
+
+def examples() -> list[Example]:
+    """The examples of every file; the tests run them."""
+    found: list[Example] = []
+    for name in sorted(_SCANNED.files()):
+        with open(os.path.join(_SCANNED.folder, name), encoding="utf-8") as file:
+            found += read_examples(_yaml(file.read(), name), name)
+    return found

@@ -1,0 +1,83 @@
+"""Readers for arguments that options and slots can't describe: one module a program or family.
+
+A reader has the signature of `spec_reader.apply`: it notes in `command` what the words do. Modules are imported when a
+program that needs them is met.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+Reader = Callable[..., Any]
+
+READERS = {
+    "ar": "unpack.ar",
+    "as-user": "shell_text.as_user",
+    "at": "shell_text.input_script",
+    "awk": "awk.read",
+    "cloud": "cloud.read",
+    "compiler": "compilers.compiler",
+    "compress": "compressors.read",
+    "cpio": "unpack.cpio",
+    "dd": "dd.read",
+    "device": "system.device",
+    "django": "python.django",
+    "entr": "shell_text.entr",
+    "env": "env_sudo.read",
+    "find": "find.read",
+    "flock": "shell_text.flock",
+    "gh": "cloud.gh",
+    "git-apply": "patch.apply",
+    "git-clone": "git.clone",
+    "git-config": "git.config",
+    "interpreter": "compilers.interpreter",
+    "ip": "network.ip",
+    "jq": "jq.read",
+    "ln": "file_names.ln",
+    "make": "make.read",
+    "nbconvert": "notebooks.nbconvert",
+    "npm": "node_packages.read",
+    "npx": "npx.read",
+    "objcopy": "unpack.objcopy",
+    "pager": "pager.read",
+    "papermill": "notebooks.papermill",
+    "parallel": "shell_text.parallel",
+    "patch": "patch.read",
+    "php-tool": "php.tool",
+    "plain": "plain.read",
+    "prefix-command": "npx.prefix",
+    "ps": "system.ps",
+    "pytest": "python.pytest",
+    "python": "python.read",
+    "python-archive": "modules.archive",
+    "python-gzip": "modules.gzip",
+    "python-runpy": "modules.runpy",
+    "python-timeit": "modules.timeit",
+    "rmdir": "file_names.rmdir",
+    "script": "shell_text.script",
+    "sed": "sed.read",
+    "service": "system.service",
+    "setting": "system.setting",
+    "shell": "shells.read",
+    "socat": "network.socat",
+    "split": "file_names.split",
+    "sqlite": "sqlite.read",
+    "ssh": "shell_text.ssh",
+    "su": "shell_text.user_shell",
+    "sysctl": "system.sysctl",
+    "tar": "archives.read",
+    "unzip": "unpack.unzip",
+    "watch": "shell_text.watch",
+    "xargs": "xargs.read",
+    "yarn-workspace": "node_packages.workspace",
+}
+"""What `grammar:` in a catalog file may name, and the function that reads it."""
+
+
+@cache
+def reader(name: str) -> Reader:
+    """The reader called `name` in the catalog. Raises KeyError where there is none."""
+    module, _, function = READERS[name].partition(".")
+    found: Reader = getattr(import_module(f"{__name__}.{module}"), function)
+    return found

@@ -1,0 +1,130 @@
+"""Programs that show or change the system, told apart by a verb or the number of words: systemctl, date, mount."""
+
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.expansion.words import Field
+from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs.arguments import read_arguments
+from humanlayer_agent.shell.programs.spec import Spec
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.interpreter.context import Context
+
+_SHOWS = frozenset(
+    str.split(
+        """
+        status show cat help is-active is-enabled is-failed is-system-running get-default list-units
+        list-unit-files list-timers list-sockets list-dependencies list-jobs list-machines list-paths
+        show-environment list print info session-status user-status list-sessions list-users show-session
+        show-user timesync-status show-timesync list-timezones describe blame dump
+        """
+    )
+)
+_OUTLASTS = frozenset(
+    str.split(
+        """
+        enable disable mask unmask link edit preset set-default add-wants add-requires reenable revert
+        """
+    )
+)
+_ONLY_SHOWS = frozenset({"-l", "--list", "-V", "--version", "--help", "-h", "--show", "-n", "--json", "-J", "-p"})
+
+
+def system(command: SimpleCommand, role: str, operand: str) -> None:
+    """Note a change of the system."""
+    command.effects.append(Effect("system", role, operand, True, command.span, command.program or ""))
+
+
+def service(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """systemctl VERB SERVICE; service SERVICE VERB."""
+    arguments = read_arguments(spec, fields)
+    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    texts = [o.text for o in arguments.operands]
+    command.operands += texts
+    if any(t is None for t in texts):
+        command.doubt(command.text)
+    reverse = command.program in ("service", "rc-service")
+    verb = (texts[1] if len(texts) > 1 else None) if reverse else (texts[0] if texts else None)
+    command.subcommand = verb
+    if (verb is None and len(texts) < 2) or verb in _SHOWS:
+        return
+    names = (texts[:1] if reverse else texts[1:]) or [verb]
+    for name in names:
+        command.effects.append(Effect("system", "service", name, name is not None, command.span, command.program or ""))
+        if verb in _OUTLASTS:
+            command.effects.append(
+                Effect("persist", "service", name, name is not None, command.span, command.program or "")
+            )
+
+
+def setting(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """date, hostname: an operand sets what they otherwise print. timedatectl and its like take a verb."""
+    arguments = read_arguments(spec, fields)
+    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    texts = [o.text for o in arguments.operands]
+    command.operands += texts
+    program = command.program or ""
+    if program == "date":
+        if "set" in command.flags or any(t is None or not t.startswith("+") for t in texts):
+            system(command, "setting", "clock")
+    elif program == "hostname":
+        if "set" in command.flags or texts:
+            system(command, "setting", "hostname")
+    elif program == "hwclock":
+        if command.flags - {"show", "version", "several"}:
+            system(command, "setting", "clock")
+    elif texts and texts[0] not in _SHOWS:
+        system(command, "setting", "clock" if program == "timedatectl" else program)
+
+
+def sysctl(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """sysctl NAME prints, NAME=VALUE sets."""
+    arguments = read_arguments(spec, fields)
+    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in arguments.operands]
+    for each in arguments.operands:
+        if each.text is None or "=" in each.text or "write" in command.flags:
+            spec_reader.note(walk, command, "system", each, state, context, origin="sysctl operand")
+
+
+def device(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """mount, mkfs, fdisk ...: with an operand, or any option that does not only show something, they change devices."""
+    operands = [f for f in fields if f.text is None or not f.text.startswith("-")]
+    command.operands += [o.text for o in operands]
+    if not operands and all(f.text in _ONLY_SHOWS for f in fields):
+        return
+    system(command, "device", command.program or "device")
+    for n, each in enumerate(operands, 1):
+        if each.text is None or each.text.startswith(("/", ".")):
+            operand_effects.path(
+                walk, command, "write", each, state, role="device", origin=f"{command.program} operand {n}"
+            )
+
+
+def ps(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
+    """ps: the BSD option e (in a word without a dash) and the column `environ` print other programs' environments."""
+    arguments = read_arguments(spec, fields)
+    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    command.operands += [o.text for o in arguments.operands]
+    columns = command.options.get("format", [])
+    for each in arguments.operands:
+        if each.text is None:
+            command.doubt(each.word.raw)
+        elif each.text.isalpha():
+            letters, _, format_ = each.text.partition("o")
+            if "e" in letters or "environ" in format_:
+                operand_effects.printed(walk, command, "environment", each, origin="ps e")
+    if any(c is None or "env" in c for c in columns):
+        operand_effects.printed(walk, command, "environment", None, origin="ps environ")

@@ -1,0 +1,156 @@
+"""xargs: runs a command with words that it reads from its input.
+
+Where the input is known, so are the words. Where `find -print0` feeds `xargs -0`, they are paths that find may find;
+else they are unknown: without NUL between them, a file name with blanks in it becomes several words.
+"""
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.expansion.words import Field
+from humanlayer_agent.shell.interpreter import command_lookup
+from humanlayer_agent.shell.interpreter.context import Stdin
+from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.programs import spec_reader
+from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
+from humanlayer_agent.shell.programs.spec import Spec
+from humanlayer_agent.shell.syntax.tree import Word
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.interpreter.context import Context
+
+MAX_TEXT = 32_768
+"""Longest file of words; xargs splits a longer one among several commands."""
+MAX_RUNS = 32
+"""Most commands that are told apart."""
+_UNDERSTOOD = frozenset(
+    [
+        "arg-file", "null", "delimiter", "max-args", "max-procs", "replace", "no-run-if-empty", "verbose",
+        "interactive", "open-tty",
+    ]
+)  # fmt: skip
+"""Options with which the words, and how they are handed out, follow from the input."""
+_DELIMITERS = {"\\n": "\n", "\\t": "\t", "\\0": "\0"}
+_COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+_BLANKS = re.compile(r"[ \t\n]+")
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note the command that xargs runs, with unknown words after (or, with -I, in place of) its own."""
+    arguments = read_arguments(spec, fields)
+    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    words = list(arguments.operands)
+    if not words:
+        return  # echo
+    inner = context.deeper(via=(*context.via, "xargs"))
+    if inner.depth > 24:
+        walk.program.doubt("nested too deep")
+        return
+    runs = _runs(walk, command, arguments, context)
+    if runs is not None:
+        if not command.flags & {"arg-file", "open-tty"}:
+            inner = inner.fed(Stdin("null"))
+        for each in runs:
+            command_lookup.run(walk, each, state, inner, command.span, command.text, shell=False)
+        return
+    marker = _marker(command)
+    shown = Word("{}", None, *command.span, dynamic=True)
+    more = Field(shown, *command.span, many=marker is None)
+    listed = _listed(command, context)
+    words = [*words, *(listed or [more])] if marker is None else [_replaced(w, marker, more) for w in words]
+    command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
+
+
+def _runs(walk: "Walk", command: SimpleCommand, arguments: Arguments, context: "Context") -> list[list[Field]] | None:
+    """The words of each command that is run; None where they are not known."""
+    flags, words = command.flags, arguments.operands
+    if not flags <= _UNDERSTOOD or not command.flags_complete or arguments.unknown:
+        return None
+    if "arg-file" in flags:
+        at, text = _file(walk, command, arguments)
+    else:
+        at = spec_reader.implied(command, "")
+        text = "" if context.stdin.kind == "null" else context.stdin.given
+    items = _items(text, command) if text is not None and len(text) <= MAX_TEXT else None
+    if items is None:
+        return None
+    given = [replace(at, text=item, prefix=item) for item in items]
+    if "replace" in flags:
+        marker = _marker(command)
+        if marker is None or "max-args" in flags or any(w.text is None for w in words):
+            return None
+        runs = [[words[0], *(_filled(word, marker, item) for word in words[1:])] for item in items]
+    elif "max-args" in flags:
+        most = command.options["max-args"][-1] or ""
+        if not _COUNT.fullmatch(most):
+            return None
+        runs = [[*words, *given[n : n + int(most)]] for n in range(0, len(given), int(most))]
+    else:
+        runs = [[*words, *given]]
+    if not given:  # what does not run is judged all the same
+        return [list(words)] if "replace" not in flags else None
+    return runs if len(runs) <= MAX_RUNS else None
+
+
+def _items(text: str, command: SimpleCommand) -> list[str] | None:
+    """The words in `text`, as the options have them split."""
+    flags = command.flags
+    if flags >= {"null", "delimiter"}:
+        return None
+    if flags & {"null", "delimiter"}:
+        given = "\\0" if "null" in flags else command.options["delimiter"][-1]
+        end = _DELIMITERS.get(given or "", given)
+        if end is None or len(end) != 1:
+            return None
+        items = text.split(end)
+        return items if items[-1] else items[:-1]
+    if set("'\"\\\0") & set(text):
+        return None
+    if "replace" not in flags:
+        return [word for word in _BLANKS.split(text) if word]
+    lines = [line.lstrip(" \t") for line in text.split("\n")]
+    return [line for line in lines if line]
+
+
+def _file(walk: "Walk", command: SimpleCommand, arguments: Arguments) -> tuple[Field, str | None]:
+    """The file after -a, and its text where that is known."""
+    effects = [e for e in command.effects if e.kind == "read"]
+    values = [use.value for use in arguments.options if use.option.name == "arg-file"]
+    if len(effects) != 1 or len(values) != 1 or values[0] is None:
+        return spec_reader.implied(command, ""), None
+    role = effects[0].role
+    text = walk.scripts.settled(command, effects[0], values[0])
+    effects[0].role = role
+    return values[0], text
+
+
+def _filled(word: Field, marker: str, item: str) -> Field:
+    text = (word.text or "").replace(marker, item)
+    return replace(word, text=text, prefix=text)
+
+
+def _listed(command: SimpleCommand, context: "Context") -> list[Field]:
+    """The file names on the input, where they can't be split or joined wrongly: NUL on both sides."""
+    producer = context.stdin.producer
+    if "null" not in command.flags or len(producer) != 1:
+        return []
+    return [replace(f, many=False) for f in producer[0].prints]
+
+
+def _marker(command: SimpleCommand) -> str | None:
+    """The text that -I or -i replaces, or None."""
+    if not command.flags & {"replace", "replace-optional"}:
+        return None
+    value = (command.options.get("replace") or command.options.get("replace-optional") or [None])[-1]
+    return value or "{}"
+
+
+def _replaced(word: Field, marker: str, more: Field) -> Field:
+    if word.text is None or marker not in word.text:
+        return word
+    return replace(more, word=replace(more.word, raw=word.word.raw), prefix=word.text.partition(marker)[0])

@@ -1,0 +1,145 @@
+"""Code that is found and loaded by whatever looks for it: tests, modules that are imported.
+
+`pytest` runs every conftest.py that it finds. Code that an action writes in plain is judged where it is written; where
+an action fills a file that is code by its name with a text that nobody could read, what loads code afterwards is
+unread.
+"""
+
+import re
+from collections.abc import Container, Iterable
+
+from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Program, SimpleCommand
+
+_CHANGES = frozenset({"write", "append"})
+_EDITORS = frozenset(
+    str.split(
+        """
+        sed git black ruff isort autopep8 yapf autoflake pyupgrade touch eslint prettier biome standard gofmt goimports
+        gofumpt rustfmt clang-format rubocop standardrb ktlint google-java-format scalafmt dart zig stylelint tsc
+        esbuild swc babel
+        """
+    )
+)
+"""Programs that change code in place, make code of code, or bring back what is under version control."""
+_PASS_ON = frozenset({"tee", "dd", "cp", "mv", "ln", "install"})
+"""Programs that write their input, or a file, as it is."""
+_COPIES = re.compile(
+    r"shutil\.(?:copy\w*|move)|os\.(?:renames|link|symlink)|\.(?:rename|replace|symlink_to|hardlink_to)$", re.ASCII
+)
+"""Functions of Python that bring a file under another name."""
+_UNREAD = (
+    ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
+    ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
+)  # fmt: skip
+"""Names of code, and of what says which to run, in languages that nobody reads here."""
+_LOADS = frozenset({"project", "import"})
+"""What runs code that it finds by itself."""
+
+
+def doubt(program: Program, known: Container[int]) -> None:
+    """Make unread what loads code, where one of the program's commands brings some that is not known.
+
+    Args:
+        program: all of an action.
+        known: the identities of effects that write a text which is known, and judged.
+    """
+    commands, loads = program.commands, []
+    for command in commands:
+        changed: list[Effect] = []
+        for effect in command.effects:
+            if effect.kind == "execute" and effect.role in _LOADS:
+                loads.append(command)
+            elif effect.kind in _CHANGES and (not changed or _copied(effect)) and _passed_on(command, effect):
+                changed.append(effect)
+        # `> x.py` alone makes it empty
+        if changed and (command.program or _is_compound(program, command)):
+            for effect in changed:
+                _redirected(command, effect, known)
+    if not loads or not _brings_code(commands, known):
+        return
+    for command in loads:
+        for effect in command.effects:
+            if effect.kind == "execute" and effect.role in _LOADS and effect.resolved and not effect.unread:
+                effect.unread, effect.resolved = True, False
+                command.doubt(effect.operand or effect.origin)
+
+
+def _passed_on(command: SimpleCommand, effect: Effect) -> bool:
+    """Does `effect` fill its file with what `command` prints, or is given?"""
+    return effect.source == "redirect" or command.program in _PASS_ON or _brought(command, effect)
+
+
+def _brought(command: SimpleCommand, effect: Effect) -> bool:
+    """Does what else changes code bring another file there: `sed 'r f'` and `w f`, `git mv`, shutil.copy?"""
+    if command.program == "sed":
+        return effect.role == "script" or any(e.kind == "read" and e.role == "script" for e in command.effects)
+    return _copied(effect) or (command.program == "git" and command.subcommand == "mv")
+
+
+def _copied(effect: Effect) -> bool:
+    """Does Python code bring another file under this name?"""
+    return effect.origin.startswith("python") and _COPIES.search(effect.origin) is not None
+
+
+def _is_compound(program: Program, command: SimpleCommand) -> bool:
+    """Does it stand for the redirects of `{ ...; } > f`, or of a loop?"""
+    return any(kind == "redirects" and program.commands[at] is command for kind, _, _, at, _ in program.trace)
+
+
+def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -> None:
+    """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
+    from humanlayer_agent.shell import languages
+
+    if id(effect) in known or languages.by_name(effect.operand or "") is None or _is_code(command, effect):
+        return
+    if any(e.kind == "execute" for e in command.effects) and not _copied(effect):
+        return  # what prints is asked about by itself, or the project's own
+    found = Effect("execute", "script", effect.operand, False, effect.span, "code that is printed", unread=True)
+    command.effects.append(found)
+    command.doubt(effect.operand or "")
+
+
+def _is_code(command: SimpleCommand, into: Effect) -> bool:
+    """Is what it reads code by its name? That was judged when it was written."""
+    from humanlayer_agent.shell import languages
+
+    sources = [e.operand for e in command.effects if e.kind in ("read", "move") and _belongs(e, into)]
+    return bool(sources) and all(languages.by_name(each or "") is not None for each in sources)
+
+
+def _belongs(source: Effect, into: Effect) -> bool:
+    """Code of Python may do many things: what one call reads and writes has one origin."""
+    return source.origin == into.origin or not _copied(into)
+
+
+def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:
+    for command in commands:  # noqa: SIM110  a generator takes longer, and every action that runs tests is asked
+        if command.effects and _fills(command, known):
+            return True
+    return False
+
+
+def _fills(command: SimpleCommand, known: Container[int]) -> bool:
+    """Does it fill a file that is code by its name, from anything but code?"""
+    from humanlayer_agent.shell import languages
+
+    changed = [effect for effect in command.effects if effect.kind in _CHANGES]
+    if not changed:
+        return False
+    if any((effect.operand or "").endswith(_UNREAD) for effect in changed):
+        return command.program not in _EDITORS
+    written = [
+        effect
+        for effect in changed
+        if id(effect) not in known and languages.by_name(effect.operand or "") not in (None, "notebook")
+    ]
+    if not written:
+        return False
+    if any(effect.source == "redirect" for effect in written):
+        return True
+    if any(_brought(command, effect) and not _is_code(command, effect) for effect in written):
+        return True
+    program = command.program or ""
+    python = "python" in command.via or program.startswith(("python", "pypy")) or "written" in command.inside
+    return program not in _EDITORS and not python and not _is_code(command, written[0])

@@ -1,0 +1,324 @@
+"""Simple commands, operators and newlines: what most of a script is made of."""
+
+import re
+
+from humanlayer_agent.shell.syntax.expansions import NAME, Mode
+from humanlayer_agent.shell.syntax.heredocs import check_delimiter, read_body
+from humanlayer_agent.shell.syntax.skeleton import Entry, FunctionName, Skeleton
+from humanlayer_agent.shell.syntax.tree import Assign, Part, Redirect, Simple, Word
+from humanlayer_agent.shell.syntax.word_builder import Role, WordBuilder
+from humanlayer_agent.shell.syntax.word_reader import WordLexer
+
+_REDIRECTS = ("&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">")
+_CONTROL = ("&&", "||", "|&", ";;&", ";;", ";&", "&", "|", ";", "(", ")")
+_OPERATOR = re.compile("|".join(map(re.escape, sorted((*_REDIRECTS, *_CONTROL), key=len, reverse=True))))
+PROCESS = re.compile(r"[<>]\(")
+_DESCRIPTOR = re.compile(rf"([0-9]+|\{{{NAME}\}})(?=[<>])")
+_ARRAY_DESCRIPTOR = re.compile(rf"\{{{NAME}\[[^\s]*\]\}}[<>]")
+_ASSIGNED = re.compile(rf"({NAME})(\+?)=")
+_SUBSCRIPTED = re.compile(rf"({NAME})\[")
+_ARRAY_ARGUMENT = re.compile(rf"{NAME}\+?=(?=\()")
+_AFTER_SUBSCRIPT = re.compile(r"(\+?)=")
+_PLAIN_SUBSCRIPT = re.compile(rf"{NAME}\[[^\s\[\]<>|&;()$`'\"\\]*\]")
+CALL = re.compile(r"[ \t]*\([ \t]*\)")
+_NUMBER = re.compile(rf"[0-9]+|\{{{NAME}\}}")
+_DECLARING = frozenset(["declare", "typeset", "local", "export", "readonly"])
+_DUPLICATE = ("<&", ">&")
+
+
+class CommandReader:
+    """One script in the making: its skeleton, the constructs that are open, and what may come next."""
+
+    def __init__(self, lexer: WordLexer, closer: str | None) -> None:
+        self.lexer = lexer
+        self.closer = closer
+        self.out = Skeleton()
+        self.open: list[str] = []
+        self.elifs: list[int] = []
+        self.reserved = True
+        """A reserved word is one here."""
+        self.assigns = True
+        """`a=b` is an assignment here."""
+        self.seen: Simple | None = None
+
+    def reserved_word(self, text: str, start: int) -> bool:
+        """Read the construct that the reserved word `text` begins, if it is one."""
+        raise NotImplementedError
+
+    def is_reserved(self, text: str) -> bool:
+        """Whether `text` is a reserved word."""
+        raise NotImplementedError
+
+    def arithmetic_command(self) -> None:
+        """Read `(( ... ))`."""
+        raise NotImplementedError
+
+    def case_arm(self) -> None:
+        """Read the patterns of the next arm of a case, or `esac`."""
+        raise NotImplementedError
+
+    def end_arm(self, start: int, op: str) -> None:
+        """End an arm of a case with the `;;`, `;&` or `;;&` that stands at `start`."""
+        raise NotImplementedError
+
+    # ---- helpers ------------------------------------------------------------------------------------
+
+    def at(self, index: int) -> int:
+        return self.lexer.source.at(index)
+
+    def token(self, token: str, start: int) -> None:
+        """Add the token that stands between `start` and the cursor."""
+        self.out.token(token, self.at(start), self.at(self.lexer.index))
+
+    def entry(self, entry: Entry, start: int) -> None:
+        """Add the W for what stands between `start` and the cursor."""
+        self.out.entry(entry, self.at(start), self.at(self.lexer.index))
+
+    def command_position(self) -> None:
+        """A command may begin here."""
+        self.reserved = self.assigns = True
+        self.seen = None
+
+    def push(self, construct: str) -> None:
+        self.open.append(construct)
+        self.lexer.enter()
+
+    def pop(self, construct: str, what: str) -> None:
+        """Close the innermost open construct, which must be `construct`."""
+        if not self.open or self.open[-1] != construct:
+            raise self.lexer.fail(f"unexpected {what}")
+        self.open.pop()
+        self.lexer.depth -= 1
+
+    def top(self) -> str:
+        return self.open[-1] if self.open else ""
+
+    def witness(self, item: Word | Assign | Redirect) -> None:
+        """Note that `item` is part of the simple command that is being read."""
+        if self.seen is None:
+            self.seen = Simple([], [], [], item.start, item.end)
+            self.lexer.witnesses.append(self.seen)
+        if isinstance(item, Word):
+            self.seen.words.append(item)
+        elif isinstance(item, Assign):
+            self.seen.assigns.append(item)
+        else:
+            self.seen.redirects.append(item)
+        self.seen.end = item.end
+
+    # ---- the loop -----------------------------------------------------------------------------------
+
+    def read(self) -> Skeleton:
+        """Read to the end of the script."""
+        lexer = self.lexer
+        while True:
+            lexer.budget.step()
+            if self.top() == "case":
+                lexer.blank_lines()
+                if lexer.index < lexer.length:
+                    self.case_arm()
+                    continue
+            lexer.blanks()
+            if lexer.index >= lexer.length:
+                break
+            char = lexer.peek()
+            if char == "#":
+                lexer.comment()
+            elif char == "\n":
+                self.newline()
+            elif lexer.match(PROCESS):
+                self.plain_word()
+            elif self.redirect() or self.assignment() or self.array_argument():
+                continue
+            elif not lexer.match(_OPERATOR):
+                self.word()
+            elif self.operator():
+                return self.out
+        if self.closer:
+            raise lexer.fail("unterminated substitution")
+        self.finished()
+        return self.out
+
+    def finished(self) -> None:
+        """Check that nothing is open at the end of the script."""
+        if self.lexer.pending:
+            raise self.lexer.fail("unterminated here-document")
+        if self.open:
+            raise self.lexer.fail(f"unterminated {self.open[-1]}")
+
+    def newline(self) -> None:
+        lexer = self.lexer
+        self.out.separate(self.at(lexer.index))
+        lexer.index += 1
+        while lexer.pending:
+            redirect = lexer.pending.pop(0)
+            redirect.body = read_body(lexer, redirect)
+        self.command_position()
+
+    def operator(self) -> bool:
+        """Read a control operator; True where it closes the script."""
+        lexer, start = self.lexer, self.lexer.index
+        found = lexer.match(_OPERATOR)
+        op = found[0] if found else ""
+        if op == "(" and not self.reserved:
+            raise lexer.fail("unexpected (")
+        if op == "(" and lexer.looking_at("(("):
+            self.arithmetic_command()
+            return False
+        lexer.index += len(op)
+        if op == ")" and self.closer and not self.open:
+            self.finished()
+            return True
+        if op in (";;", ";&", ";;&"):
+            self.end_arm(start, op)
+        elif op == "(":
+            self.push("(")
+            self.token(op, start)
+        else:
+            if op == ")":
+                self.pop("(", ")")
+            self.token(op, start)
+        self.command_position()
+        return False
+
+    # ---- redirects and assignments ------------------------------------------------------------------
+
+    def redirect(self) -> bool:
+        """Read a redirect, if one stands here."""
+        lexer, start = self.lexer, self.lexer.index
+        if lexer.match(_ARRAY_DESCRIPTOR):
+            raise lexer.fail("array element as a file descriptor")
+        descriptor = lexer.match(_DESCRIPTOR)
+        fd = descriptor[1] if descriptor else ""
+        if fd and PROCESS.match(lexer.text, lexer.index + len(fd)):
+            return False  # `2>(cmd)` is a word
+        if len(fd) > 9 and fd[0] != "{":
+            raise lexer.fail("file descriptor out of range")
+        lexer.index += len(fd)
+        found = lexer.match(_OPERATOR)
+        op = found[0] if found else ""
+        if op not in _REDIRECTS or (not fd and lexer.match(PROCESS)):
+            lexer.index = start
+            return False
+        lexer.index += len(op)
+        lexer.blanks()
+        if op in _DUPLICATE and lexer.peek() == "-":
+            # bash ends the token at this `-`: in `>&-rm x` the rest is a command
+            lexer.index += 1
+            end = lexer.index
+            target = Word("-", "-", self.at(end - 1), self.at(end))
+        else:
+            target = lexer.operand("a redirect")
+            number = _NUMBER.fullmatch(target.raw) and not (op in _DUPLICATE and target.raw[0] != "{")
+            if number and lexer.peek() in ("<", ">"):
+                raise lexer.fail("number as a redirect's target")
+        redirect = Redirect(op, fd, target, self.at(start), self.at(lexer.index))
+        if op in ("<<", "<<-"):
+            if self.open and lexer.substitutions:
+                # bash 5.2 runs a substitution from its own print of it, which misplaces such bodies
+                raise lexer.fail("here-document in a compound command in a substitution")
+            check_delimiter(lexer, target)
+            lexer.pending.append(redirect)
+        self.out.token(">", redirect.start, redirect.start)
+        self.entry(redirect, start)
+        self.witness(redirect)
+        self.reserved = False
+        return True
+
+    def assignment(self) -> bool:
+        """Read `name=value`, `name+=value` or `name[index]=value`, if one stands here."""
+        lexer, start = self.lexer, self.lexer.index
+        if not self.assigns:
+            return False
+        index: str | None = None
+        index_parts: list[Part] = []
+        found = lexer.match(_ASSIGNED)
+        if found:
+            name, plus = found.groups()
+            lexer.index = found.end()
+        else:
+            subscripted = lexer.match(_SUBSCRIPTED)
+            if not subscripted:
+                return False
+            name = subscripted[1]
+            plain = lexer.match(_PLAIN_SUBSCRIPT)
+            lexer.index = subscripted.end() - 1
+            if plain:
+                lexer.index = plain.end()
+                index = lexer.source.slice(subscripted.end(), plain.end() - 1)
+            else:
+                index, index_parts = lexer.subscript(Mode.BARE)
+            after = lexer.match(_AFTER_SUBSCRIPT)
+            if not after:
+                if not plain:
+                    raise lexer.fail("subscript not understood")
+                lexer.index = start
+                return False
+            plus = after[1]
+            lexer.index = after.end()
+        value = self.value()
+        assign = Assign(name, value, bool(plus), index, self.at(start), self.at(lexer.index), index_parts)
+        self.entry(assign, start)
+        self.witness(assign)
+        self.reserved = False
+        return True
+
+    def value(self) -> Word:
+        """Read the value of an assignment."""
+        lexer = self.lexer
+        if lexer.peek() != "(":
+            return lexer.word(Role.VALUE)
+        start, out = lexer.index, WordBuilder()
+        lexer.array(out)
+        return out.finish(lexer.source, start, lexer.index, Role.VALUE)
+
+    def array_argument(self) -> bool:
+        """Read `name=( ... )` after a command name (`declare a=(1 2)`), if it stands here."""
+        lexer, start = self.lexer, self.lexer.index
+        found = not self.assigns and lexer.match(_ARRAY_ARGUMENT)
+        if not found or not (self.seen and self.seen.words and self.seen.words[0].raw in _DECLARING):
+            return False
+        out = WordBuilder()
+        out.literal(found[0], False)
+        lexer.index = found.end()
+        lexer.array(out)
+        self.argument(out.finish(lexer.source, start, lexer.index), start)
+        return True
+
+    # ---- words --------------------------------------------------------------------------------------
+
+    def argument(self, word: Word, start: int) -> None:
+        """Add an ordinary word."""
+        self.entry(word, start)
+        self.witness(word)
+        self.reserved = self.assigns = False
+
+    def plain_word(self) -> None:
+        start = self.lexer.index
+        self.argument(self.lexer.operand("a command"), start)
+
+    def word(self) -> None:
+        """Read a word: a reserved word, a function's name, or an ordinary one."""
+        lexer, start = self.lexer, self.lexer.index
+        word = lexer.operand("a command")
+        reserved = self.reserved and not word.quoted and not word.dynamic
+        if self.assigns and not self.reserved and self.is_reserved(word.raw):
+            # `$(2>&1 ! rm)`: here `!` is a program, but in a substitution bash 5.2 prints the redirect to the end
+            # and reads that again
+            raise lexer.fail("reserved word as a program's name")
+        if reserved and self.reserved_word(word.raw, start):
+            return
+        call = lexer.match(CALL) if self.reserved else None
+        if call:
+            lexer.index = call.end()
+            self.function(word, start)
+        else:
+            self.argument(word, start)
+
+    def function(self, name: Word, start: int) -> None:
+        """Add `name ( )`."""
+        if name.static is None or name.quoted:
+            raise self.lexer.fail("function name not understood")
+        self.entry(FunctionName(name), start)
+        self.token("( )", start)
+        self.command_position()

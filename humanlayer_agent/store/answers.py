@@ -1,0 +1,262 @@
+"""One human's answer on its way into the store: may they, is it in time, what becomes of the request.
+
+Everything here happens inside one write transaction. What is recorded decides what is shown and who waits; what runs is
+decided by counting the signed votes again (`votes.tally`).
+"""
+
+import hashlib
+import json
+import sqlite3
+from dataclasses import replace
+
+from humanlayer_agent.action import encodable
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
+from humanlayer_agent.approvals.store import edit_fault
+from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
+from humanlayer_agent.audit import events
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.store.rows import load_action, load_decision, storable
+from humanlayer_agent.store.statements import Ledger
+
+_REACHED: dict[str, RequestState] = {
+    "approve": "approved",
+    "reject": "rejected",
+    "edit": "superseded",
+    "respond": "answered",
+    "escalate": "pending",
+    "terminate": "terminated",
+    "revoke": "revoked",
+}
+"""The state that an answer leads to, an approval where it is the last that was missing."""
+
+_GROUPS = 100
+"""So many groups of one person are recorded at the most."""
+
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+def record_answer(
+    ledger: Ledger, request_id: str, answer: Answer, authority: Authority, signer: Signer, *, revoking: bool = False
+) -> VoteResult:
+    """Count `answer`, once, or say why it does not count.
+
+    Args:
+        revoking: the answer takes an approval back; no other may, and it may do nothing else.
+    """
+    row = ledger.request(request_id)
+    if before := _same_id(ledger, answer):
+        return _repeated(ledger, row, before, request_id, answer)
+    admitted = _admitted(row, answer, authority, signer, revoking=revoking)
+    if isinstance(admitted, Refusal):
+        return _refused(ledger, request_id, answer, row, admitted)
+    assert row is not None
+    rule, seat = admitted
+    state: RequestState = row["state"]
+    if state == "pending" and row["expires"] <= ledger.now:
+        ledger.settle(row, state := "expired")
+    used = revoking and bool(ledger.rows("SELECT 1 FROM permit WHERE request_id = ? AND state = 'consumed'", row["id"]))
+    if state != ("approved" if revoking else "pending") or used:
+        reason = "the approval was already used" if used else f"the request was already {state}"
+        ledger.say_vote(events.VOTE_LATE, request_id, answer, run=row["run_id"], why=reason)
+        return VoteResult("late", state, reason)
+    if not revoking and answer.kind != "escalate" and _has_answered(ledger, row, seat, answer.approver):
+        refusal = Refusal("voted-before", f"{seat.person} has answered already")
+        return _refused(ledger, request_id, answer, row, refusal)
+    level, to = 0, ""
+    if answer.kind == "escalate":
+        due, steps = rule.due(ledger.now - row["created"], row["escalated"]), rule.due(2**62)
+        if len(due) == len(steps):
+            return _refused(ledger, request_id, answer, row, Refusal("nobody-further", REFUSALS["nobody-further"]))
+        level, to = len(due) + 1, steps[len(due)].to
+    ledger.vote(row, _signed(ledger, request_id, answer, seat, signer))
+    if answer.kind == "escalate":
+        ledger.escalate(row, level, to, answer.approver.principal)
+        return VoteResult("recorded", "pending", missing=_missing(ledger, row, rule))
+    return _counted(ledger, row, rule, answer)
+
+
+def _counted(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule, answer: Answer) -> VoteResult:
+    """What a recorded answer leads to."""
+    by = answer.approver.principal
+    state = _REACHED[answer.kind]
+    if answer.kind == "approve" and (missing := _missing(ledger, row, rule)):
+        return VoteResult("recorded", "pending", missing=missing)
+    if answer.kind == "revoke":
+        ledger.take_back(row, state, by=by)
+        ledger.void_permits("request_id = ?", row["id"])
+    else:
+        ledger.settle(row, state, by=by)
+    if state == "terminated":
+        ledger.stop_run(row["run_id"], "a human stopped the run")
+    return VoteResult("recorded", state)
+
+
+def _missing(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule) -> int:
+    """How many approvals a request still needs, as far as its rows say."""
+    people = {vote.person for vote in ledger.votes(row["id"]) if vote.answer == "approve"}
+    needed: int = max(row["needed"], rule.quorum)
+    return max(0, needed - len(people - {""}))
+
+
+def _admitted(
+    row: sqlite3.Row | None, answer: Answer, authority: Authority, signer: Signer, *, revoking: bool
+) -> tuple[ApprovalRule, Seat] | Refusal:
+    """The rule that an answer falls under and who gives it, or why it can't count."""
+    if row is None:
+        return _refusal("no-request")
+    if not _complete(answer) or (answer.kind == "revoke") != revoking:
+        return _refusal("incomplete")
+    if answer.presented_digest != row["digest"]:
+        return _refusal("wrong-digest")
+    if not is_as_asked(row):
+        return _refusal("altered")
+    if fault := edit_fault(answer, load_action(row["action"]).content):
+        return Refusal("bad-edit", fault)
+    if answer.kind == "respond" and not answer.comment.strip():
+        return Refusal("incomplete", "a response needs words")
+    try:
+        rule = authority.rule_for(load_decision(row["decision"]))
+    except ConfigError as error:
+        return Refusal("no-route", str(error))
+    except _UNREADABLE:
+        return _refusal("altered")
+    seat = seat_of(authority, rule, row["requester"], answer.approver)
+    if isinstance(seat, Refusal):
+        return seat
+    if signer.fingerprint not in authority.signers:
+        return _refusal("untrusted-signer")
+    return rule, seat
+
+
+def is_as_asked(row: sqlite3.Row) -> bool:
+    """Whether a stored request is still what its digest says: what is shown of it must be what is approved."""
+    try:
+        body, action = json.loads(row["body"]), load_action(row["action"])
+        shown = {
+            "type": action.type,
+            "command": encodable(action.content),
+            "cwd": encodable(action.cwd),
+            "project": encodable(action.project),
+            "interpreter": list(action.interpreter),
+            "agent": encodable(action.agent),
+        }
+        same = all(body.get(name) == value for name, value in shown.items())
+        return same and hashlib.sha256(row["body"]).hexdigest() == row["digest"]
+    except _UNREADABLE:
+        return False
+
+
+def _complete(answer: Answer) -> bool:
+    """Whether everything is there. Texts must be plain `str`: a subclass may say that it equals anything."""
+    who = answer.approver
+    if type(who) is not Approver:
+        return False
+    needed = (answer.kind, answer.decision_id, who.principal)
+    texts = (*needed, answer.presented_digest, answer.comment, answer.input_mode, who.channel, who.assurance)
+    if type(who.groups) is not tuple or len(who.groups) > _GROUPS:
+        return False
+    return all(type(text) is str for text in (*texts, *who.groups)) and all(needed) and answer.kind in _REACHED
+
+
+def _same_id(ledger: Ledger, answer: Answer) -> Vote | None:
+    if type(answer.decision_id) is not str:
+        return None
+    found = ledger.votes_where("decision_id = ?", answer.decision_id)
+    return found[0] if found else None
+
+
+def _has_answered(ledger: Ledger, row: sqlite3.Row, seat: Seat, approver: Approver) -> bool:
+    return any(
+        (vote.person == seat.person or vote.approver.principal == approver.principal) and vote.answer != "escalate"
+        for vote in ledger.votes(row["id"])
+    )
+
+
+def _signed(ledger: Ledger, request_id: str, answer: Answer, seat: Seat, signer: Signer) -> Vote:
+    vote = Vote(
+        request_id=request_id,
+        answer=answer.kind,
+        approver=answer.approver,
+        presented_digest=answer.presented_digest,
+        decision_id=answer.decision_id,
+        comment=storable(answer.comment),
+        input_mode=answer.input_mode,
+        at=ledger.now,
+        edited=answer.edited,
+        person=seat.person,
+        solo=seat.solo,
+        signer=signer.fingerprint,
+    )
+    return replace(vote, signature=signer.sign(vote))
+
+
+def _refusal(code: str) -> Refusal:
+    return Refusal(code, REFUSALS[code])
+
+
+def _refused(ledger: Ledger, request_id: str, answer: Answer, row: sqlite3.Row | None, refusal: Refusal) -> VoteResult:
+    ledger.say_vote(
+        events.VOTE_REFUSED,
+        request_id,
+        answer,
+        run=row["run_id"] if row else None,
+        digest=row["digest"] if row else None,
+        refusal=refusal.code,
+        why=refusal.reason,
+    )
+    return VoteResult("refused", row["state"] if row else None, refusal.reason, refusal.code)
+
+
+def _repeated(ledger: Ledger, row: sqlite3.Row | None, vote: Vote, request_id: str, answer: Answer) -> VoteResult:
+    """An answer whose id we have seen: the channel delivered it twice, or somebody uses the id of another."""
+    who = vote.approver
+    given = (request_id, answer.kind, answer.approver, answer.presented_digest, answer.edited)
+    # Delivered once more, they may be in other groups by now.
+    by = replace(who, groups=getattr(answer.approver, "groups", ()))
+    known = (vote.request_id, vote.answer, by, vote.presented_digest, vote.edited)
+    if row is not None and given == known:
+        return VoteResult("duplicate", row["state"], "this answer was already recorded")
+    return _refused(ledger, request_id, answer, row, _refusal("repeated-id"))
+
+
+# Requests of a run that is gone
+
+
+def adoptable(ledger: Ledger, draft: ApprovalRequest, authority: Authority | None) -> ApprovalRequest | None:
+    """The pending request of a run that is gone which `draft` repeats, as this process may rely on it.
+
+    Where it is not plainly the same one, or an answer to it can't be proved, it is withdrawn, and None returned: the
+    human is asked anew.
+    """
+    row = ledger.waiting(draft)
+    if row is None:
+        return None
+    timeout = draft.expires - draft.created
+    expires = min(row["expires"], draft.expires)
+    known = replace(
+        draft,
+        id=row["id"],
+        created=row["created"],
+        expires=expires,
+        valid_for=min(row["valid_for"], draft.valid_for),
+        needed=row["needed"],
+        escalated=row["escalated"],
+        since=expires - timeout,
+    )
+    same = row["digest"] == draft.digest and row["requester"] == draft.requester and is_as_asked(row)
+    if same and not ledger.is_over(row["id"]) and _open(ledger.votes(row["id"]), known, authority):
+        return known
+    ledger.settle(row, "withdrawn", why="the run that asked is gone, and what it left can't be relied on")
+    return None
+
+
+def _open(votes: list[Vote], request: ApprovalRequest, authority: Authority | None) -> bool:
+    """Whether the answers to a request that is said to be pending are all proved, and leave it undecided."""
+    if not votes:
+        return True
+    if authority is None or not tally(request, votes, authority).why_not:
+        return False
+    rule = authority.rule_for(request.decision)
+    return all(vote.answer in ("approve", "escalate") and counts(vote, request, rule, authority) for vote in votes)

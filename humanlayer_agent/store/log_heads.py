@@ -1,0 +1,149 @@
+"""What a process owes the log beside its events: signed heads when they are due, and that it could not be written."""
+
+import logging
+import sqlite3
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind, Signs
+from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.signing import process_signer
+from humanlayer_agent.locations import audit_key_path
+from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.statements import Ledger
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.store import Store
+
+logger = logging.getLogger("humanlayer_agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Since when (ms) the log can't be written, why not, and how many writes have failed."""
+
+    since: int
+    why: str
+    failures: int = 1
+
+
+def note_signers(store: "Store", signers: Collection[str]) -> None:
+    """Write down whose signatures count from here on, where that is not what the log says last.
+
+    Whoever can write a channels file can name a key of their own: it does not count in a run that goes on, and that it
+    counts in the next one is to be seen. Where the log can't be written, nothing will run.
+    """
+    with suppress(StoreError):
+        before, now = known_signers(store), sorted(signers)
+        if now != before:
+            store.record(events.SIGNERS_CHANGED, former=before, signers=now)
+
+
+def known_signers(store: "Store") -> list[str]:
+    """Whose signatures count, as the log says last. Raises StoreError."""
+    for entry in store.events(type=events.SIGNERS_CHANGED.name, last=1):
+        found = entry.event.get("signers")
+        return found if isinstance(found, list) else []
+    return []
+
+
+def signers_at_start(store: "Store", agent: str, instance: str) -> frozenset[str] | None:
+    """Whose signatures counted when the first run of this instance of an agent began, as the log says; None: it has
+    had no run yet. Raises StoreError.
+    """
+    runs = (entry.event for entry in store.events(type=events.RUN_STARTED.name))
+    first = next((run for run in runs if run.get("agent") == agent and run.get("instance") == instance), None)
+    if first is None:
+        return None
+    found: list[str] = []
+    for entry in store.events(type=events.SIGNERS_CHANGED.name):
+        if entry.event["seq"] < first["seq"]:
+            found = entry.event.get("signers") or []
+    return frozenset(found)
+
+
+class Keeper:
+    """Keeps one process's part of one log. Thread-safe.
+
+    Args:
+        signer: signs the heads; None: the user's key for that, or where there is none, one that only this process has.
+    """
+
+    def __init__(self, signer: Signs | None = None) -> None:
+        self.degraded: Degraded | None = None
+        self._given = signer
+        self._lock = Lock()
+        self._last_head: tuple[int, int] | None = None  # its number, and when (ms), as far as this process knows
+
+    # The log could not be written
+
+    def failed(self, error: StoreError, now: int) -> None:
+        """A write came to nothing. What only does not fit the schema is no fault of the log."""
+        cause = error.__cause__
+        if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError | ValueError | OverflowError):
+            return
+        if cause is None and "while it was in use" not in str(error):  # what a method itself refuses
+            return
+        with self._lock:
+            before = self.degraded
+            self.degraded = Degraded(before.since if before else now, str(error), before.failures + 1 if before else 1)
+
+    def say(self, ledger: Ledger) -> Degraded | None:
+        """Write down, before anything else, that writing had failed; returns what `recovered` has to be told."""
+        degraded = self.degraded
+        if degraded is not None:
+            ledger.append(events.AUDIT_DEGRADED, since=degraded.since, failures=degraded.failures, why=degraded.why)
+        return degraded
+
+    def recovered(self, said: Degraded | None) -> None:
+        """That has been committed."""
+        with self._lock:
+            if self.degraded is said:
+                self.degraded = None
+
+    # Heads
+
+    def due(self, database: Database, ledger: Ledger) -> bool:
+        """Whether a head is due after this transaction. (Another process may have written one meanwhile.)"""
+        if ledger.last is None:
+            return False
+        if self._last_head is None or self._is_due(ledger):
+            with database.read() as connection:
+                self._last_head = _last_head(Ledger(connection, ledger.now))
+        return self._is_due(ledger)
+
+    def _is_due(self, ledger: Ledger) -> bool:
+        assert ledger.last is not None
+        seq, at = self._last_head or (0, ledger.now)
+        return ledger.last.seq - seq >= EVERY_EVENTS or ledger.now - at >= EVERY_MS
+
+    def signer(self) -> tuple[Signs, KeyKind]:
+        """The key for heads, and whose it is. It is read now: not while the log is locked."""
+        if self._given is not None:
+            return self._given, "user"
+        path = audit_key_path()
+        try:
+            if path.exists():
+                return AuditKey(path).load(), "user"
+        except (ConfigError, OSError) as error:
+            logger.warning("heads of the log are signed with a key of this process: %s", error)
+        signer = process_signer()
+        _ = signer.fingerprint
+        return signer, "process"
+
+    def write(self, ledger: Ledger, signer: Signs, key: KeyKind) -> Head:
+        """Write a head."""
+        head = ledger.write_head(signer, key)
+        self._last_head = (head.seq + 1, head.time)
+        return head
+
+
+def _last_head(ledger: Ledger) -> tuple[int, int]:
+    """The newest head, or where the log begins."""
+    found = ledger.newest("type = 'audit.head'") or ledger.newest("seq = 0")
+    return (found["seq"], found["at"]) if found else (0, ledger.now)

@@ -1,0 +1,82 @@
+"""May this be used now? Asked when a permit is issued, and once more when it is consumed.
+
+Rows say what happened; only signed votes, counted under the authority of the process that is about to run the action,
+say that it may happen. The log is heard as well: a request that was made to live again leaves its end in there.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Vote
+from humanlayer_agent.approvals.votes import tally
+from humanlayer_agent.audit import events
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.store.statements import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The votes that approve a request, oldest first, and until when (ms) they may be acted on."""
+
+    votes: tuple[Vote, ...]
+    usable_until: int
+
+
+def prove(ledger: Ledger, request: ApprovalRequest, authority: Authority) -> Proof | Refused:
+    """Whether signed votes approve `request`, as the process knows it that asked, at this moment."""
+    if ledger.is_over(request.id, events.PERMIT_CONSUMED):
+        return Refused("its request is said to be approved, and the log says that it is over")
+    counted = tally(request, ledger.votes(request.id), authority)
+    if counted.why_not:
+        return Refused(f"its votes do not approve it: {counted.why_not}")
+    # A clock that is far behind the votes was set back: nobody knows how long ago they were given.
+    if not counted.decided - request.valid_for < ledger.now < counted.decided + request.valid_for:
+        return Refused("the approval was not used in time")
+    return Proof(counted.approvals, counted.decided + request.valid_for)
+
+
+def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, authority: Authority) -> str:
+    """Why `permit` may not be used although its row may say so; "" where it is proved.
+
+    Args:
+        row: the permit as the store has it.
+        digest: of what is about to run.
+    """
+    request = permit.request
+    if digest != permit.digest:
+        return "what is about to run is not what was permitted"
+    if ledger.now >= permit.use_by:
+        return "the permit was not used in time"
+    if row["run_id"] != permit.action.run_id:
+        return "the stored permit belongs to another run"
+    if row["request_id"] != (request.id if request else None):
+        return "the stored permit belongs to another request"
+    if request is None:
+        allowed = permit.decision.verdict is Verdict.ALLOW or not permit.decision.enforced
+        return "" if allowed else "the policy does not allow it, and nobody has approved it"
+    if request.digest != permit.digest:
+        return "what was approved is not what was permitted"
+    proof = prove(ledger, request, authority)
+    return proof.reason if isinstance(proof, Refused) else ""
+
+
+def why_refused(row: sqlite3.Row | None, digest: str, now: int) -> str:
+    """What the rows themselves say against a use; "" where they say nothing."""
+    if row is None:
+        return "there is no such permit"
+    if row["state"] == "consumed":
+        return "the permit was already used: it is good for one execution"
+    if row["digest"] != digest:
+        return "what is about to run is not what was permitted"
+    if row["run_state"] != "open":
+        return "the run has ended"
+    if row["request_state"] == "revoked":
+        return "the approval was revoked before it was used"
+    if row["state"] == "void":
+        return "the permit is void"
+    if row["use_by"] <= now:
+        return "the permit was not used in time"
+    if row["request_state"] not in (None, "approved"):
+        return f"its request is {row['request_state']}"
+    return ""

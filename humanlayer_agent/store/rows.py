@@ -1,0 +1,177 @@
+"""Actions and decisions as the store and the audit log hold them."""
+
+import dataclasses
+import hashlib
+import json
+import sqlite3
+from typing import Any
+
+from humanlayer_agent.action import Action, FileDigest, canonical
+from humanlayer_agent.approvals.authority import ApprovalRule, Step
+from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.shell.effects import Effect
+
+_KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
+"""What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""
+
+
+_APPROVER = ("principal", "channel", "assurance")
+_GROUPS = 100  # of somebody who is refused: what is recorded of them is bounded
+
+
+def dump_action(action: Action) -> str:
+    """JSON of `action`, without its environment and its standard input."""
+    return json.dumps({name: getattr(action, name) for name in _KEPT})
+
+
+def load_action(text: str) -> Action:
+    """The action that `dump_action` wrote."""
+    action: Action = _build(Action, json.loads(text))
+    return action
+
+
+def dump_decision(decision: PolicyDecision) -> str:
+    """JSON of `decision`, complete."""
+    return json.dumps(dataclasses.asdict(decision))
+
+
+def load_decision(text: str) -> PolicyDecision:
+    """The decision that `dump_decision` wrote."""
+    fields = json.loads(text)
+    for part in fields["parts"]:
+        part["verdict"] = Verdict(part["verdict"])
+        part["effects"] = [_build(Effect, effect) for effect in part["effects"]]
+        judged = [each | {"verdict": Verdict(each["verdict"])} for each in part.get("judged", ())]
+        part["judged"] = [_build(EffectVerdict, each) for each in judged]
+    decision: PolicyDecision = _build(
+        PolicyDecision,
+        fields
+        | {
+            "verdict": Verdict(fields["verdict"]),
+            "parts": [_build(PartVerdict, part) for part in fields["parts"]],
+            "effects": [_build(Effect, effect) for effect in fields["effects"]],
+            "files": [_build(FileDigest, file) for file in fields["files"]],
+        },
+    )
+    return decision
+
+
+def dump_rule(rule: ApprovalRule | None) -> str:
+    """JSON of `rule`, always the same for the same rule; "" where there is none."""
+    return "" if rule is None else json.dumps(dataclasses.asdict(rule), sort_keys=True)
+
+
+def load_rule(text: str) -> ApprovalRule | None:
+    """The rule that `dump_rule` wrote; None for what is none. It is for display: nothing is judged by it."""
+    try:
+        fields = json.loads(text)
+        steps = tuple(_build(Step, step) for step in fields.pop("steps"))
+        rule: ApprovalRule = _build(ApprovalRule, fields | {"steps": steps})
+    except (ValueError, TypeError, KeyError, AttributeError, ConfigError):
+        return None
+    return rule
+
+
+def dump_groups(groups: tuple[str, ...]) -> str:
+    """JSON of group identities."""
+    return json.dumps(list(groups))
+
+
+def load_groups(text: str) -> tuple[str, ...]:
+    """What `dump_groups` wrote; () for what is none: then being in a group counts for nothing."""
+    try:
+        groups = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return ()
+    return tuple(groups) if isinstance(groups, list) and all(type(each) is str for each in groups) else ()
+
+
+def context_digest(action: str, decision: str) -> str:
+    """What the log keeps of a request's stored action and decision, so that an edit of them shows."""
+    return hashlib.sha256(canonical([action, decision])).hexdigest()
+
+
+def action_fields(action: Action, digest: str) -> dict[str, Any]:
+    """What every event about an action says of it."""
+    return {
+        "run": action.run_id,
+        "agent": action.agent,
+        "step": action.step,
+        "call_id": action.call_id or None,
+        "digest": digest,
+        "command": action.content,
+        "cwd": action.cwd,
+        "project": action.project,
+        "interpreter": action.interpreter,
+        "env": action.env_digest(),
+    }
+
+
+def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
+    """What an event says of a decision. `basis` tells "a rule says so" from "no rule matched: the default"."""
+    return {
+        "verdict": str(decision.verdict),
+        "basis": "default" if decision.default_hit else "rule",
+        "default_hit": decision.default_hit,
+        "rule": decision.rule or None,
+        "rules": decision.rules,
+        "reason": decision.reason,
+        "severity": decision.severity,
+        "policy": decision.policy,
+        "policy_digest": decision.policy_digest,
+        "parse": decision.parse,
+        "parse_reasons": decision.parse_reasons,
+        "unresolved": decision.unresolved,
+        "enforced": decision.enforced,
+        "us": decision.microseconds,
+    }
+
+
+def storable(text: str) -> str:
+    """`text` as SQLite can hold it: what is not Unicode is escaped, as with backslashes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def sayable(value: Any) -> Any:
+    """`value` where it is a text; else its type in brackets: an answer that is refused may hold anything."""
+    return value if type(value) is str else f"<{type(value).__name__}>"
+
+
+def said_approver(approver: Any) -> dict[str, Any]:
+    """What an event says of who answered, or tried to, whatever stands in it."""
+    said: dict[str, Any] = {name: sayable(getattr(approver, name, None)) for name in _APPROVER}
+    if groups := getattr(approver, "groups", ()):
+        said["groups"] = [sayable(each) for each in groups[:_GROUPS]] if type(groups) is tuple else sayable(groups)
+    return said
+
+
+def read_vote(row: sqlite3.Row) -> Vote:
+    """The vote in a row of the table."""
+    answer: AnswerKind = row["answer"]
+    return Vote(
+        request_id=row["request_id"],
+        answer=answer,
+        approver=Approver(row["principal"], row["channel"], row["assurance"], load_groups(row["member_of"])),
+        presented_digest=row["presented_digest"],
+        decision_id=row["decision_id"],
+        comment=row["comment"],
+        input_mode=row["input_mode"],
+        at=row["at"],
+        edited=row["edited"],
+        person=row["person"],
+        solo=bool(row["solo"]),
+        signer=row["signer"],
+        signature=row["signature"],
+    )
+
+
+def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
+    """A `kind` from JSON: lists become tuples; fields that `kind` no longer has are left out."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: _tuples(value) for name, value in fields.items() if name in known})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

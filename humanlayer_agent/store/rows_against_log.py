@@ -1,0 +1,213 @@
+"""Do the tables say what the log says? Each row is compared with the events that made it.
+
+The chain shows an edited log. A row edited with SQL, with the triggers dropped, leaves the chain whole: it shows here.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.redaction import LABEL, Redactor
+from humanlayer_agent.store.log import log_key
+from humanlayer_agent.store.retention_scope import FORM, Bounds, Settled, Told, settled
+from humanlayer_agent.store.rows import context_digest, dump_groups
+
+_SETTLED = ("approved", "rejected", "answered", "expired", "withdrawn", "superseded", "terminated")
+_UNUSED = ("revoked", "lapsed", "invalidated")
+
+_TABLES = {
+    "run": "SELECT id, agent, instance, requester, project, state FROM run",
+    "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
+    "body, action, decision, parent, needed, rule, escalated FROM request",
+    "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
+    "presented_digest, comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of FROM vote",
+    "permit": "SELECT id, run_id AS run, request_id AS request, digest, state FROM permit",
+    "execution": "SELECT permit_id AS id, state, started, returncode FROM execution",
+    "halt": "SELECT id, at, principal, reason FROM halt",
+    "resumption": "SELECT id, halt, at, principal, person, channel, assurance, comment, signer, signature "
+    "FROM resumption",
+}
+
+
+class Agreement:
+    """Collects what a log tells of each row, then compares.
+
+    Example::
+
+            told = Agreement()
+            verification = verify(told.listen(entries))
+            told.first_difference(connection)
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, dict[str, Told]] = {table: {} for table in _TABLES}
+        self._at = 0  # of the event that is being heard
+        self._strange: tuple[int, str] | None = None
+
+    def listen(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Pass `entries` on. Each is heard when the next is asked for: only if it was found intact."""
+        hearers = {
+            "run": self._hear_run,
+            "request": self._hear_request,
+            "vote": self._hear_vote,
+            "decision": self._hear_decision,
+            "permit": self._hear_permit,
+            "exec": self._hear_exec,
+            "supervision": self._hear_supervision,
+            "retention": self._hear_retention,
+        }
+        for entry in entries:
+            yield entry
+            event = entry.event
+            try:
+                event |= event.get("exact") or {}  # what was redacted: keyed digests of it
+                self._at = int(event["at"])
+                family, _, what = event["type"].partition(".")
+                if hear := hearers.get(family):
+                    hear(what, event)
+            except (KeyError, TypeError, ValueError, AttributeError):  # a chain that somebody else wrote anew
+                self._strange = (event["seq"], f"event {event['seq']} is not one that this program writes")
+                return
+
+    def first_difference(self, connection: sqlite3.Connection) -> tuple[int | None, str] | None:
+        """The first row that is not as told: the event that tells otherwise (None where none does), and the problem."""
+        if self._strange:
+            return self._strange
+        redactor = Redactor(log_key(connection))
+        for table, query in _TABLES.items():
+            told = self._told[table]
+            seen = set()
+            for row in connection.execute(query):
+                seen.add(row["id"])
+                known = told.get(row["id"])
+                if problem := _difference(table, row, known, redactor):
+                    return (known.seq if known else None), f"{table} {row['id']}: {problem}"
+            for missing in told.keys() - seen:
+                return told[missing].seq, f"{table} {missing}: its row is missing"
+        return None
+
+    def _tell(self, table: str, key: str, seq: int, **fields: Any) -> None:
+        told = self._told[table].setdefault(key, Told(seq))
+        told.seq, told.at = seq, self._at
+        told.fields |= fields
+
+    def _hear_run(self, what: str, event: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        if what == "started":
+            fields = {name: event[name] for name in ("agent", "instance", "requester", "project")} | {"state": "open"}
+        elif what == "stopped":
+            fields = {"state": "terminated"}
+        elif what == "finished":
+            fields = {"state": event["state"]}
+        self._tell("run", event["run"], event["seq"], **fields)
+
+    def _hear_request(self, what: str, event: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        if what == "created":
+            names = ("run", "digest", "requester", "asked", "expires", "valid_for", "context")
+            fields = {name: event[name] for name in names} | {"state": "pending", "decided": None}
+            fields |= {"parent": event.get("parent"), "rule": event.get("rule", ""), "escalated": 0}
+            fields["needed"] = event.get("needed", 1)
+        elif what == "adopted":
+            fields = {"run": event["run"]}
+        elif what == "escalated":
+            fields = {"escalated": event["level"]}
+        elif what in _UNUSED:
+            fields = {"state": what}
+        elif what in _SETTLED:
+            fields = {"state": what, "decided": event["at"]}
+        self._tell("request", event["request"], event["seq"], **fields)
+
+    def _hear_vote(self, what: str, event: dict[str, Any]) -> None:
+        if what == "recorded":
+            fields = {
+                name: event[name] for name in ("request", "answer", "presented_digest", "input_mode", "at", "pid")
+            }
+            fields |= {name: event.get(name, "") for name in ("edited", "person", "signer", "signature")}
+            fields["solo"] = event.get("solo", False)
+            comment = event["comment"]
+            fields["comment"] = comment if isinstance(comment, str) else comment["display"]
+            who = dict(event["approver"])
+            fields["member_of"] = dump_groups(tuple(who.pop("groups", ())))
+            self._tell("vote", event["decision_id"], event["seq"], **fields, **who)
+
+    def _hear_decision(self, what: str, event: dict[str, Any]) -> None:
+        if permit := event.get("permit"):
+            self._tell("permit", permit, event["seq"], run=event["run"], request=None, digest=event["digest"])
+
+    def _hear_permit(self, what: str, event: dict[str, Any]) -> None:
+        if what == "consumed":
+            self._tell(
+                "permit",
+                event["permit"],
+                event["seq"],
+                run=event["run"],
+                request=event.get("request"),
+                digest=event["digest"],
+                state="consumed",
+            )
+
+    def _hear_exec(self, what: str, event: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {"state": "unknown"}
+        if what == "started":
+            fields = {"state": "started", "started": event["at"], "returncode": None}
+        elif what == "finished":
+            known = event.get("returncode")
+            fields = {"state": "failed" if known is None else "finished", "returncode": known}
+        self._tell("execution", event["permit"], event["seq"], **fields)
+
+    def _hear_supervision(self, what: str, event: dict[str, Any]) -> None:
+        if what == "stopped":
+            fields = {"at": event["at"], "principal": event["by"], "reason": event["reason"]}
+            self._tell("halt", event["halt"], event["seq"], **fields)
+        elif what == "resumed":
+            fields = {name: event[name] for name in ("halt", "at", "person", "comment", "signer", "signature")}
+            who = {name: event["approver"][name] for name in ("principal", "channel", "assurance")}
+            self._tell("resumption", event["resumption"], event["seq"], **fields, **who)
+
+    def settled(self, bounds: Bounds) -> Settled:
+        """What may be deleted, as far as the log was heard."""
+        return settled(self._told, bounds)
+
+    def _hear_retention(self, what: str, event: dict[str, Any]) -> None:
+        """What was deleted then has to be gone, and nothing else."""
+        if event["form"] != FORM:
+            raise ValueError("a newer version deleted by other rules")
+        gone = self.settled(Bounds(event["before"], event["through"]))
+        if (len(gone.requests), len(gone.permits)) != (event["requests"], event["permits"]):
+            raise ValueError("it says that something else was deleted than what was settled then")
+        for table, ids in (("request", gone.requests), ("vote", gone.votes), ("permit", gone.permits)):
+            for id_ in ids:
+                del self._told[table][id_]
+        for id_ in gone.permits:
+            self._told["execution"].pop(id_, None)
+
+
+def _same(held: Any, told: Any, redactor: Redactor) -> bool:
+    """Whether a row holds what the log tells, where it tells only a keyed digest too."""
+    keyed = isinstance(told, str) and told.startswith(LABEL) and isinstance(held, str)
+    return held == told or (keyed and redactor.digest(held) == told)
+
+
+def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redactor) -> str:
+    """How `row` differs from what was told; "" if it doesn't."""
+    if told is None:
+        # A permit of an approved request is first told of when it is consumed.
+        fresh = table == "permit" and row["request"] is not None and row["state"] != "consumed"
+        return "" if fresh else "no event made this row"
+    columns = row.keys()
+    for name, value in told.fields.items():
+        if name in columns and not _same(row[name], value, redactor):
+            if isinstance(value, str) and value.startswith(LABEL):  # what the row holds may be secret
+                return f"{name} is not what the log says"
+            return f"{name} is {row[name]!r}, and the log says {value!r}"
+    if table == "permit" and row["state"] == "consumed" and "state" not in told.fields:
+        return "it is consumed, and the log does not say so"
+    if table == "request":
+        if not isinstance(row["body"], bytes) or hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
+            return "its body is not what its digest says"
+        if not _same(context_digest(row["action"], row["decision"]), told.fields.get("context"), redactor):
+            return "its stored action or decision was edited"
+    return ""

@@ -1,0 +1,404 @@
+"""The store in one SQLite file: the default, with nothing to set up.
+
+Each method is one transaction (`Ledger`); the triggers of the schema refuse whatever its statements would get wrong.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import (
+    Answer,
+    ApprovalRequest,
+    Execution,
+    Outcome,
+    Permit,
+    Refused,
+    RequestState,
+    Run,
+    Vote,
+    VoteResult,
+)
+from humanlayer_agent.approvals.stop import STOPPED, Halted
+from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.audit.events import EventType
+from humanlayer_agent.audit.heads import Head
+from humanlayer_agent.audit.verify import Verification
+from humanlayer_agent.errors import AgentsStopped, StoreError
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.processes import identity
+from humanlayer_agent.redaction import Redactor, redactor
+from humanlayer_agent.store.answers import adoptable, record_answer
+from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.deliveries import SQLiteSurfaces
+from humanlayer_agent.store.log import log_key
+from humanlayer_agent.store.log_heads import Degraded, Keeper
+from humanlayer_agent.store.permit_checks import prove, unproved, why_refused
+from humanlayer_agent.store.rows import action_fields, decision_fields, read_vote
+from humanlayer_agent.store.rows_against_log import Agreement
+from humanlayer_agent.store.sqlite_reading import read_events, read_requests, read_verified
+from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.stops import SQLiteHalts
+
+
+class SQLiteStore:
+    """A `Store` in one file, for all threads of one process, beside any number of other processes.
+
+    Args:
+        path: the file; created with mode 0600 in a directory of mode 0700.
+        clock: the time in ms; for tests.
+        create: False opens a store that is there, to read it.
+        busy_ms: how long to wait for another process's write.
+
+    Raises:
+        StoreError: the file can't be used.
+
+    Example:
+        >>> store = SQLiteStore("store.db")
+        >>> store.requests(state="pending")
+        []
+    """
+
+    def __init__(
+        self, path: Path | str, *, clock: Callable[[], int] = now_ms, create: bool = True, busy_ms: int = 5_000
+    ) -> None:
+        self._clock = clock
+        self._database = Database(Path(path), create=create, busy_ms=busy_ms)
+        self._keeper = Keeper()
+        self._redactor: Redactor | None = None
+        self.surfaces = SQLiteSurfaces(self._database, clock)
+        self.halts = SQLiteHalts(self._database, self._transaction, clock)
+        if create:
+            self._open_log()
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Ledger]:
+        try:
+            with self._database.write() as connection:
+                # The time when we hold the lock, not when we began to wait for it.
+                ledger = Ledger(connection, self._clock(), self._redactor)
+                said = self._keeper.say(ledger)
+                yield ledger
+        except StoreError as error:
+            self._keeper.failed(error, self._clock())
+            raise
+        self._redactor = ledger.redactor() if ledger.last is not None else self._redactor  # its key is committed now
+        self._keeper.recovered(said)
+        if self._keeper.due(self._database, ledger):
+            self._write_head()
+
+    def _open_log(self) -> None:
+        with self._database.read() as connection:
+            (begun,) = connection.execute("SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1)").fetchone()
+        if begun:
+            return
+        with self._transaction() as ledger:
+            if ledger.head() is None:  # else another process was first
+                ledger.open_log()
+
+    # Runs
+
+    def open_run(self, run: Run) -> None:
+        self.reconcile()
+        with self._transaction() as ledger:
+            ledger.start_run(run)
+
+    def stop_run(self, run_id: str, why: str) -> None:
+        with self._transaction() as ledger:
+            ledger.stop_run(run_id, why)
+
+    def supervisors(self) -> list[str]:
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT DISTINCT process FROM run WHERE state IN ('open', 'terminated')")
+            return [row["process"] for row in rows]
+
+    def close_run(self, run_id: str, status: str) -> None:
+        with self._transaction() as ledger:
+            if ledger.end_run(run_id, "finished", status) and not ledger.in_use():
+                ledger.append(events.AUDIT_CLOSED, run=run_id)
+        if ledger.last is not None:
+            self._write_head()
+
+    def reconcile(self) -> None:
+        with self._transaction() as ledger:
+            for row in ledger.executions("execution.state = 'started'"):
+                if identity.is_gone(row["process"]):
+                    ledger.end_execution(row, None)
+            for row in ledger.rows("SELECT id, process FROM run WHERE state IN ('open', 'terminated')"):
+                if identity.is_gone(row["process"]):
+                    ledger.end_run(row["id"], "lost", "lost")
+            for row in ledger.rows("SELECT * FROM request WHERE state = 'pending' AND expires <= ?", ledger.now):
+                ledger.settle(row, "expired")
+            for row in ledger.unused_approvals("decided + valid_for <= ?", ledger.now):
+                ledger.spoil(row, "lapsed", "nobody used it in time")
+
+    # Decisions and requests
+
+    def record(self, kind: EventType, **fields: Any) -> None:
+        with self._transaction() as ledger:
+            ledger.append(kind, **fields)
+
+    def record_decision(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        authority: Authority | None = None,
+        **fields: Any,
+    ) -> None:
+        with self._unless_stopped(action, decision, digest, authority) as ledger:
+            self._judged(ledger, action, decision, digest, **fields)
+
+    def allow(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        use_by_ms: int,
+        edit_of: str | None = None,
+        authority: Authority | None = None,
+    ) -> Permit:
+        with self._unless_stopped(action, decision, digest, authority, edit_of) as ledger:
+            use_by = ledger.now + use_by_ms
+            permit_id = ledger.issue(action.run_id, digest, use_by, None)
+            self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
+        return Permit(permit_id, digest, action, decision, use_by)
+
+    def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
+        edit_of = draft.parent or None
+        with self._unless_stopped(draft.action, draft.decision, draft.digest, authority, edit_of) as ledger:
+            waiting = adoptable(ledger, draft, authority)
+            request = waiting or draft
+            self._judged(ledger, draft.action, draft.decision, draft.digest, request=request.id, edit_of=edit_of)
+            if waiting:
+                ledger.adopt(waiting.id, draft.action.run_id)
+            else:
+                ledger.insert(draft)
+            return request
+
+    def get(self, request_id: str) -> ApprovalRequest | None:
+        found = read_requests(self._database, "id = ?", request_id)
+        return found[0] if found else None
+
+    def requests(self, *, state: RequestState | None = None, run: str | None = None) -> list[ApprovalRequest]:
+        return read_requests(self._database, "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR run_id = ?2)", state, run)
+
+    def votes(self, request_id: str) -> list[Vote]:
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT * FROM vote WHERE request_id = ? ORDER BY rowid", (request_id,))
+            return [read_vote(row) for row in rows]
+
+    def decide(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
+        with self._transaction() as ledger:
+            return record_answer(ledger, request_id, answer, authority, signer)
+
+    def revoke(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
+        with self._transaction() as ledger:
+            return record_answer(ledger, request_id, answer, authority, signer, revoking=True)
+
+    def expire(self, request_id: str) -> RequestState:
+        return self._end_pending(request_id, "expired", None)
+
+    def withdraw(self, request_id: str, why: str) -> RequestState:
+        return self._end_pending(request_id, "withdrawn", why)
+
+    def terminate(self, request_id: str, why: str) -> RequestState:
+        with self._transaction() as ledger:
+            row = self._known(ledger, request_id)
+            if row["state"] == "pending":
+                ledger.settle(row, "terminated", why=why)
+            ledger.stop_run(row["run_id"], why)
+        return self._state(request_id)
+
+    # Permits and executions
+
+    def permit(self, request: ApprovalRequest, authority: Authority, *, use_by_ms: int) -> Permit | Refused:
+        with self._transaction() as ledger:
+            row = self._known(ledger, request.id)
+            if halts := self.halts.standing_in(ledger, authority):
+                common = {"run": row["run_id"], "request": request.id, "digest": row["digest"]}
+                ledger.append(events.PERMIT_REFUSED, **common, why=STOPPED, halt=halts[0].id)
+                return Halted(STOPPED, halts[0])
+            if row["state"] != "approved":
+                return Refused(f"the request is {row['state']}")
+            if row["decided"] + row["valid_for"] <= ledger.now:
+                ledger.spoil(row, "lapsed", "nobody used it in time")
+                return Refused("the approval was not used in time")
+            if ledger.rows("SELECT 1 FROM permit WHERE request_id = ?", request.id):
+                return Refused("the approval was already used")
+            proof = prove(ledger, request, authority)
+            if isinstance(proof, Refused):
+                ledger.append(
+                    events.PERMIT_REFUSED, run=row["run_id"], request=request.id, digest=row["digest"], why=proof.reason
+                )
+                return proof
+            use_by = min(ledger.now + use_by_ms, row["decided"] + row["valid_for"], proof.usable_until)
+            permit_id = ledger.issue(row["run_id"], request.digest, use_by, request.id)
+        return Permit(
+            permit_id,
+            request.digest,
+            request.action,
+            request.decision,
+            use_by,
+            request.id,
+            proof.votes[-1].approver.principal,
+            "\n".join(vote.comment for vote in proof.votes if vote.comment),
+            request=request,
+        )
+
+    def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
+        with self._transaction() as ledger:
+            row = ledger.permit(permit.id)
+            if halts := self.halts.standing_in(ledger, authority):
+                rows = {} if row is None else {"run": row["run_id"], "request": row["request_id"]}
+                ledger.void(permit.id, STOPPED, about_to_run=digest, halt=halts[0].id, **rows)
+                return Halted(STOPPED, halts[0])
+            why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
+            if row is not None and not why_not and ledger.consume(permit.id, digest):
+                return ledger.start(row)
+            said = why_refused(row, digest, ledger.now)
+            reason = said or why_not or "its request is not approved now"
+            if row is None:
+                ledger.void(permit.id, reason, about_to_run=digest)
+                return Refused(reason)
+            ledger.void(permit.id, reason, about_to_run=digest, run=row["run_id"], request=row["request_id"])
+            if row["state"] == "issued" and row["request_state"] == "approved":
+                request = self._known(ledger, row["request_id"])
+                ledger.spoil(request, "lapsed" if said and row["digest"] == digest else "invalidated", reason)
+            return Refused(reason)
+
+    def void(self, permit_id: str, why: str) -> None:
+        with self._transaction() as ledger:
+            permit = ledger.permit(permit_id)
+            if permit is None or permit["state"] != "issued":
+                return
+            ledger.void(permit_id, why, run=permit["run_id"], request=permit["request_id"])
+            if permit["request_state"] == "approved":
+                ledger.spoil(self._known(ledger, permit["request_id"]), "lapsed", why)
+
+    def finish(self, permit_id: str, outcome: Outcome) -> bool:
+        with self._transaction() as ledger:
+            rows = ledger.executions("execution.state = 'started' AND permit_id = ?", permit_id)
+            for row in rows:
+                ledger.end_execution(row, outcome)
+            return bool(rows)
+
+    # The log
+
+    @property
+    def degraded(self) -> Degraded | None:
+        """Why nothing runs at this moment: the log can't be written; None where it could be, the last time."""
+        return self._keeper.degraded
+
+    def write_head(self) -> Head:
+        """Sign the newest event and write that down, to be kept elsewhere as a witness.
+
+        Raises:
+            StoreError: it can't be written.
+        """
+        signer, key = self._keeper.signer()
+        with self._database.write() as connection:
+            return self._keeper.write(Ledger(connection, self._clock()), signer, key)
+
+    def _write_head(self) -> None:
+        """The same, where the event that made it due is recorded already: one that fails is due again next time."""
+        with suppress(StoreError):
+            self.write_head()
+
+    def redactor(self) -> Redactor:
+        """What this log's secrets are erased with: its marks and digests can be made again from a value."""
+        with self._database.read() as connection:
+            key = log_key(connection)
+        return Redactor() if key is None else redactor(key)
+
+    def events(
+        self,
+        *,
+        run: str | None = None,
+        request: str | None = None,
+        type: str | None = None,
+        after: int = -1,
+        last: int | None = None,
+    ) -> Iterator[Entry]:
+        return read_events(self._database, run=run, request=request, type=type, after=after, last=last)
+
+    def verify(
+        self, *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
+    ) -> Verification:
+        """Check the whole chain, and every row of the tables against the events that made it. See `audit.verify`."""
+        return read_verified(self._database, Agreement(), heads=heads, progress=progress)
+
+    @property
+    def database(self) -> Database:
+        """The file itself."""
+        return self._database
+
+    @contextmanager
+    def purging(self) -> Iterator[Ledger]:
+        """A transaction that may delete: what it deletes is overwritten in the file."""
+        with self._database.read() as connection:
+            connection.execute("PRAGMA secure_delete=ON")
+        with self._transaction() as ledger:
+            yield ledger
+
+    # Shared steps
+
+    @contextmanager
+    def _unless_stopped(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        authority: Authority | None,
+        edit_of: str | None = None,
+    ) -> Iterator[Ledger]:
+        """A transaction that something may begin in. Where every agent is stopped the log says so, and it raises."""
+        with self._transaction() as ledger:
+            halts = self.halts.standing_in(ledger, authority)
+            if not halts:
+                yield ledger
+                return
+            self._judged(ledger, action, decision, digest, denied=STOPPED, halt=halts[0].id, edit_of=edit_of)
+        raise AgentsStopped(halts[0], decision)
+
+    def _judged(self, ledger: Ledger, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
+        ledger.append(events.DECISION_EVALUATED, **action_fields(action, digest), **decision_fields(decision), **fields)
+
+    def _known(self, ledger: Ledger, request_id: str) -> sqlite3.Row:
+        row = ledger.request(request_id)
+        if row is None:
+            raise StoreError(f"there is no request {request_id}")
+        return row
+
+    def _state(self, request_id: str) -> RequestState:
+        with self._database.read() as connection:
+            row = connection.execute("SELECT state FROM request WHERE id = ?", (request_id,)).fetchone()
+        if row is None:
+            raise StoreError(f"there is no request {request_id}")
+        state: RequestState = row["state"]
+        return state
+
+    def _end_pending(self, request_id: str, state: RequestState, why: str | None) -> RequestState:
+        with self._transaction() as ledger:
+            row = self._known(ledger, request_id)
+            if row["state"] == "pending":
+                ledger.settle(row, state, why=why)
+                return state
+            reached: RequestState = row["state"]
+            return reached

@@ -1,0 +1,375 @@
+"""The statements that one write transaction of the SQLite store is made of.
+
+A state changes by one conditional UPDATE, and its audit event is appended beside it, in the caller's transaction.
+"""
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from typing import Any
+
+from humanlayer_agent.action import canonical
+from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Run, Vote
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.events import EventType
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.processes import identity
+from humanlayer_agent.store.log import Log
+from humanlayer_agent.store.rows import (
+    context_digest,
+    dump_action,
+    dump_decision,
+    dump_groups,
+    dump_rule,
+    read_vote,
+    said_approver,
+    sayable,
+)
+
+REQUEST_EVENTS = {
+    "approved": events.REQUEST_APPROVED,
+    "rejected": events.REQUEST_REJECTED,
+    "answered": events.REQUEST_ANSWERED,
+    "expired": events.REQUEST_EXPIRED,
+    "withdrawn": events.REQUEST_WITHDRAWN,
+    "superseded": events.REQUEST_SUPERSEDED,
+    "terminated": events.REQUEST_TERMINATED,
+    "revoked": events.REQUEST_REVOKED,
+    "lapsed": events.REQUEST_LAPSED,
+    "invalidated": events.REQUEST_INVALIDATED,
+}
+"""The event that says a request has reached a state."""
+
+_OVER = tuple(event.name for state, event in REQUEST_EVENTS.items() if state != "approved")
+
+
+class Ledger(Log):
+    """One open write transaction at one moment: the log, and what it records."""
+
+    # Runs
+
+    def start_run(self, run: Run) -> None:
+        if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
+            raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
+        self._db.execute(
+            "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (run.id, run.agent, run.instance, run.requester, run.project, identity.identity(), self.now),
+        )
+        self.append(
+            events.RUN_STARTED,
+            run=run.id,
+            agent=run.agent,
+            instance=run.instance,
+            requester=run.requester,
+            project=run.project,
+        )
+
+    def stop_run(self, run_id: str, why: str) -> None:
+        """A human stopped it: nothing of it waits or may run any more."""
+        changed = self._db.execute(
+            "UPDATE run SET state = 'terminated', ended = ? WHERE id = ? AND state = 'open'", (self.now, run_id)
+        )
+        if changed.rowcount:
+            self.append(events.RUN_STOPPED, run=run_id, why=why)
+            self._clear_run(run_id, why)
+
+    def end_run(self, run_id: str, state: str, status: str) -> bool:
+        """End a run that goes on; False where it has ended before."""
+        changed = self._db.execute(
+            "UPDATE run SET state = ?, ended = ? WHERE id = ? AND state IN ('open', 'terminated')",
+            (state, self.now, run_id),
+        )
+        if not changed.rowcount:
+            return False
+        if state == "lost":  # its pending requests stay: the restarted run adopts them
+            self.void_permits("run_id = ?", run_id)
+        else:
+            self._clear_run(run_id, "the run ended")
+        self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
+        return True
+
+    def in_use(self) -> bool:
+        """Whether a run goes on, or a process serves a channel."""
+        going_on = (
+            "SELECT 1 FROM run WHERE state IN ('open', 'terminated') UNION ALL SELECT 1 FROM lease WHERE until > ?"
+        )
+        return bool(self.rows(f"{going_on} LIMIT 1", self.now))
+
+    def _clear_run(self, run_id: str, why: str) -> None:
+        for row in self.rows("SELECT * FROM request WHERE run_id = ? AND state = 'pending'", run_id):
+            self.settle(row, "withdrawn", why=why)
+        self.void_permits("run_id = ?", run_id)
+        for row in self.unused_approvals("run_id = ?", run_id):
+            self.spoil(row, "lapsed", why)
+
+    def void_permits(self, condition: str, *values: Any) -> None:
+        """Make unused permits unusable. (`condition` is our own text.)"""
+        self._db.execute(f"UPDATE permit SET state = 'void' WHERE state = 'issued' AND {condition}", values)
+
+    # Requests
+
+    def request(self, request_id: str) -> sqlite3.Row | None:
+        found = self.rows("SELECT * FROM request WHERE id = ?", request_id)
+        return found[0] if found else None
+
+    def unused_approvals(self, condition: str, *values: Any) -> list[sqlite3.Row]:
+        """Approved requests whose permit was not consumed. (`condition` is our own text, never somebody else's.)"""
+        return self.rows(
+            f"SELECT * FROM request WHERE state = 'approved' AND {condition} AND NOT EXISTS "
+            "(SELECT 1 FROM permit WHERE request_id = request.id AND state = 'consumed')",
+            *values,
+        )
+
+    def is_over(self, request_id: str, *also: EventType) -> bool:
+        """Whether the log says that a request has ended: a row that was made to live again leaves that behind."""
+        names = (*_OVER, *(event.name for event in also))
+        places = ", ".join("?" * len(names))
+        query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"
+        return bool(self.rows(query, request_id, *names))
+
+    def waiting(self, draft: ApprovalRequest) -> sqlite3.Row | None:
+        """The pending request that `draft` would repeat, where nobody else waits for its answer."""
+        found = self.rows(
+            "SELECT request.*, run.process, run.state AS run_state FROM request JOIN run ON run.id = run_id "
+            "WHERE idempotency_key = ? AND request.state = 'pending'",
+            draft.idempotency_key,
+        )
+        if not found:
+            return None
+        row = found[0]
+        if row["expires"] <= self.now:
+            self.settle(row, "expired")
+            return None
+        abandoned = row["run_state"] != "open" or identity.is_gone(row["process"])
+        return row if abandoned or row["run_id"] == draft.action.run_id else None
+
+    def adopt(self, request_id: str, run_id: str) -> None:
+        (row,) = self.rows("SELECT * FROM request WHERE id = ?", request_id)
+        self._db.execute("UPDATE request SET run_id = ? WHERE id = ? AND state = 'pending'", (run_id, row["id"]))
+        self.append(
+            events.REQUEST_ADOPTED, run=run_id, request=row["id"], digest=row["digest"], former_run=row["run_id"]
+        )
+
+    def insert(self, draft: ApprovalRequest) -> None:
+        run_id, key = draft.action.run_id, draft.idempotency_key
+        if self.rows("SELECT 1 FROM request WHERE idempotency_key = ? AND state = 'pending'", key):
+            # Another live run of the same agent waits for an answer of its own.
+            key = hashlib.sha256(f"{key} {run_id}".encode()).hexdigest()
+        action, decision = dump_action(draft.action), dump_decision(draft.decision)
+        rule = dump_rule(draft.rule)
+        self._db.execute(
+            "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, "
+            "expires, valid_for, parent, needed, rule) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(draft.id, run_id, key, draft.digest, canonical(draft.body), action, decision),
+                *(draft.requester, draft.created, draft.expires, draft.valid_for, draft.parent or None),
+                *(draft.needed, rule),
+            ),
+        )
+        self.append(
+            events.REQUEST_CREATED,
+            run=run_id,
+            request=draft.id,
+            digest=draft.digest,
+            requester=draft.requester,
+            asked=draft.created,
+            expires=draft.expires,
+            valid_for=draft.valid_for,
+            context=context_digest(action, decision),
+            parent=draft.parent or None,
+            needed=draft.needed,
+            rule=rule or None,
+        )
+
+    def settle(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+        """Move a pending request to its answer or end."""
+        changed = self._db.execute(
+            "UPDATE request SET state = ?, decided = ? WHERE id = ? AND state = 'pending' AND digest = ?",
+            (state, self.now, row["id"], row["digest"]),
+        )
+        if changed.rowcount != 1:  # we hold the write lock and have just read it: the file is not what it seems
+            raise StoreError(f"request {row['id']} could not become {state}")
+        self._say(row, state, **fields)
+
+    def spoil(self, row: sqlite3.Row, state: str, why: str) -> None:
+        """An approved request that will not be used: lapsed or invalidated."""
+        self.take_back(row, state, why=why)
+
+    def take_back(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+        """Move an approved request to how it ended unused."""
+        changed = self._db.execute(
+            "UPDATE request SET state = ? WHERE id = ? AND state = 'approved'", (state, row["id"])
+        )
+        if changed.rowcount != 1:
+            raise StoreError(f"request {row['id']} could not become {state}")
+        self._say(row, state, **fields)
+
+    def escalate(self, row: sqlite3.Row, level: int, to: str, by: str) -> None:
+        """Ask the next audience now: so many steps of its rule as `level` are due."""
+        self._db.execute("UPDATE request SET escalated = ? WHERE id = ? AND state = 'pending'", (level, row["id"]))
+        self.append(
+            events.REQUEST_ESCALATED,
+            run=row["run_id"],
+            request=row["id"],
+            digest=row["digest"],
+            level=level,
+            to=to,
+            by=by,
+        )
+
+    def _say(self, row: sqlite3.Row, state: str, **fields: Any) -> None:
+        self.append(
+            REQUEST_EVENTS[state],
+            run=row["run_id"],
+            request=row["id"],
+            digest=row["digest"],
+            asked=row["created"],
+            **fields,
+        )
+
+    # Votes
+
+    def vote(self, row: sqlite3.Row, vote: Vote) -> None:
+        approver = vote.approver
+        self._db.execute(
+            "INSERT INTO vote (decision_id, request_id, answer, principal, channel, assurance, presented_digest, "
+            "comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(vote.decision_id, vote.request_id, vote.answer),
+                *(approver.principal, approver.channel, approver.assurance),
+                *(vote.presented_digest, vote.comment, vote.input_mode, vote.at, os.getpid(), vote.edited),
+                *(vote.person, int(vote.solo), vote.signer, vote.signature, dump_groups(approver.groups)),
+            ),
+        )
+        self.say_vote(
+            events.VOTE_RECORDED,
+            row["id"],
+            vote,
+            run=row["run_id"],
+            asked=row["created"],
+            person=vote.person,
+            solo=vote.solo,
+            signer=vote.signer,
+            signature=vote.signature,
+        )
+
+    def say_vote(self, kind: EventType, request_id: str, answer: Any, **fields: Any) -> None:
+        """Append an event about an `Answer` or a `Vote`; of one that is refused, whatever stands in it."""
+        approver = answer.approver
+        self.append(
+            kind,
+            request=request_id,
+            answer=sayable(answer.kind if hasattr(answer, "kind") else answer.answer),
+            approver=said_approver(approver),
+            presented_digest=sayable(answer.presented_digest),
+            decision_id=sayable(answer.decision_id),
+            comment=sayable(answer.comment),
+            input_mode=sayable(answer.input_mode),
+            edited=sayable(answer.edited) or None,
+            **fields,
+        )
+
+    def votes(self, request_id: str) -> list[Vote]:
+        """All recorded answers to a request, in the order of the table."""
+        return self.votes_where("request_id = ?", request_id)
+
+    def votes_where(self, condition: str, *values: Any) -> list[Vote]:
+        """Votes, in the order of the table. (`condition` is our own text.)"""
+        return [read_vote(row) for row in self.rows(f"SELECT * FROM vote WHERE {condition} ORDER BY rowid", *values)]
+
+    # Permits and executions
+
+    def issue(self, run_id: str, digest: str, use_by: int, request_id: str | None) -> str:
+        """A new permit; returns its id."""
+        permit_id = secrets.token_hex(16)
+        self._db.execute(
+            "INSERT INTO permit (id, run_id, request_id, digest, issued, use_by) VALUES (?, ?, ?, ?, ?, ?)",
+            (permit_id, run_id, request_id, digest, self.now, use_by),
+        )
+        return permit_id
+
+    def permit(self, permit_id: str) -> sqlite3.Row | None:
+        """A permit with the states of its run and request."""
+        found = self.rows(
+            "SELECT permit.*, run.state AS run_state, request.state AS request_state, created, decided "
+            "FROM permit JOIN run ON run.id = permit.run_id LEFT JOIN request ON request.id = request_id "
+            "WHERE permit.id = ?",
+            permit_id,
+        )
+        return found[0] if found else None
+
+    def consume(self, permit_id: str, digest: str) -> bool:
+        """The compare-and-set that everything else is for: True for one caller at most. (Votes are counted before.)"""
+        changed = self._db.execute(
+            """
+            UPDATE permit SET state = 'consumed'
+            WHERE id = :permit AND state = 'issued' AND digest = :digest AND use_by > :now
+              AND EXISTS (SELECT 1 FROM run WHERE run.id = permit.run_id AND run.state = 'open')
+              AND (request_id IS NULL OR EXISTS (
+                SELECT 1 FROM request
+                WHERE request.id = permit.request_id AND request.state = 'approved'
+                  AND request.digest = :digest AND request.decided + request.valid_for > :now))
+            """,
+            {"permit": permit_id, "digest": digest, "now": self.now},
+        )
+        return changed.rowcount == 1
+
+    def start(self, permit: sqlite3.Row) -> Execution:
+        self._db.execute(
+            "INSERT INTO execution (permit_id, process, started) VALUES (?, ?, ?)",
+            (permit["id"], identity.identity(), self.now),
+        )
+        common = {
+            "run": permit["run_id"],
+            "request": permit["request_id"],
+            "permit": permit["id"],
+            "digest": permit["digest"],
+        }
+        self.append(
+            events.PERMIT_CONSUMED,
+            **common,
+            asked=permit["created"],
+            decided=permit["decided"],
+            issued=permit["issued"],
+        )
+        self.append(events.EXEC_STARTED, **common)
+        return Execution(permit["id"], permit["digest"], self.now)
+
+    def void(self, permit_id: str, why: str, **fields: Any) -> None:
+        self._db.execute("UPDATE permit SET state = 'void' WHERE id = ? AND state = 'issued'", (permit_id,))
+        self.append(events.PERMIT_REFUSED, permit=permit_id, why=why, **fields)
+
+    def executions(self, condition: str, *values: Any) -> list[sqlite3.Row]:
+        """Executions with their permits. (`condition` is our own text.)"""
+        return self.rows(
+            "SELECT permit.*, process, started FROM execution JOIN permit ON permit.id = permit_id WHERE " + condition,
+            *values,
+        )
+
+    def end_execution(self, row: sqlite3.Row, outcome: Outcome | None) -> None:
+        """Record how it ended; None where nobody will ever know."""
+        known = outcome.returncode if outcome else None
+        state = "unknown" if outcome is None else "failed" if known is None else "finished"
+        self._db.execute(
+            "UPDATE execution SET state = ?, finished = ?, returncode = ? WHERE permit_id = ? AND state = 'started'",
+            (state, self.now, known, row["id"]),
+        )
+        common = {
+            "run": row["run_id"],
+            "request": row["request_id"],
+            "permit": row["id"],
+            "digest": row["digest"],
+            "started": row["started"],
+        }
+        if outcome is None:
+            self.append(events.EXEC_UNKNOWN, **common, process=row["process"])
+        else:
+            self.append(
+                events.EXEC_FINISHED,
+                **common,
+                returncode=known,
+                detail=outcome.detail or None,
+                duration_ms=outcome.duration_ms,
+            )

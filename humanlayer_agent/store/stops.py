@@ -1,0 +1,199 @@
+"""The stops of a SQLite store: written with what they end, and read again before anything runs."""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import Approver, Refused
+from humanlayer_agent.approvals.stop import (
+    STOPPED,
+    Halt,
+    Resumption,
+    Running,
+    is_signed,
+    statement,
+    who_may_resume,
+    why_not_counted,
+)
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.processes import identity
+from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.log import Log
+from humanlayer_agent.store.rows import said_approver, storable
+from humanlayer_agent.store.statements import Ledger
+
+
+class SQLiteHalts:
+    """The `Halts` of one store. What this process has seen once holds here, whatever becomes of the rows.
+
+    Args:
+        transaction: begins one of the store's write transactions.
+        clock: the time in ms.
+    """
+
+    def __init__(
+        self, database: Database, transaction: Callable[[], AbstractContextManager[Ledger]], clock: Callable[[], int]
+    ) -> None:
+        self._database = database
+        self._transaction = transaction
+        self._clock = clock
+        self._seen: dict[str, Halt] = {}
+        self._signed: set[Resumption] = set()  # their signatures were checked
+        self._last: tuple[object, list[Halt]] | None = None  # what was read, by whose authority, and what came of it
+
+    def standing(self, authority: Authority | None) -> list[Halt]:
+        with self._database.read() as connection:
+            return self.standing_in(Log(connection, self._clock()), authority)
+
+    def standing_in(self, log: Log, authority: Authority | None) -> list[Halt]:
+        """The same, in a transaction that goes on.
+
+        A stop is in its row and in its event, and either of them holds. A resumption is in its row, if it is signed.
+        """
+        told = log.rows("SELECT seq, hash, body FROM audit_event WHERE type = ?", events.SUPERVISION_STOPPED.name)
+        rows = log.rows("SELECT id, at, principal, reason FROM halt")
+        if not (told or rows or self._seen):
+            return []
+        said = log.rows("SELECT * FROM resumption ORDER BY at")
+        read = (authority, [tuple(row) for row in (*told, *rows, *said)])
+        if self._last is None or self._last[0] != read:
+            self._seen |= {halt.id: halt for halt in (*map(_halt_in, told), *(Halt(*row) for row in rows))}
+            self._last = (read, self._unlifted(said, authority))
+        return list(self._last[1])
+
+    def _unlifted(self, said: Iterable[sqlite3.Row], authority: Authority | None) -> list[Halt]:
+        lifting: dict[str, list[Resumption]] = {}
+        for each in map(_resumption, said):
+            lifting.setdefault(each.halt, []).append(each)
+        found = []
+        for halt in self._seen.values():
+            notes = [self._why_not(each, authority) for each in lifting.get(halt.id, ())]
+            if all(notes):
+                found.append(replace(halt, note=notes[-1] if notes else ""))
+        return sorted(found, key=lambda halt: halt.at)
+
+    def stop(self, by: str, reason: str = "") -> Halt:
+        with self._transaction() as ledger:
+            halt = Halt(secrets.token_hex(16), ledger.now, storable(by), storable(reason))
+            values = (halt.id, halt.at, halt.by, halt.reason)
+            ledger.change("INSERT INTO halt (id, at, principal, reason) VALUES (?, ?, ?, ?)", *values)
+            ledger.append(events.SUPERVISION_STOPPED, halt=halt.id, by=halt.by, reason=halt.reason)
+            _clear(ledger)
+        return halt
+
+    def running(self) -> list[Running]:
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT run.id, run.agent, execution.process FROM execution "
+                "JOIN permit ON permit.id = execution.permit_id JOIN run ON run.id = permit.run_id "
+                "WHERE execution.state = 'started' ORDER BY execution.started"
+            ).fetchall()
+        return [each for each in map(_running, rows) if each is not None]
+
+    def resume(
+        self, halts: Sequence[Halt], approver: Approver, comment: str, authority: Authority, signer: Signer
+    ) -> Refused | None:
+        person = who_may_resume(authority, approver)
+        if isinstance(person, Refused):
+            return person
+        if signer.fingerprint not in authority.signers:
+            return Refused("the key of this process is not one of the signers")
+        with self._transaction() as ledger:
+            for halt in halts:
+                said = Resumption(
+                    id=secrets.token_hex(16),
+                    halt=halt.id,
+                    at=ledger.now,
+                    approver=approver,
+                    person=person.id,
+                    comment=storable(comment),
+                    signer=signer.fingerprint,
+                )
+                _record(ledger, replace(said, signature=signer.sign_text(statement(said))))
+        return None
+
+    def _why_not(self, resumption: Resumption, authority: Authority | None) -> str:
+        """Why it lifts nothing; "" where it lifts its stop."""
+        if why := why_not_counted(resumption, authority):
+            return why
+        if resumption not in self._signed:
+            try:
+                signed = is_signed(resumption)
+            except Exception:  # whatever stands in that row
+                signed = False
+            if not signed:
+                return "its signature is not one"
+            self._signed.add(resumption)
+        return ""
+
+
+def _clear(ledger: Ledger) -> None:
+    """End what waits, and what was approved and not used. A row that can't be ended keeps nobody from stopping."""
+    ledger.change("SAVEPOINT clearing")
+    try:
+        for row in ledger.rows("SELECT * FROM request WHERE state = 'pending'"):
+            ledger.settle(row, "withdrawn", why=STOPPED)
+        ledger.void_permits("TRUE")
+        for row in ledger.unused_approvals("TRUE"):
+            ledger.spoil(row, "lapsed", STOPPED)
+    except (StoreError, sqlite3.IntegrityError, ValueError, TypeError):
+        ledger.change("ROLLBACK TO clearing")
+    ledger.change("RELEASE clearing")
+
+
+def _record(ledger: Ledger, said: Resumption) -> None:
+    who = said.approver
+    ledger.change(
+        "INSERT INTO resumption (id, halt, at, principal, person, channel, assurance, comment, signer, signature) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        *(said.id, said.halt, said.at, who.principal, said.person, who.channel, who.assurance),
+        *(said.comment, said.signer, said.signature),
+    )
+    ledger.append(
+        events.SUPERVISION_RESUMED,
+        halt=said.halt,
+        resumption=said.id,
+        approver=said_approver(who),
+        person=said.person,
+        comment=said.comment,
+        signer=said.signer,
+        signature=said.signature,
+    )
+
+
+def _halt_in(row: sqlite3.Row) -> Halt:
+    try:
+        event: dict[str, Any] = Entry(row["seq"], row["hash"], row["body"].encode()).event
+        said = (event["halt"], event["by"], event.get("reason", ""))
+        if all(type(each) is str for each in said) and type(event["at"]) is int:
+            return Halt(said[0], event["at"], said[1], said[2])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    return Halt(f"event {row['seq']}", 0, "", STOPPED)
+
+
+def _running(row: sqlite3.Row) -> Running | None:
+    """The command that an execution is; None where its process is gone, or what stands there names none."""
+    known = row["process"]
+    pid = identity.pid_of(known) if isinstance(known, str) else None
+    return Running(row["id"], row["agent"], pid) if pid is not None and not identity.is_gone(known) else None
+
+
+def _resumption(row: sqlite3.Row) -> Resumption:
+    return Resumption(
+        id=row["id"],
+        halt=row["halt"],
+        at=row["at"],
+        approver=Approver(row["principal"], row["channel"], row["assurance"]),
+        person=row["person"],
+        comment=row["comment"],
+        signer=row["signer"],
+        signature=row["signature"],
+    )

@@ -1,0 +1,253 @@
+"""The kit against the terminal's prompt: each delivery opens it on an emulated screen, with a human who types."""
+
+import contextlib
+import re
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from humanlayer_agent.approvals.model import Answer, Approver
+from humanlayer_agent.channels.contract import Health, Ref
+from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.channels.terminal.key_presses import QUIET
+from humanlayer_agent.channels.terminal.prompt import Prompt
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.safe_text import one_line, visible
+from humanlayer_agent.testing.conformance import ChannelConformance
+from humanlayer_agent.testing.conformance_rig import CannotHappen
+from tests.channels.conftest import Emulator
+
+COLUMNS = 160
+GUTTER = re.compile(r"^ *\d* │ ?")
+OFFERED = {"y run once": "approve", "n reject": "reject", "e edit": "edit"}
+
+
+class Emulated:
+    """What prompt_toolkit writes to, drawn by a terminal emulator."""
+
+    encoding = "utf-8"
+
+    def __init__(self, rows: int) -> None:
+        import pyte
+
+        self.size = Size(rows, COLUMNS)
+        self.screen = Emulator(COLUMNS, rows)
+        self._stream = pyte.Stream(self.screen)
+        self._lock = threading.Lock()
+
+    def write(self, text: str) -> None:
+        with self._lock:
+            self._stream.feed(text)
+
+    def lines(self) -> list[str]:
+        with self._lock:
+            return [line.rstrip() for line in self.screen.display]
+
+    def bold(self, label: str) -> bool:
+        """Whether a key is drawn as one that counts."""
+        with self._lock:
+            for row, line in enumerate(self.screen.display):
+                if (column := line.find(label)) >= 0:
+                    return bool(self.screen.buffer[row][column].bold)
+        return False
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Terminal:
+    """One terminal with one question: the `Surface` of a delivery."""
+
+    def __init__(self, request, cancelled, answered) -> None:
+        self.request = request
+        self._output = Emulated(40 + visible(request.action.content).count("\n"))
+        self._keys_made = create_pipe_input()
+        self._keys = self._keys_made.__enter__()
+        self._cancelled = cancelled
+        self._answered = answered
+        self._after: list[str] = []
+        self._decision = None
+        self._closing = threading.Event()
+        self.thread = threading.Thread(target=self._ask, daemon=True)
+        self.thread.start()
+
+    def _ask(self) -> None:
+        output = Vt100_Output(self._output, lambda: self._output.size, term="xterm-256color", enable_bell=False)
+        output.enable_cpr = False
+        while not self._closing.is_set():
+            self._decision = Prompt(
+                present(self.request),
+                until=self.request.expires,
+                cancelled=lambda: self._closing.is_set() or self._cancelled(),
+                command=self.request.action.content,
+                draft=self.request.action.content,
+                input=self._keys,
+                output=output,
+            ).run()
+            if self._decision is None:
+                return
+            try:
+                self._answered(self, self._decision)
+                return
+            except StoreError:  # not recorded: it is asked again
+                continue
+            except Exception:  # the process died
+                return
+
+    def close(self, timeout: float) -> None:
+        self._closing.set()
+        self.thread.join(timeout)
+
+    def record(self, text: str) -> None:
+        """What stands in the scrollback in the end."""
+        self._after = [one_line(text)]
+
+    # The human's side
+
+    def text(self) -> str:
+        self.offers()  # it is drawn
+        lines = [GUTTER.sub("", line) for line in self._output.lines() if "left ──" not in line]
+        return "\n".join([*lines, *self._after])
+
+    def frame(self) -> str:
+        self.offers()
+        kept = [line for line in self._output.lines() if "│" not in line and "left ──" not in line]
+        return "\n".join(line.replace(" Beware ", "", 1) for line in kept)
+
+    def offers(self) -> frozenset[str]:
+        if not self.thread.is_alive():
+            return frozenset()
+        end = time.monotonic() + 20
+        while not any(label in line for label in OFFERED for line in self._output.lines()):
+            if time.monotonic() > end or not self.thread.is_alive():
+                return frozenset()
+            time.sleep(0.01)
+        found = {kind for line in self._output.lines() for label, kind in OFFERED.items() if label in line}
+        return frozenset(found | ({"respond"} if "reject" in found else set()))
+
+    def answer(self, kind, who, words="") -> None:
+        if not self.offers():
+            raise CannotHappen("the question is closed")
+        self._wait(lambda: self._output.bold("n reject") and (kind != "approve" or self._output.bold("y run once")))
+        for keys in {
+            "approve": ["y"],
+            "reject": ["n", one_line(words), "\r"],
+            "respond": ["n", "\t", one_line(words), "\r"],
+            "edit": ["e", "\x0b", words, "\x13"],
+        }[kind]:
+            if keys == "\x13":
+                self._wait(lambda: self._output.bold("Ctrl-S submit"))
+            self._press(keys)
+            self.thread.join(QUIET + 0.2)  # the last key ends it
+
+    def _wait(self, condition) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end, self.text()
+            if not self.thread.is_alive():
+                raise CannotHappen("the question is closed")
+            time.sleep(0.01)
+
+    def _press(self, keys: str) -> None:
+        if not self.thread.is_alive():
+            raise CannotHappen("the question is closed")
+        with contextlib.suppress(OSError):
+            self._keys.send_text(keys)
+
+    def repeat(self) -> None:
+        raise CannotHappen("a key that was read is gone")
+
+
+class TerminalChannel:
+    """The prompt as a channel: it closes when the request is decided, and what is typed goes to the desk."""
+
+    name = "terminal"
+    can = frozenset({"approve", "reject", "feedback", "edit", "respond", "show_all"})
+    shows = 10**9
+
+    def __init__(self, rig) -> None:
+        self._rig = rig
+        self._desk = None
+        self._mine = []
+
+    def start(self, desk) -> None:
+        self._desk = desk
+
+    def deliver(self, request, audience) -> Ref:
+        def cancelled() -> bool:
+            now = self._desk.request(request.id)
+            return now is None or now.state != "pending"
+
+        opened = Terminal(request, cancelled, self._answered)
+        self._mine.append(opened)
+        self._rig.opened.append(opened)
+        return Ref({"terminal": str(len(self._rig.opened) - 1)}, request.digest)
+
+    def _answered(self, terminal, decision) -> None:
+        given = Answer(
+            kind=decision.kind,
+            approver=Approver(os_user(), "terminal", "terminal"),
+            presented_digest=terminal.request.digest,
+            decision_id=uuid.uuid4().hex,
+            comment=decision.comment,
+            edited=decision.edited,
+        )
+        result = self._desk.decide(terminal.request.id, given)
+        if result.outcome in ("late", "refused"):
+            self._rig.lines.append(result.reason)
+
+    def settle(self, outcome, ref) -> None:
+        terminal = self._rig.opened[int(ref.where["terminal"])]
+        if outcome.request.state != "pending":
+            terminal.thread.join(20)
+            terminal.record(f"{outcome.request.state} by {outcome.by}: {outcome.request.action.content}")
+
+    def remind(self, outcome, ref, level) -> None:
+        pass  # it is on the screen
+
+    def health(self) -> Health:
+        return Health(True)
+
+    def close(self, timeout: float = 2.0) -> None:
+        for terminal in self._mine:
+            terminal.close(timeout)
+
+
+class TerminalRig:
+    def __init__(self) -> None:
+        self.people = {"alice": os_user()}
+        self.opened: list[Terminal] = []
+        self.lines: list[str] = []
+
+    def channel(self) -> TerminalChannel:
+        return TerminalChannel(self)
+
+    def surfaces(self, request_id):
+        return [each for each in self.opened if each.request.id == request_id]
+
+    def told(self, who):
+        return self.lines
+
+    def pings(self, request_id):
+        return []
+
+    def broken(self, fault):
+        raise CannotHappen("a terminal has no service")
+
+
+class TestTerminal(ChannelConformance):
+    @pytest.fixture
+    def rig(self) -> Iterator[TerminalRig]:
+        made = TerminalRig()
+        yield made
+        for each in made.opened:
+            each.close(5)

@@ -1,0 +1,91 @@
+"""The prompt without a terminal: what its surroundings can do to it."""
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.channels.terminal.prompt import Prompt
+
+SIZE = Size(rows=40, columns=100)
+
+
+class Broken(Exception):
+    pass
+
+
+def broken(*_):
+    raise Broken
+
+
+class Screen(DummyOutput):
+    def __init__(self, size):
+        self.size = size
+
+    def get_size(self):
+        return self.size() if callable(self.size) else self.size
+
+
+def run(request, *, typed="", size=SIZE, until=2**60, **surroundings):
+    surroundings.setdefault("cancelled", lambda: False)
+    with create_pipe_input() as keys:
+        keys.send_text(typed)
+        return Prompt(present(request), until=until, input=keys, output=Screen(size), **surroundings).run()
+
+
+@pytest.mark.parametrize("part", ["cancelled", "waiting", "modes_changed", "discard"])
+def test_a_surrounding_that_breaks_ends_the_prompt(make_request, part):
+    with pytest.raises(Broken):
+        run(make_request(), **{part: broken})
+
+
+def test_a_screen_that_breaks_ends_the_prompt(make_request):
+    with pytest.raises(Broken):
+        run(make_request(), size=broken)
+
+
+def test_it_closes_without_an_answer(make_request):
+    assert run(make_request(), until=0) is None
+    assert run(make_request(), cancelled=lambda: True) is None
+
+
+@pytest.mark.parametrize("typed", ["y", "y\r", "yyyyyyyy", "\r", "\x1b[200~y\x1b[201~", "q", "qy"])
+def test_keys_that_were_there_first_are_no_answer(make_request, typed):
+    looks = iter([False] * 8)
+    assert run(make_request(), typed=typed, cancelled=lambda: next(looks, True)) is None
+
+
+def test_an_approval_that_comes_too_late_is_none(make_request):
+    """The request is decided elsewhere between the key and the end of the silence after it."""
+    decided = False
+
+    class Clock:
+        now = 0.0
+
+        def __call__(self):
+            self.now += 1.0  # always armed, and every key comes alone
+            return self.now
+
+    def cancelled():
+        nonlocal decided
+        return decided
+
+    class Prompted(Prompt):
+        def _after_silence(self, decision):
+            nonlocal decided
+            decided = True
+            super()._after_silence(decision)
+
+    with create_pipe_input() as keys:
+        keys.send_text("y")
+        prompt = Prompted(
+            present(make_request()),
+            until=2**60,
+            cancelled=cancelled,
+            input=keys,
+            output=Screen(SIZE),
+            clock=Clock(),
+        )
+        assert prompt.run() is None
+    assert decided

@@ -1,0 +1,137 @@
+"""`hla audit purge`: what it shows, what a human at a terminal deletes by it, and what it refuses."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.cli import main
+from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.processes.execution import SUPERVISED
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
+from tests.support.keys import PASSPHRASE, known_passphrase, make_key
+
+RUN = [sys.executable, "-m", "humanlayer_agent.cli", "audit", "purge"]
+DAY = 86_400_000
+SECRET = "hunter22-secret"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[SQLiteStore]:
+    """With a key, and with one approved request of 100 days ago."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    make_key()
+    with known_passphrase():
+        assert main(["init", "--yes"]) == 0
+    capsys.readouterr()
+    with closing(SQLiteStore(default_store_path(), clock=lambda: time.time_ns() // 1_000_000 - 100 * DAY)) as opened:
+        with Gate(
+            ScriptedDirector({"mysql": Verdict.ASK}), opened, ScriptedAsker(["approve"]), clock=opened._clock
+        ) as gate:
+            action = Action(f"mysql -p{SECRET}", cwd="/srv", project="/srv")
+            permit = gate.check(action)
+            assert isinstance(permit, Permit)
+            assert gate.start(permit, action) is None
+            gate.finish(permit, Outcome(0))
+        yield opened
+
+
+@pytest.fixture
+def export(store: SQLiteStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["audit", "export", "-o", str(tmp_path / "audit.jsonl")]) == 0
+    capsys.readouterr()
+    return tmp_path / "audit.jsonl"
+
+
+def at_terminal(*arguments: str, word: str = "", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
+    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
+    child: Any = pexpect.spawn(
+        RUN[0], [*RUN[1:], *arguments], env=env, timeout=60, encoding="utf-8", dimensions=(50, 200)
+    )
+    shown = ""
+    while (found := child.expect_exact(["Passphrase of your key: ", 'Type "purge"', pexpect.EOF])) != 2:
+        shown += child.before + str(child.after)
+        child.sendline(passphrase if found == 0 else word)
+    shown += child.before
+    child.close()
+    return child.exitstatus, shown
+
+
+def is_there() -> bool:
+    return any(SECRET.encode() in each.read_bytes() for each in default_store_path().parent.iterdir())
+
+
+def test_shown_and_deleted(store: SQLiteStore, export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--older-than", "90d", "--exported", str(export))
+    assert main(["audit", "purge", *options]) == 0
+    assert "would delete 1 requests with their commands and 1 votes, and 1 permits" in capsys.readouterr().out
+    assert at_terminal(*options)[0] == 0
+    assert is_there()
+    for word, passphrase in (("yes", PASSPHRASE), ("purge", "")):
+        code, shown = at_terminal(*options, "--delete", word=word, passphrase=passphrase)
+        assert (code, "nothing was deleted" in shown, is_there()) == (1, True, True)
+    store.close()
+    code, shown = at_terminal(*options, "--delete", word="purge")
+    assert (code, "deleted 1 requests" in shown) == (0, True), shown
+    assert not is_there()
+    assert main(["audit", "verify", "--head", str(export)]) == 0
+    assert main(["audit", "tail"]) == 0
+    assert "1 requests and 1 permits, by os:" in capsys.readouterr().out
+    code, shown = at_terminal(*options, "--delete")
+    assert (code, "nothing to delete" in shown) == (0, True)
+
+
+def test_a_wrong_passphrase(store: SQLiteStore, export: Path) -> None:
+    options = ("--older-than", "90d", "--exported", str(export), "--delete")
+    assert at_terminal(*options, word="purge", passphrase="correct horse battery stapler")[0] == 1
+    assert [entry.event["wanted"] for entry in store.events(type="supervision.refused")] == ["purge"] * 3
+    assert is_there()
+
+
+@pytest.mark.parametrize("age", ["1h", "23h", "tomorrow", "2999-01-01", ""])
+def test_an_age(store: SQLiteStore, export: Path, age: str) -> None:
+    assert main(["audit", "purge", "--older-than", age, "--exported", str(export)]) == 2
+
+
+def test_what_is_no_export(store: SQLiteStore, export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def code(content: bytes) -> int:
+        export.write_bytes(content)
+        return main(["audit", "purge", "--older-than", "90d", "--exported", str(export)])
+
+    whole = export.read_bytes()
+    assert code(whole) == 0
+    lines = whole.splitlines(keepends=True)
+    assert code(whole.replace(b"mysql", b"pgsql", 1)) == 2
+    assert code(b"".join(lines[1:])) == 2
+    assert code(whole[:-5]) == 2
+    assert code(b"") == 2
+    headless = [line for line in lines if b'"audit.head"' not in line]
+    capsys.readouterr()
+    assert code(b"".join(headless[:3])) == 2
+    assert "has no signed head" in capsys.readouterr().err
+    assert main(["audit", "purge", "--older-than", "90d", "--exported", str(export) + "x"]) == 2
+
+
+def test_without_a_terminal_or_below_supervision(store: SQLiteStore, export: Path) -> None:
+    options = ("--older-than", "90d", "--exported", str(export), "--delete")
+    done = subprocess.run(
+        [*RUN, *options], capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+    assert (done.returncode, "only a human at a terminal" in done.stderr) == (3, True)
+    code, shown = at_terminal(*options, **{SUPERVISED: "1"})
+    assert (code, "this is a supervised command" in shown) == (2, True)
+    assert [entry.event["command"] for entry in store.events(type="wall.refused")] == ["audit purge"]
+    assert is_there()

@@ -1,0 +1,156 @@
+"""`hla audit report` on a store and on an export."""
+
+import csv
+import io
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.audit.heads import head_in, head_text
+from humanlayer_agent.audit.search import moment
+from humanlayer_agent.cli import main
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import ScriptedAsker
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A run with an allow, an approval and a denial."""
+    path = tmp_path / "store.sqlite3"
+    director = Director.load("default", project="/srv/app", environ={"HOME": "/home/u"}, tested=False)
+    opened = SQLiteStore(path)
+    with Gate(director, opened, ScriptedAsker(["approve"]), run_id="run-1", requester="os:1000:tester") as gate:
+        for command in ("ls", "pip install x", "rm -rf /"):
+            permit = gate.check(Action(command, cwd="/srv/app", project="/srv/app"))
+            if isinstance(permit, Permit) and gate.start(permit, permit.action) is None:
+                gate.finish(permit, Outcome(0))
+    opened.close()
+    return path
+
+
+@pytest.fixture
+def export(store: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    opened = SQLiteStore(store, create=False)
+    path.write_bytes(b"".join(entry.line for entry in opened.events()))
+    opened.close()
+    return path
+
+
+@pytest.fixture
+def kept(export: Path, tmp_path: Path) -> Path:
+    """The newest head of the log, as it was kept elsewhere."""
+    events = [json.loads(line)["e"] for line in export.read_text().splitlines()]
+    heads = [head for event in events if event["type"] == "audit.head" and (head := head_in(event)) is not None]
+    path = tmp_path / "kept.txt"
+    path.write_text(f"In the channel:\n{head_text(heads[-1])}\n")
+    return path
+
+
+def test_a_page_of_a_store(store: Path, tmp_path: Path, capsys: Capture) -> None:
+    page = tmp_path / "report.html"
+    assert main(["audit", "report", "--store", str(store), "--html", str(page)]) == 5
+    assert "The end is not witnessed" in capsys.readouterr().out
+    made = page.read_text()
+    assert "pip install x" in made
+    assert "rules were never hit" in made
+    assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
+
+
+def test_a_witnessed_log_exits_with_0(store: Path, export: Path, kept: Path, capsys: Capture) -> None:
+    for log in (["--store", str(store)], ["--export", str(export)]):
+        assert main(["audit", "report", *log, "--head", str(kept), "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert data["integrity"]["intact"]
+        assert data["integrity"]["witnessed_event"] is not None
+        assert data["verdicts"] == {"allow": 1, "ask": 1, "deny": 1}
+
+
+def test_a_log_that_was_edited_exits_with_1_and_is_told_all_the_same(export: Path, capsys: Capture) -> None:
+    export.write_bytes(export.read_bytes().replace(b"pip install x", b"pip install y"))
+    assert main(["audit", "report", "--export", str(export), "--json"]) == 1
+    done = capsys.readouterr()
+    assert "Tampered with at event" in done.err
+    data = json.loads(done.out)
+    assert not data["integrity"]["intact"]
+    assert data["requests"][0]["decision"]["command"] == "pip install y"
+
+
+@pytest.mark.parametrize("cut", [1, 30])
+def test_a_torn_export_exits_with_5(export: Path, cut: int, capsys: Capture) -> None:
+    export.write_bytes(export.read_bytes()[:-cut])
+    assert main(["audit", "report", "--export", str(export), "--csv"]) == 5
+    done = capsys.readouterr()
+    assert "torn" in done.err
+    assert [row["command"] for row in csv.DictReader(io.StringIO(done.out))] == ["pip install x"]
+
+
+def test_a_head_in_the_log_itself_is_no_witness(export: Path, capsys: Capture) -> None:
+    assert main(["audit", "report", "--export", str(export), "--head", str(export), "--json"]) == 2
+    assert "witnesses nothing" in capsys.readouterr().err
+
+
+def test_secrets_are_in_no_form_of_the_report(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "store.sqlite3"
+    director = Director.load("default", project="/srv/app", environ={"HOME": "/home/u"}, tested=False)
+    opened = SQLiteStore(path)
+    with Gate(director, opened, ScriptedAsker(["approve"]), run_id="r", requester="os:1000:tester") as gate:
+        gate.check(Action("mysql -ushop -phunter22 -h db.internal orders", cwd="/srv/app", project="/srv/app"))
+    opened.close()
+    page = tmp_path / "report.html"
+    main(["audit", "report", "--store", str(path), "--html", str(page)])
+    main(["audit", "report", "--store", str(path), "--json"])
+    main(["audit", "report", "--store", str(path), "--csv"])
+    told = page.read_text() + capsys.readouterr().out
+    assert "hunter22" not in told
+    assert "db.internal" in told
+    assert "1 command had secrets taken out" in told
+
+
+def test_only_a_part_is_told_but_all_is_verified(store: Path, export: Path, capsys: Capture) -> None:
+    def told(*options: str) -> Any:
+        assert main(["audit", "report", "--store", str(store), "--json", *options]) == 5
+        return json.loads(capsys.readouterr().out)
+
+    assert told("--run", "other")["verdicts"] == {}
+    assert told("--until", "2020-01-01")["verdicts"] == {}
+    assert told("--since", "1h")["verdicts"]["ask"] == 1
+    export.write_bytes(export.read_bytes().replace(b"pip install x", b"pip install y"))
+    assert main(["audit", "report", "--export", str(export), "--json", "--until", "2020-01-01"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "say what to make"),
+        (["--json", "--csv"], "say what to make"),
+        (["--json", "--export", "missing.jsonl"], "missing.jsonl"),
+        (["--json", "--store", "a", "--export", "b"], "not both"),
+        (["--json", "--since", "yesterday"], "is no time"),
+        (["--html", "/nowhere/at/all.html"], "can't be written"),
+    ],
+)
+def test_mistakes_of_usage(store: Path, options: list[str], message: str, capsys: Capture) -> None:
+    log = [] if {"--store", "--export"} & set(options) else ["--store", str(store)]
+    assert main(["audit", "report", *log, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", ["", "7", "d", "99999999w", "2026-13-01", "-3d", "1e9d"])
+def test_what_is_no_moment(said: str) -> None:
+    from humanlayer_agent.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="is no time"):
+        moment(said, 0)

@@ -1,0 +1,174 @@
+"""`hla policy replay` and `diff` as a person and as a program use them."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pexpect
+import pytest
+
+from humanlayer_agent.cli import main
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
+DATA = Path(os.environ.get("HLA_DATA", Path(__file__).parents[4] / "shared" / "data")) / "agent_runs.jsonl"
+Capture = pytest.CaptureFixture[str]
+HOSTILE = "echo '<script>alert(1)</script> \x1b[2J\u202e' > /srv/x"
+
+
+def row(n: int, command: str, **fields: Any) -> dict[str, Any]:
+    return {"id": str(n), "run": f"r{n % 2}", "command": command, "cwd": "/srv/app"} | fields
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    rows = [row(1, "ls -la"), row(2, "pip install x"), row(3, "rm -rf /"), row(4, "python new.py"), row(5, HOSTILE)]
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    return path
+
+
+@pytest.mark.parametrize("format", ["table", "json", "jsonl", "html"])
+def test_replay(runs: Path, capsys: Capture, format: str) -> None:
+    assert main(["policy", "replay", "default", str(runs), "--format", format]) == 0
+    out = capsys.readouterr().out
+    assert "pip install x" in out
+    assert "\x1b[2J" not in out
+    assert "\u202e" not in out
+    if format == "html":
+        assert "<script" not in out
+        assert "Content-Security-Policy" in out
+    if format == "json":
+        data = json.loads(out)
+        assert data["verdicts"] == {"allow": 1, "ask": 3, "deny": 1}
+        assert (data["runs"], data["asks_per_100_commands"], data["unread"]["ask"]) == (2, 60.0, 1)
+        assert data["unreadable"] == {"count": 0, "rows": []}
+        assert "network" in data["never_hit"]
+    if format == "jsonl":
+        lines = [json.loads(line) for line in out.splitlines()]
+        assert [line["verdict"] for line in lines] == ["allow", "ask", "deny", "ask", "ask"]
+        assert lines[3]["unread"]
+
+
+def test_rows_that_cant_be_replayed_are_named_and_counted(runs: Path, capsys: Capture) -> None:
+    with runs.open("a") as file:
+        file.write('{"id": "6"}\n{broken\n')
+    assert main(["policy", "replay", "default", str(runs)]) == 5
+    done = capsys.readouterr()
+    assert "runs.jsonl: line 6: command is not a string" in done.err
+    assert "runs.jsonl: line 7: not JSON" in done.err
+    assert "2 rows could not be replayed" in done.err
+    assert "over 5 commands" in done.out
+
+
+def test_a_file_that_is_no_log_is_a_mistake_of_usage(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    assert main(["policy", "replay", "default", str(tmp_path / "x.json")]) == 2
+    assert "in no format that is known; tried mini-swe-agent trajectory" in capsys.readouterr().err
+
+
+def test_the_project_can_be_named(runs: Path, capsys: Capture) -> None:
+    runs.write_text(json.dumps(row(1, "rm -rf /srv/data")))
+    for project, verdict in (("/srv/app", "ask"), ("/srv", "allow")):
+        assert main(["policy", "replay", "default", str(runs), "--project", project, "--format", "jsonl"]) == 0
+        assert json.loads(capsys.readouterr().out)["verdict"] == verdict
+    assert main(["policy", "replay", "default", str(runs), "--project", "/"]) == 2
+
+
+def test_replay_runs_nothing_and_logs_nothing(tmp_path: Path, own_user: Path, capsys: Capture) -> None:
+    made = tmp_path / "made"
+    (tmp_path / "r.jsonl").write_text(json.dumps(row(1, f"touch {made}")))
+    assert main(["policy", "replay", "default", str(tmp_path / "r.jsonl")]) == 0
+    assert not made.exists()
+    assert not (own_user / "store").exists()
+
+
+def test_people_who_wait_see_a_bar(runs: Path) -> None:
+    runs.write_text("".join(json.dumps(row(n, f"cat file{n}")) + "\n" for n in range(2_000)))
+    child = pexpect.spawn(sys.executable, ["-c", RUN, "policy", "replay", "default", str(runs)], timeout=60)
+    try:
+        child.expect("runs.jsonl .*%")
+        child.expect(r"over .*2,000.* command")
+        child.expect(pexpect.EOF)
+    finally:
+        child.close(force=True)
+    assert child.exitstatus == 0
+
+
+# ---- diff -------------------------------------------------------------------------------------------------
+
+
+def test_default_to_strict_is_stricter_and_the_reverse_is_looser(capsys: Capture) -> None:
+    """Over the tests in the rules of both."""
+    assert main(["policy", "diff", "default", "strict"]) == 0
+    assert "stricter: 0 commands loosened" in capsys.readouterr().out
+    assert main(["policy", "diff", "strict", "default"]) == 1
+    assert "looser: " in capsys.readouterr().out
+    assert main(["policy", "diff", "default", "default"]) == 0
+    assert "equivalent: 0 commands loosened, 0 tightened" in capsys.readouterr().out
+
+
+def test_diff_over_runs(runs: Path, capsys: Capture) -> None:
+    assert main(["policy", "diff", "default", "sandbox", str(runs)]) == 1
+    out = capsys.readouterr().out
+    assert "over 5 commands of 2 runs" in out
+    assert out.index("looser") < out.index("python new.py")
+    assert "\x1b[2J" not in out
+
+
+@pytest.mark.parametrize("format", ["json", "html", "junit", "sarif", "accept"])
+def test_formats_of_diff(runs: Path, capsys: Capture, format: str) -> None:
+    assert main(["policy", "diff", "default", "sandbox", str(runs), "--format", format]) == 1
+    out = capsys.readouterr().out
+    assert "python new.py" in out
+    if format == "junit":
+        suite = ElementTree.fromstring(out)[0]
+        assert int(suite.attrib["failures"]) >= 1
+        assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
+    elif format in ("json", "sarif"):
+        json.loads(out)
+    elif format == "html":
+        assert "<script" not in out
+
+
+def test_accepting_what_is_looser(runs: Path, tmp_path: Path, capsys: Capture) -> None:
+    main(["policy", "diff", "default", "sandbox", str(runs), "--format", "accept"])
+    file = tmp_path / "accepted.yaml"
+    file.write_text(capsys.readouterr().out.replace('reason: ""', "reason: it is a container"))
+    assert main(["policy", "diff", "default", "sandbox", str(runs), "--accept", str(file)]) == 0
+    assert "more accepted" in capsys.readouterr().out
+    assert main(["policy", "diff", "default", "strict", str(runs), "--accept", str(file)]) == 0
+    assert "stale" in capsys.readouterr().err
+    assert main(["policy", "diff", "default", "strict", "--accept", str(tmp_path / "none")]) == 2
+
+
+def test_rows_that_were_left_out_end_in_5_unless_something_is_looser(runs: Path) -> None:
+    with runs.open("a") as file:
+        file.write("{broken\n")
+    assert main(["policy", "diff", "default", "strict", str(runs)]) == 5
+    assert main(["policy", "diff", "default", "sandbox", str(runs)]) == 1
+
+
+def test_nothing_to_compare_is_no_yes(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "s.jsonl").write_text(json.dumps({"type": "user", "message": {"content": "hello"}}))
+    assert main(["policy", "diff", "default", "default", str(tmp_path / "s.jsonl")]) == 5
+    assert "nothing was compared" in capsys.readouterr().err
+
+
+# ---- real runs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="allowed in CI: recorded runs stay out of the repository")
+@pytest.mark.skipif(not os.environ.get("HLA_SOAK"), reason="allowed in CI: make soak")
+def test_real_runs(capsys: Capture) -> None:
+    """Friction as it was measured when this was written: 1.14 asks in 100 commands, nothing denied."""
+    assert main(["policy", "replay", "default", str(DATA), "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["commands"], data["runs"], data["unreadable"]["count"]) == (8_956, 228, 0)
+    assert data["asks_per_100_commands"] < 1.5
+    assert main(["policy", "diff", "default", "strict", str(DATA)]) == 0
+    assert main(["policy", "diff", "strict", "default", str(DATA)]) == 1

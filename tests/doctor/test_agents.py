@@ -1,0 +1,153 @@
+"""`hla doctor`: hooks of coding agents, and where the links in mails lead."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.doctor.checks import CHECKS
+from humanlayer_agent.doctor.context import Context, Finding
+from humanlayer_agent.hooks.settings import hook_entry, settings_path, with_hook
+from humanlayer_agent.locations import config_folder
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gemini-cli-settings.json"
+Look = Callable[..., list[Finding]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project" / ".claude").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def look(project: Path, tmp_path: Path) -> Look:
+    def make(name: str, **environ: str) -> list[Finding]:
+        context = Context(project, {**os.environ, **environ}, machine=tmp_path / "machine")
+        return list(next(check for check in CHECKS if check.name == name).make(context))
+
+    return make
+
+
+def written(path: Path, content: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def gemini() -> Path:
+    return Path.home() / ".gemini" / "settings.json"
+
+
+# Hooks
+
+
+def test_nothing_is_said_where_no_agent_is_set_up(look: Look) -> None:
+    assert look("hooks") == []
+
+
+def test_the_hook_that_init_writes_is_fine(look: Look) -> None:
+    written(settings_path(), with_hook({"model": "x"}))
+    assert [(each.status, each.said) for each in look("hooks")] == [
+        ("ok", "Claude Code asks us before it runs something")
+    ]
+
+
+def test_settings_without_it(look: Look) -> None:
+    other = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "lint"}]}]}}
+    for content in ({}, other, {"hooks": 7}, {"hooks": {"PreToolUse": [3, {"hooks": [4, {}]}]}}):
+        written(settings_path(), content)
+        (found,) = look("hooks")
+        assert (found.status, found.todo) == ("warning", "hla init --claude-code")
+        assert str(settings_path()) in found.said
+
+
+def test_it_may_stand_in_the_projects_settings(look: Look, project: Path) -> None:
+    written(settings_path(), {})
+    written(project / ".claude" / "settings.local.json", {"hooks": {"PreToolUse": [hook_entry("tool")]}})
+    assert [each.status for each in look("hooks")] == ["ok"]
+
+
+def test_another_folder_of_claude_code(look: Look, tmp_path: Path) -> None:
+    written(tmp_path / "elsewhere" / "settings.json", {})
+    (found,) = look("hooks", CLAUDE_CONFIG_DIR=str(tmp_path / "elsewhere"))
+    assert "elsewhere" in found.said
+
+
+def test_a_hook_that_can_not_be_started(look: Look, tmp_path: Path) -> None:
+    gone = hook_entry("tool", python=str(tmp_path / "gone" / "python"))
+    written(settings_path(), {"hooks": {"PreToolUse": [gone]}})
+    (found,) = look("hooks")
+    assert (found.status, found.todo) == ("failed", "hla init --claude-code")
+    assert "gone" in found.said
+
+
+def test_a_hook_that_lets_through_when_it_crashes(look: Look) -> None:
+    entry = hook_entry("tool")
+    entry["hooks"][0]["command"] = entry["hooks"][0]["command"].removesuffix(" || exit 2")
+    written(settings_path(), {"hooks": {"PreToolUse": [entry]}})
+    (found,) = look("hooks")
+    assert found.status == "failed"
+    assert "exit 2" in found.said
+    entry["hooks"][0]["command"] = "'hook claude-code"
+    written(settings_path(), {"hooks": {"PreToolUse": [entry]}})
+    assert [each.status for each in look("hooks")] == ["failed"]
+
+
+@pytest.mark.parametrize("content", ["{", "\udcff", "[" * 100_000])
+def test_settings_that_can_not_be_read(look: Look, content: str) -> None:
+    path = settings_path()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert look("hooks")[0].status == "failed"
+
+
+def test_gemini(look: Look, tmp_path: Path) -> None:
+    written(gemini(), EXAMPLE.read_text())
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (found,) = look("hooks", PATH=str(bin_))
+    assert (found.status, "there is no hla" in found.said) == ("failed", True)
+    (bin_ / "hla").write_text("#!/bin/sh\n")
+    (bin_ / "hla").chmod(0o755)
+    assert [each.status for each in look("hooks", PATH=str(bin_))] == ["ok"]
+    written(gemini(), {})
+    assert [each.status for each in look("hooks")] == ["warning"]
+
+
+# Links in mails
+
+
+@pytest.mark.parametrize(
+    ("mail", "web", "status"),
+    [
+        ("https://a.example.com", "{type: web, public_url: 'https://a.example.com/'}", "ok"),
+        ("http://127.0.0.1:8765", "{type: web}", "ok"),
+        ("https://A.example.com", "{type: web, public_url: 'https://a.example.com'}", "ok"),
+        ("https://a.example.com", "{type: web, public_url: 'https://b.example.com'}", "failed"),
+        ("https://a.example.com/x", "{type: web, public_url: 'https://a.example.com/y'}", "failed"),
+        ("http://a.example.com", "{type: web, public_url: 'https://a.example.com'}", "failed"),
+        ("https://a.example.com", "{type: web}", "failed"),
+        ("https://a.example.com", "", "failed"),
+    ],
+)
+def test_where_the_links_lead(look: Look, mail: str, web: str, status: str) -> None:
+    config_folder().mkdir(parents=True, mode=0o700)
+    path = config_folder() / "channels.yaml"
+    path.write_text(
+        "version: 1\npeople: {alice: {email: alice@example.com}}\nchannels:\n"
+        f"  mail: {{type: email, from: agents@example.com, public_url: '{mail}', smtp: {{host: h, port: 587}}}}\n"
+        + (f"  pages: {web}\n" if web else "")
+        + "routes: {default: {approvers: [alice], timeout: 1h, steps: [{to: mail}]}}\n"
+    )
+    path.chmod(0o600)
+    (found,) = look("channels.links")
+    assert found.status == status
+    assert mail in found.said or status == "ok"
+    assert bool(found.todo) == (status == "failed")
+
+
+def test_without_links_nothing_is_said(look: Look) -> None:
+    assert look("channels.links") == []

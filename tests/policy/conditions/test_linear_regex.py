@@ -1,0 +1,102 @@
+"""Regular expressions take linear time, and mean what Python's mean."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from humanlayer_agent.policy.conditions import linear_regex
+from humanlayer_agent.policy.conditions.linear_regex import Regex
+
+_ATOMS = st.sampled_from(["a", "b", "-", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\s", r"\.", r"\W"])
+
+
+def _repeated(pattern: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(["", "*", "+", "?", "{2}", "{1,2}", "{1,}", "{0}"]).map(lambda r: f"(?:{pattern}){r}")
+
+
+_PATTERNS = st.recursive(
+    _ATOMS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda p: f"({'|'.join(p)})"),
+        inner.flatmap(_repeated),
+    ),
+    max_leaves=6,
+)
+
+
+@given(_PATTERNS, st.text(alphabet="ab-.1 \n", max_size=8))
+def test_it_means_what_pythons_means(pattern: str, text: str) -> None:
+    if len(pattern) > linear_regex.MAX_PATTERN:
+        return
+    assert Regex(pattern).matches(text) is (re.fullmatch(pattern, text, re.DOTALL) is not None)
+
+
+@given(_PATTERNS, st.text(alphabet="ab-.1", max_size=6), st.integers(0, 6))
+def test_what_matches_may_begin_with_each_of_its_beginnings(pattern: str, text: str, count: int) -> None:
+    if len(pattern) <= linear_regex.MAX_PATTERN and (found := Regex(pattern)).matches(text):
+        assert found.may_begin(text[:count])
+
+
+def test_what_no_match_begins_with() -> None:
+    found = Regex("(install|up[0-9]+)(-.*)?")
+    assert [found.may_begin(p) for p in ("", "in", "up7-x", "install-")] == [True] * 4
+    assert [found.may_begin(p) for p in ("-j", "x", "upx", "installed")] == [False] * 4
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a*)*b", ".*.*.*.*.*.*b", "(.*a){20}", "(a|aa|aaa)+b"])
+def test_each_character_is_read_once(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Regex(pattern)
+    steps = 0
+    step = found._step
+
+    def counted(states: frozenset[int], char: str) -> frozenset[int]:
+        nonlocal steps
+        steps += 1
+        return step(states, char)
+
+    monkeypatch.setattr(found, "_step", counted)
+    assert found.matches("a" * 5_000) is (pattern == "(.*a){20}")
+    assert steps <= 5_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"(a)\1", r"\\1 is not understood"),
+        ("(?=a)b", "groups that begin with"),
+        ("(?i)a", "groups that begin with"),
+        ("a" * 201, "at most 200 characters"),
+        ("(a{99}){99}", "too large"),
+        ("(((a{20}){20}){20})", "too large"),
+        ("a**", "a repetition of a repetition"),
+        ("a*?", "a repetition of a repetition"),
+        ("^a$", "is not needed"),
+        ("(a", "a \\( without its"),
+        ("a)", "unexpected"),
+        ("[a", "ends too early"),
+        ("*a", "nothing to repeat"),
+        ("a{2,1}", "at least 2 and at most 1"),
+        ("a{x}", "is no repetition"),
+        ("[b-a]", "is empty"),
+        ("a\\", "ends too early"),
+        (r"\p", "is not understood"),
+        ("(" * 30 + ")" * 30, "nested too deep"),
+    ],
+)
+def test_what_is_not_linear_or_not_understood_is_refused(pattern: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Regex(pattern)
+
+
+def test_a_text_that_is_too_long_is_neither_yes_nor_no() -> None:
+    assert Regex("a*").matches("a" * (linear_regex.MAX_TEXT + 1)) is None
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_regex, "MAX_MEMO", 10)
+    found = Regex(".*x")
+    assert not found.matches("".join(map(chr, range(0x100, 0x200))))
+    assert len(found._memo) <= 10

@@ -1,0 +1,197 @@
+"""A headless Chromium that a test uses as a person would: look at a page, type, press keys, click what can be seen.
+
+It is driven over the DevTools protocol. Clicks and keys are real input events, so what is covered, hidden or disabled
+can't be clicked here either. See `browser` for taking a picture of a page that nobody uses.
+"""
+
+import base64
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.browser import OPTIONS, BrowserError, find_chromium
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+PATIENCE = 30.0
+"""Seconds to wait for the browser, or for a page."""
+
+_WHERE = """(() => {
+  const found = [...document.querySelectorAll(%s)].find(e => !%s || e.textContent.trim().startsWith(%s));
+  if (!found) return null;
+  found.scrollIntoView({block: 'center', behavior: 'instant'});
+  const box = found.getClientRects()[0] || {width: 0}, x = box.left + box.width / 2, y = box.top + box.height / 2;
+  const top = document.elementFromPoint(x, y);
+  return {x, y, seen: box.width > 0 && found.contains(top)};
+})()"""
+
+
+class Session:
+    """One tab.
+
+    Example:
+        with chromium(width=400) as tab:
+            tab.open("http://127.0.0.1:8765/")
+            tab.click("button", "Approve")
+            assert "recorded" in tab.text()
+    """
+
+    def __init__(self, connection: "ClientConnection") -> None:
+        self._connection = connection
+        self._number = 0
+        self._loaded = 0
+        self.console: list[str] = []
+        """What the page complained of."""
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """One command of the protocol, and its result. Raises BrowserError."""
+        self._number += 1
+        self._connection.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message = self._receive(PATIENCE)
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise BrowserError(f"{method}: {message['error'].get('message')}")
+                result: dict[str, Any] = message["result"]
+                return result
+
+    def open(self, url: str) -> None:
+        """Go to an address, and wait until the page is there."""
+        before = self._loaded
+        self.send("Page.navigate", url=url)
+        self._await_load(before)
+
+    def run(self, script: str) -> Any:
+        """The value of a JavaScript expression on the page (it may be a promise)."""
+        result = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise BrowserError(
+                str(result["exceptionDetails"].get("exception", {}).get("description", "a script failed"))
+            )
+        return result["result"].get("value")
+
+    def text(self) -> str:
+        """What can be read on the page."""
+        return str(self.run("document.body.innerText"))
+
+    def click(self, selector: str, text: str = "", *, leads_on: bool = True) -> None:
+        """Click on the first element of a CSS selector whose text begins with `text`.
+
+        Args:
+            leads_on: wait for the page that comes then.
+        """
+        place = self.run(_WHERE % (json.dumps(selector), json.dumps(text), json.dumps(text)))
+        if place is None or not place["seen"]:
+            raise BrowserError(f"no {selector} {text!r} can be clicked")
+        before = self._loaded
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=place["x"], y=place["y"], button="left", clickCount=1)
+        if leads_on:
+            self._await_load(before)
+
+    def type(self, selector: str, text: str, *, instead: bool = True) -> None:
+        """Type into a field, instead of what stands there."""
+        select = ".select()" if instead else ".focus()"
+        if (
+            self.run(f"(e => e ? (e.focus(), e{select}, true) : false)(document.querySelector({json.dumps(selector)}))")
+            is not True
+        ):
+            raise BrowserError(f"there is no {selector} to type into")
+        self.send("Input.insertText", text=text)
+
+    def press(self, key: str, *, leads_on: bool = False) -> None:
+        """Press one key: "Tab", "Enter", " "."""
+        codes = {"Tab": 9, "Enter": 13, " ": 32, "Escape": 27}
+        before = self._loaded
+        text = {"Enter": "\r", " ": " "}.get(key, "")
+        common = {"key": key, "windowsVirtualKeyCode": codes[key], "code": "Space" if key == " " else key}
+        self.send("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
+        self.send("Input.dispatchKeyEvent", type="keyUp", **common)
+        if leads_on:
+            self._await_load(before)
+
+    def picture(self, path: Path, *, whole: bool = True) -> None:
+        """Save what the page looks like, as PNG."""
+        shot = self.send("Page.captureScreenshot", captureBeyondViewport=whole, format="png")
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def prefers(self, scheme: str) -> None:
+        """As somebody sees it who prefers "dark" or "light" colours."""
+        self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def resize(self, width: int, height: int, *, mobile: bool = False, scale: float = 1) -> None:
+        """Another size of the window, in CSS pixels."""
+        self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=mobile
+        )
+
+    def _await_load(self, before: int) -> None:
+        end = time.monotonic() + PATIENCE
+        while self._loaded == before:
+            if time.monotonic() > end:
+                raise BrowserError("no page came")
+            self._receive(end - time.monotonic())
+
+    def _receive(self, timeout: float) -> dict[str, Any]:
+        try:
+            message: dict[str, Any] = json.loads(self._connection.recv(timeout=max(timeout, 0.01)))
+        except TimeoutError as error:
+            raise BrowserError("Chromium did not answer") from error
+        match message.get("method"):
+            case "Page.loadEventFired":
+                self._loaded += 1
+            case "Log.entryAdded":
+                self.console.append(str(message["params"]["entry"].get("text")))
+            case "Runtime.consoleAPICalled" | "Runtime.exceptionThrown":
+                self.console.append(json.dumps(message["params"])[:500])
+        return message
+
+
+@contextmanager
+def chromium(*, width: int = 1000, height: int = 900) -> Iterator[Session]:
+    """A new browser with an empty profile, and one tab. Raises BrowserError."""
+    from websockets.sync.client import connect
+
+    program = find_chromium()
+    if program is None:
+        raise BrowserError("there is no Chromium here: apt-get install chromium")
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as folder:
+        command = [program, *OPTIONS, f"--user-data-dir={folder}", "--remote-debugging-port=0", "about:blank"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            address = _tab(Path(folder) / "DevToolsActivePort", process)
+            with connect(address, max_size=None, open_timeout=PATIENCE, compression=None, proxy=None) as connection:
+                session = Session(connection)
+                session.resize(width, height)
+                yield session
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+            process.wait()
+
+
+def _tab(told: Path, process: "subprocess.Popen[bytes]") -> str:
+    """Where the first tab is driven, as Chromium has written it down."""
+    import urllib.request
+
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        with suppress(OSError, ValueError, IndexError):
+            port = int(told.read_text().split()[0])
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=5) as answer:
+                tabs = [each for each in json.load(answer) if each.get("type") == "page"]
+            return str(tabs[0]["webSocketDebuggerUrl"])
+        time.sleep(0.05)
+    raise BrowserError(f"Chromium did not start (exit code {process.poll()})")

@@ -1,0 +1,60 @@
+"""A repository is not the user: what lies in the project is never taken for the user's own settings."""
+
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.configuration import build_authority, build_director
+from humanlayer_agent.errors import ConfigError, PolicyError
+
+ALLOW_ALL = """\
+version: 1
+policy: planted
+defaults: {unmatched: allow, maybe: ask, unparsed: ask}
+rules:
+  - {id: all, decision: allow, reason: x, when: {effect: read}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project that brings a folder of settings."""
+    made = tmp_path / "project"
+    settings = made / "conf/humanlayer-agent"
+    settings.mkdir(parents=True)
+    (settings / "policy.yaml").write_text(ALLOW_ALL)
+    (settings / "channels.yaml").write_text("version: 1\n")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(made / "conf"))
+    return made
+
+
+def test_settings_in_the_project_are_not_the_users(project: Path) -> None:
+    for place in (project, f"{project}/", f"{project}/src/.."):
+        with pytest.raises(ConfigError, match="would be taken for your own settings"):
+            build_director(project=place)
+        with pytest.raises(ConfigError, match="would be taken for your own settings"):
+            build_authority(project=place)
+
+
+def test_settings_beside_the_project_are(project: Path) -> None:
+    other = project.parent / "project-2"
+    other.mkdir()
+    assert build_director(project=other).name == "planted"
+    build_authority(project=other)
+
+
+def test_a_folder_that_is_not_there_is_nobodys(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "none"))
+    assert build_director(project=project).name == "default"
+    assert build_authority(project=project) is None
+
+
+def test_a_policy_without_rules_is_a_mistake_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("version: 1\npolicy: p\ndefaults: {unmatched: allow}\nrules: []\n")
+    with pytest.raises(PolicyError, match=r"p\.yaml:1:1: a policy has rules"):
+        build_director(tmp_path / "p.yaml", project=tmp_path)
+
+
+def test_a_policy_that_was_named_needs_no_settings(project: Path) -> None:
+    assert build_director("strict", project=project).name == "strict"
