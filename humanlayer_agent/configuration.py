@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.model import Asker
     from humanlayer_agent.approvals.store import Store
     from humanlayer_agent.hub.agent_process import LocalHub
-    from humanlayer_agent.hub.hub import Hub
-    from humanlayer_agent.hub.tasks import Task
+    from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
 

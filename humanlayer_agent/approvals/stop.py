@@ -14,7 +14,7 @@ from typing import Protocol
 from humanlayer_agent.action import canonical
 from humanlayer_agent.approvals.authority import ASSURANCES, Authority, Person
 from humanlayer_agent.approvals.model import Approver, Refused, person
-from humanlayer_agent.audit.signature import is_signature
+from humanlayer_agent.audit.heads import is_signature
 from humanlayer_agent.keys.signing import Signer
 
 STOPPED = "a human has stopped every agent of this store (hla stop)"

@@ -2,6 +2,8 @@
 
 A chain alone does not show that its tail was cut, or that all of it was written anew. A head that is kept where whoever
 writes the log can't reach it (a chat, a mailbox, another machine) shows both.
+
+Ed25519: has a key signed this?
 """
 
 import re
@@ -10,7 +12,19 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.action import canonical
-from humanlayer_agent.audit.signature import is_signature
+
+
+def is_signature(key: str, signature: str, text: bytes) -> bool:
+    """Whether `key` (the public key in hex) made `signature` (hex) of `text`. False for what is none at all."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), text)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
 
 EVERY_EVENTS = 1_000
 EVERY_MS = 60_000

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.cli.given import common_options, usual
+from humanlayer_agent.cli.check import common_options, usual
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.program import Program
 

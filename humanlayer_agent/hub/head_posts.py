@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.audit.heads import head_line, head_text
-from humanlayer_agent.hub.tasks import Task
+from humanlayer_agent.hub.hub import Task
 
 EVERY = 3_600.0
 """Seconds between two heads that are posted."""

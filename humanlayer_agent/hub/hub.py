@@ -1,10 +1,14 @@
-"""The hub: serves every channel whose lease it can get, and gives way to whoever has it."""
+"""The hub: serves every channel whose lease it can get, and gives way to whoever has it.
+
+What a hub does from time to time besides serving channels.
+"""
 
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -14,8 +18,29 @@ from humanlayer_agent.approvals.store import Store
 from humanlayer_agent.channels.contract import Channel, Health
 from humanlayer_agent.hub.channel_service import LAST, Server
 from humanlayer_agent.hub.lease import Lease
-from humanlayer_agent.hub.tasks import Task
 from humanlayer_agent.keys.signing import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something that a hub does every so often.
+
+    Args:
+        name: for people, and for its lease.
+        every: seconds between two beginnings.
+        run: is called on the hub's own thread; it must be quick, or start a thread.
+        alone: of all hubs on a store one does it, under a lease of its own.
+
+    Example::
+
+            Hub(store, ..., tasks=[Task("heads", 60.0, post_signed_head)])
+    """
+
+    name: str
+    every: float
+    run: Callable[[], None]
+    alone: bool = True
+
 
 TICK = 0.2
 """Seconds between two looks at the leases. A process that was killed is replaced after about that time."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes.memory_protection import protect_secrets
-from humanlayer_agent.processes.overheard import listeners
-from humanlayer_agent.processes.tty import read_line, restored, write
+from humanlayer_agent.processes.tty import listeners, read_line, restored, write
 
 SHORTEST, LONGEST = 12, 1000
 """Characters of a passphrase."""

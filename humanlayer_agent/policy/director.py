@@ -25,9 +25,8 @@ from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
 from humanlayer_agent.policy.memo import Memo
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.interpreter.memory import Remembered
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 from humanlayer_agent.shell.reader import Reader
 
 FUNCTION = "function"

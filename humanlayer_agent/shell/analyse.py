@@ -17,7 +17,7 @@ from humanlayer_agent.shell.interpreter.memory import Remembered
 from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, join
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
-from humanlayer_agent.shell.programs.special.elsewhere import note_elsewhere
+from humanlayer_agent.shell.programs.special.git import note_elsewhere
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
 from humanlayer_agent.shell.script_files.symlinks import doubt_links
@@ -333,7 +333,8 @@ class Walk:
 
     def compound(self, node: Node, state: State, context: Context) -> Ends:
         """Follow a node that is no simple command."""
-        from humanlayer_agent.shell.interpreter import control_flow, loops
+        from humanlayer_agent.shell.interpreter import control_flow
+        from humanlayer_agent.shell.interpreter import control_flow as loops
 
         match node:
             case Sequence():

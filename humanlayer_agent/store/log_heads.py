@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind, Signs
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.locations import audit_key_path
 from humanlayer_agent.store.connection import Database

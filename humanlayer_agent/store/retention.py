@@ -11,8 +11,7 @@ from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.store.retention_scope import FORM, Bounds, Settled
 from humanlayer_agent.store.rows_against_log import Agreement
-from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.store.sqlite_reading import entry_of, read_verified
+from humanlayer_agent.store.sqlite import SQLiteStore, entry_of, read_verified
 from humanlayer_agent.store.statements import Ledger
 
 

@@ -11,7 +11,7 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Effect
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
 """What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""

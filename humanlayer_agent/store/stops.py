@@ -25,9 +25,8 @@ from humanlayer_agent.errors import StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store.connection import Database
-from humanlayer_agent.store.log import Log
 from humanlayer_agent.store.rows import said_approver, storable
-from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.statements import Ledger, Log
 
 
 class SQLiteHalts:

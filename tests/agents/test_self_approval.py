@@ -291,7 +291,7 @@ vote(build_authority(), mine)
 AUDIT = (
     FORGING
     + """\
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.locations import audit_key_path
 class Auditor(Signer):
     key = AuditKey(audit_key_path())

@@ -10,7 +10,7 @@ import pytest
 from humanlayer_agent.approvals.model import Run
 from humanlayer_agent.audit import events, heads
 from humanlayer_agent.audit.heads import Head, head_in, head_text, heads_in, is_signed
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.locations import audit_key_path
 from humanlayer_agent.store.log_heads import Keeper
 from humanlayer_agent.store.sqlite import SQLiteStore

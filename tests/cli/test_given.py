@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.cli import check, parse
-from humanlayer_agent.cli.given import usual
+from humanlayer_agent.cli.check import usual
 
 _WORDS = st.sampled_from(
     [

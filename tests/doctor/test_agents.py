@@ -9,7 +9,7 @@ import pytest
 
 from humanlayer_agent.doctor.checks import CHECKS
 from humanlayer_agent.doctor.context import Context, Finding
-from humanlayer_agent.hooks.settings import hook_entry, settings_path, with_hook
+from humanlayer_agent.hooks.coding_agents import hook_entry, settings_path, with_hook
 from humanlayer_agent.locations import config_folder
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gemini-cli-settings.json"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.hooks.coding_agents import TOOLS
-from humanlayer_agent.hooks.settings import with_hook
+from humanlayer_agent.hooks.coding_agents import TOOLS, with_hook
 from tests.hooks.conftest import CLAUDE, GEMINI, Machine
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -244,7 +244,7 @@ def test_a_reply_that_is_not_whole_is_none(
 
 
 def test_an_interpreter_that_is_gone_or_a_package_that_is_broken(tmp_path: Path) -> None:
-    from humanlayer_agent.hooks.settings import hook_entry
+    from humanlayer_agent.hooks.coding_agents import hook_entry
 
     for python in ("/nowhere/python", "/bin/false"):
         (hook,) = hook_entry("tool", python)["hooks"]
@@ -296,7 +296,7 @@ def test_a_question_for_another_installation_is_refused(machine: Machine, monkey
 
 
 def test_the_interpreter_that_runs_the_tests_is_the_one_that_is_written() -> None:
-    from humanlayer_agent.hooks.settings import hook_entry
+    from humanlayer_agent.hooks.coding_agents import hook_entry
 
     (hook,) = hook_entry("tool")["hooks"]
     assert sys.executable in hook["command"]

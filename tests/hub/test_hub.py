@@ -9,8 +9,7 @@ import pytest
 from humanlayer_agent.approvals.authority import Step
 from humanlayer_agent.approvals.model import Approver
 from humanlayer_agent.channels.contract import Retry, Undeliverable
-from humanlayer_agent.hub.hub import Hub
-from humanlayer_agent.hub.tasks import Task
+from humanlayer_agent.hub.hub import Hub, Task
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.audit.signature import is_signature
+from humanlayer_agent.audit.heads import is_signature
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.keys.auditkey import AuditKey
-from humanlayer_agent.keys.key_file import LockedKey, Work, WrongPassphrase, read_locked
+from humanlayer_agent.keys.key_file import AuditKey, LockedKey, Work, WrongPassphrase, read_locked
 from humanlayer_agent.keys.signing import Signer
 from tests.support.keys import PASSPHRASE, QUICK, make_key
 

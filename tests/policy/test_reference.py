@@ -21,8 +21,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.shell.dataflow import WAYS, Flows
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
 FILES = ("read", "write", "append", "delete", "move", "metadata", "execute")

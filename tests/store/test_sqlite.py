@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Executio
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process
-from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 
@@ -521,7 +521,7 @@ def test_queries(store: SQLiteStore, permit: Permit) -> None:
 
 
 def test_long_logs_are_read_in_pages(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch, run: str) -> None:
-    monkeypatch.setattr("humanlayer_agent.store.sqlite_reading._PAGE", 3)
+    monkeypatch.setattr("humanlayer_agent.store.sqlite._PAGE", 3)
     for number in range(8):
         store.close_run(f"no-such-run-{number}", "finished")
         store.open_run(Run(f"r{number}", "a", "i", "u"))

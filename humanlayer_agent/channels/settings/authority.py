@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.channels.settings import Profiles
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import audit_key_path
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from humanlayer_agent.policy.language import yaml_positions
-from humanlayer_agent.policy.language.mistakes import explained
+from humanlayer_agent.policy.language.yaml_positions import explained
 
 _DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s|m|h|d)", re.ASCII)
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -1,4 +1,7 @@
-"""Calls of Slack's Web API, with errors that say whether to try again or how to mend them."""
+"""Calls of Slack's Web API, with errors that say whether to try again or how to mend them.
+
+What Slack's errors mean here: which pass by themselves, and how people mend the others.
+"""
 
 import http.client
 import json
@@ -7,8 +10,10 @@ import ssl
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,9 +22,58 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web import SlackResponse
 
 from humanlayer_agent.channels.contract import Retry, Undeliverable
-from humanlayer_agent.channels.slack import mends
 from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.errors import ConfigError
+
+PASSING = frozenset(
+    {
+        "ratelimited",
+        "rate_limited",
+        "message_limit_exceeded",
+        "internal_error",
+        "fatal_error",
+        "service_unavailable",
+        "request_timeout",
+        "team_added_to_org",
+        "upload_failed",
+    }
+)
+"""Errors that another try may not meet."""
+
+GONE = frozenset({"message_not_found", "thread_not_found", "cant_update_message", "edit_window_closed"})
+"""Errors that say that a message can't be changed, or is not there any more."""
+
+_BOT = "set {bot} to the bot token (xoxb-...) that the app's page shows under OAuth & Permissions"
+_INVITE = "invite the app to the channel {channel}: /invite @NAME-OF-THE-APP"
+
+MENDS: Mapping[str, str] = MappingProxyType(
+    {
+        "invalid_auth": _BOT,
+        "not_authed": _BOT,
+        "account_inactive": _BOT,
+        "token_revoked": _BOT,
+        "token_expired": f"token rotation must be off for this app, then {_BOT}",
+        "not_allowed_token_type": f"{_BOT}, and {{app}} to the app-level token (xapp-...)",
+        "missing_scope": "add the scope {needed} under OAuth & Permissions, then install the app again",
+        "not_in_channel": _INVITE,
+        "channel_not_found": "post_to {channel} is no channel that the app can see: "
+        "use its id (channel details, at the bottom), and invite the app where it is private",
+        "is_archived": "the channel {channel} is archived: name another one in post_to",
+        "restricted_action": "an admin allows only some people to post in {channel}: allow the app, or use another one",
+        "restricted_action_read_only_channel": "the channel {channel} is read-only: name another one in post_to",
+        "access_denied": "an admin restricts this app: ask for it to be approved",
+        "team_access_not_granted": "the app is not installed in this workspace: install it there",
+        "file_uploads_disabled": "this workspace has switched file uploads off, so long commands can't be shown whole",
+        "snippet_too_large": "the command is longer than a snippet may be",
+    }
+)
+"""Error of the Web API -> what to do about it."""
+
+APP_TOKEN = (
+    "set {app} to an app-level token (xapp-...) with the scope connections:write: Basic Information, App-Level Tokens"
+)
+"""What to do where `apps.connections.open` is refused."""
+
 
 Json = dict[str, Any]
 SECONDS = 10
@@ -130,11 +184,11 @@ class SlackApi:
             return Retry(f"Slack limits {method}", float(after) if after.isdigit() else None)
         if status >= 500 or not code:
             return LostAnswer(f"Slack failed on {method} (HTTP {status})")
-        if code in mends.PASSING:
+        if code in PASSING:
             return Retry(f"Slack failed on {method}: {code}")
-        mend = mends.MENDS.get(code, "")
+        mend = MENDS.get(code, "")
         if method == "apps.connections.open":
-            mend = mends.APP_TOKEN
+            mend = APP_TOKEN
         names = {**self._names, "needed": str(body.get("needed", "it names"))}
         details = "; ".join(str(each) for each in (body.get("errors") or [])[:3])
         why = f"Slack refuses {method}: {code}" + (f" ({details})" if details else "")

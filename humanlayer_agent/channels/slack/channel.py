@@ -11,9 +11,8 @@ from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.channels.slack import blocks, health, message, snippet
-from humanlayer_agent.channels.slack.api import Identity, SlackApi, SlackError
+from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
-from humanlayer_agent.channels.slack.mends import GONE
 from humanlayer_agent.channels.slack.message import Attachment, Message, Shown
 from humanlayer_agent.channels.slack.people import USERGROUP, Directory
 from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply

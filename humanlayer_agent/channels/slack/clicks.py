@@ -2,12 +2,15 @@
 
 Nothing here decides who may answer: that is the core's. What is checked here is what only Slack can tell: that the
 click comes from a message of ours that shows this very request, and whose account it is.
+
+What a form made of a command: line ends, and characters that the human did not mean.
 """
 
 import hashlib
 import logging
 import re
 import time
+import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,12 +20,37 @@ from typing import Any
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.store import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
-from humanlayer_agent.channels.slack import edits, forms, message
+from humanlayer_agent.channels.slack import forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.people import Directory
 from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.channels.slack.socket_mode import Reply
 from humanlayer_agent.errors import ChannelError, StoreError
+from humanlayer_agent.safe_text import characters
+
+_TYPOGRAPHIC = frozenset("“”„‟‘’‚‛«»‹›′″–—―…")
+"""What phones and desktops put in for quotes, dashes and three dots."""
+_NAMED = 3
+
+
+def normal(text: str) -> str:
+    """A form's text with the line ends of a command."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def strange(edited: str, original: str) -> str:
+    """What is in `edited` that the form, and not the human, has probably put there; "" for nothing.
+
+    Curly quotes, long dashes, and characters that can't be seen or would act on a screen, none of which `original` had.
+    """
+    odd = {char for char, (_, is_odd) in zip(edited, characters(edited), strict=True) if is_odd}
+    found = sorted((odd | (_TYPOGRAPHIC & set(edited))) - set(original))
+    if not found:
+        return ""
+    named = ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, 'unnamed')}" for char in found[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"the command did not have {named}{more}: your keyboard may have put that in. Type it plainly."
+
 
 Json = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -198,9 +226,9 @@ class Clicks:
         except _Turned as turned:
             self._desk.refused(origin.request_id, who.principal, turned.code, turned.why)
             return Reply(forms.error(turned.why))
-        text = edits.normal(forms.text_of(view))
+        text = normal(forms.text_of(view))
         original = request.action.content
-        if action == message.EDIT and (odd := edits.strange(text, original)):
+        if action == message.EDIT and (odd := strange(text, original)):
             return Reply(forms.error(odd))
         if action == message.RESPOND and not text.strip():
             return Reply(forms.error("An answer needs words."))

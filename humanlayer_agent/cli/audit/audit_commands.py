@@ -1,4 +1,9 @@
-"""`hla audit`: what happened, and whether the log is still what was written."""
+"""`hla audit`: what happened, and whether the log is still what was written.
+
+`hla audit hash`: was this value used?
+
+`hla audit head`: how far the log goes, signed, to be kept elsewhere.
+"""
 
 import json
 import sys
@@ -9,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from humanlayer_agent.cli.audit.audit_hash import hash_value
-from humanlayer_agent.cli.audit.audit_head import head
 from humanlayer_agent.cli.audit.export import export
 from humanlayer_agent.cli.audit.purge import purge
 from humanlayer_agent.cli.audit.report import report
@@ -19,6 +22,54 @@ from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_s
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.chain import Entry
+
+
+def hash_value(
+    value: Annotated[str, typer.Argument(help="The value; - reads it from standard input, where no history keeps it.")],
+    store: StoreOption = None,
+) -> None:
+    """Say whether a value was used.
+
+    Prints the mark that stands in the log for it, and where it stands. Exit code 1: nowhere.
+
+    Example: hla audit hash - < secret.txt
+    """
+    from humanlayer_agent.cli.shared.human_terminal import human_only
+
+    human_only("hla audit hash", "asks whether a value was used: an agent could guess secrets", store)
+    text = sys.stdin.read().rstrip("\n") if value == "-" else value
+    opened = open_store(store)
+    redactor = opened.redactor()
+    mark = redactor.mark(text)
+    whole = redactor.digest(text)
+    typer.echo(mark)
+    found = 0
+    for entry in opened.events():
+        body = entry.body.decode()
+        if mark in body or whole in body:
+            event = entry.event
+            typer.echo(
+                f"{entry.seq:>6}  {time_text(event['at'])}  {str(event.get('run') or '-')[:8]:<8}  {event['type']}"
+            )
+            found += 1
+    raise typer.Exit(0 if found else 1)
+
+
+def head(store: StoreOption = None) -> None:
+    """Sign the newest event, and print that on one line. Keep it where nobody who can write the log can reach it.
+
+    Example: hla audit head | mail -s "head of the log" auditor@example.com
+    """
+    from humanlayer_agent.audit.heads import head_text
+    from humanlayer_agent.errors import ConfigError, StoreError
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    path = open_store(store).path
+    try:
+        typer.echo(head_text(SQLiteStore(path).write_head()))
+    except StoreError as error:
+        raise ConfigError(str(error)) from error
+
 
 app = typer.Typer(no_args_is_help=True, help="The audit log: what happened, and whether it was tampered with.")
 app.command()(report)

@@ -138,7 +138,7 @@ def _whose(signer: str) -> str:
     if kind != "user":
         return "a key that is gone with its process"
     from humanlayer_agent.errors import ConfigError
-    from humanlayer_agent.keys.auditkey import AuditKey
+    from humanlayer_agent.keys.key_file import AuditKey
     from humanlayer_agent.locations import audit_key_path
 
     try:

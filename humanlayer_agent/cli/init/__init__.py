@@ -15,7 +15,7 @@ from humanlayer_agent.cli.init import signing_key
 from humanlayer_agent.cli.init.file_writer import new_files
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.errors import ConfigError, NoTerminal
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PROJECT_FOLDER, audit_key_path, config_folder, is_inside, key_path
 from humanlayer_agent.safe_text import one_line

@@ -9,7 +9,7 @@ import typer
 
 from humanlayer_agent.cli.init.file_writer import new_files
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.hooks.settings import other_shell, read_settings, settings_path, with_hook
+from humanlayer_agent.hooks.coding_agents import other_shell, read_settings, settings_path, with_hook
 from humanlayer_agent.safe_text import one_line
 
 

@@ -16,7 +16,7 @@ from humanlayer_agent.cli.shared.tables import print_rows
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy_tools.replay.engine import Engine, Judged
+from humanlayer_agent.policy_tools.replay import Engine, Judged
 from humanlayer_agent.policy_tools.replay.figures import NO_RULE, Figures, RuleFigures
 from humanlayer_agent.policy_tools.replay.formats import Found, Log, find
 from humanlayer_agent.policy_tools.replay.steps import Item, Unreadable

@@ -1,7 +1,12 @@
-"""`hla requests`: what waits for a human, and what became of the rest."""
+"""`hla requests`: what waits for a human, and what became of the rest.
+
+`hla requests watch`: says what begins to wait for a human, and what becomes of it.
+"""
 
 import json
 import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +15,12 @@ import typer
 
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, stopped_line, time_text
+from humanlayer_agent.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
+    from humanlayer_agent.approvals.model import ApprovalRequest
     from humanlayer_agent.cli.requests.answer import Wish
+    from humanlayer_agent.store.sqlite import SQLiteStore
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A request's id, or the beginning of it.")]
 CommentOption = Annotated[str, typer.Option("--comment", help="Words that are recorded with it.")]
@@ -177,7 +185,6 @@ def watch(
 
     Examples: hla requests watch;  hla requests watch --format jsonl
     """
-    from humanlayer_agent.cli.requests.requests_watch import changes
     from humanlayer_agent.safe_text import one_line
 
     human_only("requests watch", _LOOKS, store)
@@ -223,3 +230,30 @@ def _public(request: Any) -> dict[str, Any]:
         "needed": request.needed,
         "abandoned": request.abandoned,
     }
+
+
+INTERVAL = 0.25
+"""Seconds between two looks at the store."""
+
+
+def changes(opened: "SQLiteStore", wait: Callable[[float], None] = time.sleep) -> "Iterator[ApprovalRequest]":
+    """Each request that waits, oldest first, and again when it waits no more; never ends by itself.
+
+    Raises:
+        ConfigError: the store can't be read any more.
+    """
+    waiting: set[str] = set()
+    while True:
+        try:
+            pending = opened.requests(state="pending")
+            settled = [opened.get(one) for one in sorted(waiting - {request.id for request in pending})]
+        except StoreError as error:
+            raise ConfigError(str(error)) from error
+        for request in settled:
+            if request is not None:
+                yield request
+        for request in pending:
+            if request.id not in waiting:
+                yield request
+        waiting = {request.id for request in pending}
+        wait(INTERVAL)

@@ -8,11 +8,10 @@ asked each time.
 from collections.abc import Hashable
 
 from humanlayer_agent.policy.conditions.compiler import FILE_KINDS, Situation
-from humanlayer_agent.policy.conditions.globlinks import led_to
-from humanlayer_agent.policy.conditions.pathindex import MAX_LENGTH, PathIndex
+from humanlayer_agent.policy.conditions.path_patterns import MAX_LENGTH, PathIndex
+from humanlayer_agent.policy.conditions.symlinks import led_to
 from humanlayer_agent.policy.language.policy import Match, Program, Rule
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 _CLAUSES = Match.__match_args__
 _PROGRAM = Program.__match_args__

@@ -12,13 +12,11 @@ from typing import Any
 from humanlayer_agent.policy.conditions import dataflow
 from humanlayer_agent.policy.conditions import names as named
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
-from humanlayer_agent.policy.conditions.pathindex import PathIndex
+from humanlayer_agent.policy.conditions.path_patterns import Links, PathIndex, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import Group, Match, Operands, Program, Texts
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import absolute
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
 
@@ -315,7 +313,7 @@ def _operands(operands: Operands) -> Clause:
 
 
 def _argv(texts: Texts) -> Clause:
-    from humanlayer_agent.policy.conditions import words
+    from humanlayer_agent.policy.conditions import word_patterns as words
 
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
     return lambda c, e, s: words.argv_matches(items, c.argv, c.words)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.language.policy import Flow, Match
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Situation

@@ -15,8 +15,7 @@ from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
 from humanlayer_agent.policy.decision import EffectVerdict, Verdict
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "Cleared", "CompiledRule", "Hit", "Judged", "Rules", "compiled"]
 

@@ -10,9 +10,8 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet, glob_matches
 from humanlayer_agent.policy.language.policy import Text
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import absolute
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Situation

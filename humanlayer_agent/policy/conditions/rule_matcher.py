@@ -7,11 +7,10 @@ from humanlayer_agent.policy.conditions.answer_cache import settled, settled_cla
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
-from humanlayer_agent.policy.conditions.pathindex import PathIndex
+from humanlayer_agent.policy.conditions.path_patterns import PathIndex
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
 from humanlayer_agent.policy.language.policy import Defaults, Match, Rule
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
 _BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}

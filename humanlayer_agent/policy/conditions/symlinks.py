@@ -2,11 +2,19 @@
 
 The disk is asked for no more than what proves the answer: whether a directory on the way is a link is asked once, and
 below what is missing there is nothing to ask.
+
+Where a shell's pattern leads on the disk: `cat */x` goes through every link that `*` matches.
+
+A path that is written out is followed by `Links`. What a pattern stands for is not known before it runs, but the links
+it would go through now are there to be seen.
 """
 
 import os
 import posixpath
 import stat
+from collections.abc import Iterator, Sequence
+
+from humanlayer_agent.shell.program import Effect
 
 MAX_HINTS = 4_096
 
@@ -122,3 +130,94 @@ def _followed(path: str) -> tuple[str, ...]:
     except (OSError, ValueError):
         return (plain,)
     return (plain,) if real == plain else (plain, real)
+
+
+MAX_ENTRIES = 8_192
+"""So many names are looked at for a pattern; where there are more, it is not known where it leads."""
+
+_WILD = frozenset("*?[")
+
+
+class _Unknown(Exception):
+    """There are more names than are looked at, or nobody may see where a link leads."""
+
+
+def led_to(effect: Effect, links: Links) -> tuple[str, ...] | None:
+    """Where the pattern of an effect leads through links as well; None: nobody can tell.
+
+    A link that its last component matches is followed too, but not where it is deleted or moved.
+    """
+    assert effect.pattern is not None
+    return led(effect.pattern, links, last=effect.kind not in ("delete", "move"))
+
+
+def led(pattern: str, links: Links, *, last: bool) -> tuple[str, ...] | None:
+    """Paths and patterns that `pattern` stands for as well, because of links; None: nobody can tell.
+
+    Args:
+        pattern: absolute. Beyond a `**` nothing is looked up: programs that walk a tree don't follow links there.
+        links: of the action that is judged.
+        last: a link that the last component matches is followed too (deleting or moving it does not).
+    """
+    key = pattern, last
+    if key not in links.patterns:
+        try:
+            links.patterns[key] = tuple(dict.fromkeys(_found(pattern, last)))
+        except _Unknown:
+            links.patterns[key] = None
+    return links.patterns[key]
+
+
+def _found(pattern: str, last: bool) -> Iterator[str]:
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    first = next((n for n, part in enumerate(parts) if not _WILD.isdisjoint(part)), len(parts))
+    places, left = ["/" + "/".join(parts[:first])], [MAX_ENTRIES]
+    for n in range(first, len(parts)):
+        part, rest = parts[n], parts[n + 1 :]
+        if part.startswith("**") or part == "..":
+            return
+        deeper: list[str] = []
+        for place in places:
+            for path, is_link in _entries(place, part, left):
+                if not is_link:
+                    deeper.append(path)
+                    continue
+                real = _real(path)
+                if rest and not os.path.isdir(real):
+                    continue  # nothing lies below it
+                deeper.append(real)
+                if rest or last:
+                    yield _joined(real, rest)
+        places = deeper
+
+
+def _entries(place: str, part: str, left: list[int]) -> Iterator[tuple[str, bool]]:
+    """What `part` stands for in the directory `place`, and which of it are links."""
+    if _WILD.isdisjoint(part) and "\\" not in part:
+        path = _joined(place, [part])
+        if os.path.lexists(path):
+            yield path, os.path.islink(path)
+        return
+    from humanlayer_agent.policy.conditions.pattern_overlap import overlap  # not above: only a pattern needs it
+
+    try:
+        with os.scandir(place) as entries:
+            for entry in entries:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise _Unknown
+                if (entry.is_symlink() or entry.is_dir()) and overlap(f"/{part}", f"/{entry.name}", False):
+                    yield entry.path, entry.is_symlink()
+    except (OSError, ValueError):  # no directory, or nobody may look: nor may what runs
+        return
+
+
+def _real(link: str) -> str:
+    try:
+        return os.path.realpath(link)
+    except OSError as error:
+        raise _Unknown from error
+
+
+def _joined(place: str, parts: Sequence[str]) -> str:
+    return place.rstrip("/") + "".join(f"/{part}" for part in parts) or "/"

@@ -10,8 +10,7 @@ from humanlayer_agent.action import FileDigest
 from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Cleared, Hit, Judged
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}

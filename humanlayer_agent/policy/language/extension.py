@@ -2,17 +2,26 @@
 
 A file may extend `builtin:NAME` or a path relative to its own folder. The tree is bounded in depth and in files; a file
 that extends itself is an error.
+
+Makes one policy of a file and what it extends.
+
+Depth first, the extending file last. Lists and rules keep the scope of their file. What was extended is changed in two
+ways only: `override` in a rule, and `{add: [...]}` in a list.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.language import schema, yaml_positions
+from humanlayer_agent.policy.language.schema import Added, Match, Rule
 from humanlayer_agent.policy.language.sources import BUILTIN, read, shipped, shipped_names
+from humanlayer_agent.policy.language.yaml_positions import Key
 
 MAX_DEPTH = 8
 MAX_FILES = 32
@@ -86,3 +95,188 @@ class _Reader:
             raise unit.document.error(where, f"{extended!r}: expected builtin:NAME, or a path relative to this file")
         path = Path(os.path.normpath(unit.path.parent / extended))
         return path, str(path)
+
+
+MAX_RULES = 2_000
+MAX_ENTRIES = 5_000
+GIVEN_LISTS = frozenset({"policies"})
+"""Lists that every file sees without defining them: `policies` are the files of the policies in force."""
+
+_STRICTEST = {"allow": 0, "ask": 1, "deny": 2}
+_DEFAULTS = ("unmatched", "maybe", "unparsed", "ask")
+
+
+def merged(unit: Unit) -> dict[str, Any]:
+    """The policy as plain data (for `model.policy_from`).
+
+    Raises:
+        PolicyError: a list or rule is named that is not there, is locked, is ambiguous, or stands there already.
+    """
+    _add_to_lists(unit)
+    units = list(unit.units())
+    numbers = {id(u): n for n, u in enumerate(units)}
+    lists = [_visible_lists(u) for u in units]
+    rules = _rules(unit, numbers, lists)
+    for rule in rules:
+        rule["inherited"] = rule["scope"] != len(units) - 1
+    kept = _without_copies(rules, lists)
+    if len(kept) > MAX_RULES:
+        raise unit.document.error(("rules",), f"{len(kept)} rules with those of extended files; at most {MAX_RULES}")
+    return {
+        "policy": unit.policy.policy,
+        "description": unit.policy.description,
+        "observe": unit.policy.observe,
+        "defaults": _defaults(unit),
+        "scopes": lists,
+        "rules": kept,
+        "sources": [{"name": u.name, "path": str(u.path), "sha256": u.sha256} for u in units],
+    }
+
+
+def _defaults(unit: Unit) -> dict[str, Any]:
+    own = unit.policy.defaults
+    extended = [_defaults(u) for u in unit.extended]
+    found: dict[str, Any] = {}
+    for key in _DEFAULTS:
+        inherited = max((d[key] for d in extended), key=_STRICTEST.__getitem__, default="ask")
+        found[key] = getattr(own, key) or inherited
+    found["locked"] = own.locked if own.locked is not None else any(d["locked"] for d in extended)
+    return found
+
+
+# ---- lists ------------------------------------------------------------------------------------------
+
+
+def _add_to_lists(unit: Unit) -> None:
+    """Give every unit its own lists, and what the files that extend it add to them."""
+    for each in unit.extended:
+        _add_to_lists(each)
+    unit.lists = {n: list(v) for n, v in unit.policy.lists.items() if not isinstance(v, Added)}
+    for name, value in unit.policy.lists.items():
+        if isinstance(value, Added):
+            added = _flat(unit, value.add, ("lists", name, "add"), ())
+            below = [u for u in unit.units() if u is not unit and name in u.lists]
+            if not below:
+                raise unit.document.error(("lists", name), f"no extended file has a list {name}: nothing to add to")
+            for each in below:
+                each.lists[name] += added
+
+
+def _visible_lists(unit: Unit) -> dict[str, list[str]]:
+    """The lists that the rules of `unit` name, without `$`: its own, else those of what it extends."""
+    named: dict[str, list[str]] = {}
+    for n, rule in enumerate(unit.policy.rules):
+        for clause in ("when", "unless"):
+            match = getattr(rule, clause)
+            if match is not None:
+                _name_lists(unit, match, ("rules", n, clause), named)
+    for name in unit.lists:
+        named.setdefault(name, _list(unit, name, ("lists", name), ()))
+    return named
+
+
+def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str, list[str]]) -> None:
+    groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env}
+    for key, group in groups.items():
+        for part in group.model_fields_set if group is not None else ():
+            entries = getattr(group, part)
+            for entry in entries if isinstance(entries, list) else ():
+                if (name := _name(entry)) is not None and name not in GIVEN_LISTS:
+                    named[name] = _list(unit, name, (*path, key, part), ())
+    for entry in (match.program.path or ()) if match.program is not None else ():
+        if (name := _name(entry)) is not None and name not in GIVEN_LISTS:
+            named[name] = _list(unit, name, (*path, "program", "path"), ())
+    for n, inner in enumerate(match.any or ()):
+        _name_lists(unit, inner, (*path, "any", n), named)
+    for n, inner in enumerate(match.all or ()):
+        _name_lists(unit, inner, (*path, "all", n), named)
+    if match.not_ is not None:
+        _name_lists(unit, match.not_, (*path, "not"), named)
+    if match.flow is not None:
+        _name_lists(unit, match.flow.from_, (*path, "flow", "from"), named)
+        if match.flow.to is not None:
+            _name_lists(unit, match.flow.to, (*path, "flow", "to"), named)
+
+
+def _list(unit: Unit, name: str, where: tuple[Key, ...], open_names: tuple[str, ...]) -> list[str]:
+    """The entries of the list `name` as `unit` sees it."""
+    if name in open_names:
+        raise unit.document.error(where, f"the list ${name} contains itself")
+    if name in unit.lists:
+        return _flat(unit, unit.lists[name], where, (*open_names, name))
+    found = [_list(u, name, ("lists", name), ()) for u in unit.extended if _sees(u, name)]
+    if not found:
+        known = ", ".join(sorted({n for u in unit.units() for n in u.lists} | GIVEN_LISTS))
+        raise unit.document.error(where, f"the list ${name} is not defined; defined here: {known}")
+    if any(each != found[0] for each in found):
+        raise unit.document.error(where, f"the list ${name} is another one in each of several extended files")
+    return found[0]
+
+
+def _sees(unit: Unit, name: str) -> bool:
+    return any(name in u.lists for u in unit.units())
+
+
+def _flat(unit: Unit, entries: list[str], where: tuple[Key, ...], open_names: tuple[str, ...]) -> list[str]:
+    out: dict[str, None] = {}
+    for entry in entries:
+        name = _name(entry)
+        found = [entry] if name is None or name in GIVEN_LISTS else _list(unit, name, where, open_names)
+        out.update(dict.fromkeys(found))
+        if len(out) > MAX_ENTRIES or len(open_names) > 8:
+            raise unit.document.error(where, f"a list of lists that is too large or too deep (at most {MAX_ENTRIES})")
+    return list(out)
+
+
+def _name(entry: str) -> str | None:
+    return entry[1:] if entry.startswith("$") and not entry.startswith("${") else None
+
+
+# ---- rules ------------------------------------------------------------------------------------------
+
+
+def _rules(unit: Unit, numbers: dict[int, int], lists: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
+    inherited = [rule for each in unit.extended for rule in _rules(each, numbers, lists)]
+    own = []
+    for n, rule in enumerate(unit.policy.rules):
+        _replace(unit, n, rule, inherited)
+        line = unit.document.positions[("rules", n)].line
+        plain = rule.model_dump(mode="json", by_alias=True, exclude_none=True)
+        own.append({**plain, "scope": numbers[id(unit)], "origin": f"{unit.name}:{line}"})
+    return inherited + own
+
+
+def _replace(unit: Unit, n: int, rule: Rule, inherited: list[dict[str, Any]]) -> None:
+    """Mark what `rule` overrides; refuse an id that an extended rule has."""
+    override = rule.override
+    if override is None or override.rule != rule.id:
+        same = next((r for r in inherited if r["id"] == rule.id), None)
+        if same is not None:
+            message = (
+                f"{same['origin']} has a rule {rule.id} already: choose another id, or say override: {{rule: ...}}"
+            )
+            raise unit.document.error(("rules", n, "id"), message)
+    if override is None:
+        return
+    where = ("rules", n, "override", "rule")
+    targets = [r for r in inherited if r["id"] == override.rule]
+    if not targets:
+        raise unit.document.error(where, f"no extended file has a rule {override.rule}")
+    for target in targets:
+        if target["locked"]:
+            raise unit.document.error(where, f"the rule {override.rule} of {target['origin']} is locked")
+        if "overridden" in target:
+            raise unit.document.error(where, f"{target['overridden']['rule']} overrides {override.rule} already")
+        target["overridden"] = {"rule": rule.id, "reason": override.reason, "expires": override.expires}
+
+
+def _without_copies(rules: list[dict[str, Any]], lists: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
+    """A file that is reached in two ways has each rule once, where nothing changed it on one of them."""
+    seen: set[str] = set()
+    out = []
+    for rule in rules:
+        key = json.dumps([{k: v for k, v in rule.items() if k != "scope"}, lists[rule["scope"]]], sort_keys=True)
+        if key not in seen:
+            seen.add(key)
+            out.append(rule)
+    return out

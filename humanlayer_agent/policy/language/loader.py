@@ -44,18 +44,19 @@ def load(
     compiled = state_path(_FOLDER, f"{key}.json")
     content = read_own_json(compiled)
     if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
-        from humanlayer_agent.policy.language import extension, merge, needed_rules
+        from humanlayer_agent.policy.language import extension, needed_rules
+        from humanlayer_agent.policy.language import extension as merge
 
         body = merge.merged(extension.tree(Path(path), name=name, within=within))
         content = {"key": key, "policy": body, "ahead": needed_rules.known(policy_from(body))}
         write_own_json(compiled, content)
     policy = policy_from(content["policy"], content["ahead"])
     if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
-        from humanlayer_agent.policy.language import selftest
+        from humanlayer_agent.policy.language import examples
 
-        passes_for = selftest.identity(policy, variables)
+        passes_for = examples.identity(policy, variables)
         if passes_for is not None and content.get("tested") != passes_for:
-            selftest.check(policy, variables)
+            examples.check(policy, variables)
             write_own_json(compiled, {**content, "tested": passes_for})
     return policy
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from humanlayer_agent.policy.language import yaml_positions
-from humanlayer_agent.policy.language.mistakes import explained
+from humanlayer_agent.policy.language.yaml_positions import explained
 from humanlayer_agent.shell.dataflow import Way
-from humanlayer_agent.shell.effects import EFFECT_KINDS
+from humanlayer_agent.shell.program import EFFECT_KINDS
 
 
 def _listed(value: Any) -> Any:
@@ -36,7 +36,7 @@ class _Strict(BaseModel):
 
 Names = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.effects import EffectKind
+    from humanlayer_agent.shell.program import EffectKind
 else:
     EffectKind = Literal[EFFECT_KINDS]  # what stands there is for type checkers alone
 
@@ -301,8 +301,7 @@ def check(document: yaml_positions.Document) -> Policy:
         policy = Policy.model_validate(document.data)
     except ValidationError as error:
         raise explained(document, error, Policy) from None
-    from humanlayer_agent.policy.language.polarity import check_flows
-    from humanlayer_agent.policy.language.restrictions import check_rules
+    from humanlayer_agent.policy.language.restrictions import check_flows, check_rules
 
     check_rules(document, policy)
     check_flows(document, policy)

@@ -7,8 +7,7 @@ from threading import Lock
 from humanlayer_agent.action import canonical, encodable
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import Rules
-from humanlayer_agent.policy.conditions.path_patterns import MAX_PATTERN
-from humanlayer_agent.policy.conditions.pathindex import PathIndex
+from humanlayer_agent.policy.conditions.path_patterns import MAX_PATTERN, PathIndex
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled, within
 from humanlayer_agent.policy.language.policy import Policy, Rule
 from humanlayer_agent.policy.layers import Layer

@@ -16,7 +16,7 @@ from humanlayer_agent.policy.decision import SEVERITIES, PolicyDecision, Verdict
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
-from humanlayer_agent.policy_tools.replay.engine import Engine, Judged
+from humanlayer_agent.policy_tools.replay import Engine, Judged
 from humanlayer_agent.policy_tools.replay.figures import MAX_KEPT
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Step, Unreadable
 

@@ -14,7 +14,7 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.director import FUNCTION, Director
 from humanlayer_agent.policy.language import examples, sources, yaml_positions
 from humanlayer_agent.policy.language.policy import Policy, Rule, Source, policy_from
-from humanlayer_agent.policy_tools.lint import dangers, sample_commands
+from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.finding import Place
 from humanlayer_agent.policy_tools.lint.witnesses import Case, judged, outcome
 
@@ -97,7 +97,7 @@ class Subject:
         others = (example.command for example in islice(examples.examples(self.policy), MAX_EXAMPLES))
         made = sample_commands.commands(self, rule.rule)
         calls = (self.case(call, rule, FUNCTION) for call in sample_commands.calls(self, rule.rule))
-        everybodys = (c for source in (_dangerous, dangers.shown_by_catalog) for c in source())
+        everybodys = (c for source in (_dangerous, witnesses.shown_by_catalog) for c in source())
         return chain(calls, self._each(rule, islice(own, MAX_EXAMPLES), made, others, everybodys))
 
     def hit_by(self, rule: CompiledRule) -> Iterator[Case]:
@@ -139,7 +139,7 @@ class Subject:
 
 
 def _dangerous() -> list[str]:
-    return [danger.command for danger in dangers.all_dangers()]
+    return [danger.command for danger in witnesses.all_dangers()]
 
 
 def _file(source: Source, top: bool) -> File:

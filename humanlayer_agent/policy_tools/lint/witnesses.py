@@ -1,8 +1,12 @@
-"""Commands that a policy is tried on, judged: what each rule says of them."""
+"""Commands that a policy is tried on, judged: what each rule says of them.
+
+Commands that no allow should let through unnoticed, from `dangers.yaml`, and those that the catalog shows.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.conditions.compiler import Situation
@@ -13,8 +17,8 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.examples import PROJECT
 from humanlayer_agent.policy_tools.lint.finding import Witness
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from humanlayer_agent.shell.programs import catalog
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,3 +87,27 @@ def outcome(decision: PolicyDecision) -> tuple[object, ...]:
     stopped = decision.verdict is not Verdict.ALLOW
     more = (decision.severity, decision.default_hit, decision.route, decision.remember) if stopped else ()
     return decision.verdict, *more
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """A command, what it does that an allow may not have meant, and the kinds of its effects that do it."""
+
+    command: str
+    does: str
+    by: frozenset[str]
+
+
+@cache
+def shown_by_catalog() -> tuple[str, ...]:
+    """The examples of the command catalog, of every program that it describes."""
+    return tuple(example.command for example in catalog.examples())
+
+
+@cache
+def all_dangers() -> tuple[Danger, ...]:
+    """Every dangerous command, in the order of the file."""
+    import yaml
+
+    groups = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return tuple(Danger(c, group["does"], frozenset(group["by"])) for group in groups for c in group["commands"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from humanlayer_agent.policy_tools.metamorphic.line import Edit, Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare, plain, single
 from humanlayer_agent.policy_tools.metamorphic.transformation import Apply, Transformation
-from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.shell.programs import catalog
 from humanlayer_agent.shell.syntax.tree import Simple
 

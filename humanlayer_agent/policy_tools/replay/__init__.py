@@ -1,4 +1,150 @@
 """Recorded runs judged again: what a policy would have said, row by row. Nothing is executed, and nothing is logged.
 
 `formats` finds the logs and the reader of each; a reader gives `steps`; `engine` judges them; `figures` counts.
+
+Judges recorded commands, by one policy or by two at once.
 """
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.conditions.compiler import Situation
+from humanlayer_agent.policy.conditions.symlinks import Links
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy_tools.replay.run_files import RunFiles
+from humanlayer_agent.policy_tools.replay.steps import Item, NoCommand, Step, Unreadable, Wrote
+from humanlayer_agent.shell.analyse import analyse
+
+MAX_PROJECTS = 32
+"""Most projects for which directors are kept; one that comes again after that is made again."""
+
+Directors = Callable[[str], Sequence[Director]]
+"""Makes the directors for a project: one a policy, the same ones in the same order each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A step, and what each policy says of it. `files` are those whose text was judged, with the SHA-256 of each."""
+
+    step: Step
+    cwd: str
+    project: str
+    decisions: tuple[PolicyDecision, ...]
+    files: tuple[tuple[str, str], ...] = ()
+    microseconds: int = 0
+
+    @property
+    def unread(self) -> bool:
+        """Is it stopped and runs something that nobody could read?"""
+        decision = self.decisions[0]
+        return decision.verdict is not Verdict.ALLOW and any(effect.unread for effect in decision.effects)
+
+
+class Engine:
+    """Replays items one by one, in the order in which they were recorded.
+
+    Args:
+        directors: makes the directors for a project.
+        project: the directory the agent worked for, whatever the log says; None: what the log says, else where the
+            first command of a run started, else `default`.
+        default: gives the project of runs that say nothing. Raises ConfigError where there is none.
+        check: raises ConfigError for a project that is too wide.
+    """
+
+    def __init__(
+        self,
+        directors: Directors,
+        *,
+        project: Path | None = None,
+        default: Callable[[], Path],
+        check: Callable[[str], Path],
+    ) -> None:
+        self._make, self._fixed, self._default, self._check = directors, project, default, check
+        self._made: dict[str, Sequence[Director]] = {}
+        self._projects: dict[str, str | ConfigError] = {}
+        self._files: dict[str, RunFiles] = {}
+        self._places: dict[str, str | None] = {}
+        """Where a shell that lives on is; None: nobody knows."""
+
+    def replay(self, items: Iterable[Item]) -> Iterator[Judged | Unreadable | NoCommand]:
+        """Judge what can be judged. What can't is passed on, with the reason."""
+        for item in items:
+            if isinstance(item, Wrote):
+                if (files := self._files.get(item.run)) is None:
+                    files = self._files[item.run] = RunFiles()
+                files.wrote(item)
+            elif isinstance(item, Step):
+                yield self._judged(item)
+            else:
+                yield item
+
+    def _judged(self, step: Step) -> Judged | Unreadable:
+        project = self._project(step)
+        if isinstance(project, ConfigError):
+            return Unreadable(step.source, step.place, str(project), run=step.run)
+        directors = self._directors(project)
+        cwd = step.cwd or project
+        if step.keeps and step.run in self._places:
+            place = self._places[step.run]
+            if place is None:
+                return Unreadable(step.source, step.place, "where its shell is by now is not known", run=step.run)
+            cwd = place
+        if (files := self._files.get(step.run)) is None:
+            files = self._files[step.run] = RunFiles(directors[0].reader)
+        elif files.disk is None:
+            files.disk = directors[0].reader
+        action = Action(
+            step.command,
+            type=step.type,
+            cwd=cwd,
+            project=project,
+            interpreter=step.interpreter,
+            agent=step.agent,
+        )
+        begin = time.perf_counter_ns()
+        program = directors[0].program(action, files.reader(step.files, step.tracked))
+        decisions: list[PolicyDecision] = []
+        took = 0
+        for director in directors:
+            decisions.append(director.judge(program, Situation("ok", step.agent, Links()), step.command))
+            took = took or (time.perf_counter_ns() - begin) // 1000
+        if step.ran:
+            files.ran(program, step.files)
+        if step.keeps and any(command.program in ("cd", "pushd", "popd") for command in program.commands):
+            self._places[step.run] = _place_after(step.command, cwd)
+        return Judged(step, cwd, project, tuple(decisions), tuple(program.files), took)
+
+    def _project(self, step: Step) -> str | ConfigError:
+        """The project of the run that `step` belongs to."""
+        if self._fixed is not None:
+            return str(self._fixed)
+        known = self._projects.get(step.run)
+        if known is None:
+            said = step.project or step.cwd
+            try:
+                known = str(self._check(said) if said else self._default())
+            except ConfigError as error:
+                known = error
+            self._projects[step.run] = known
+        return known
+
+    def _directors(self, project: str) -> Sequence[Director]:
+        found = self._made.pop(project, None)
+        if found is None:
+            found = self._make(project)
+            while len(self._made) >= MAX_PROJECTS:
+                del self._made[next(iter(self._made))]
+        self._made[project] = found
+        return found
+
+
+def _place_after(command: str, cwd: str) -> str | None:
+    """Where a shell is that has run `command` without an error; None where that is not known."""
+    commands = analyse(f"{{ {command}\n}} && :", cwd=cwd).commands
+    places = commands[-1].cwd if commands and commands[-1].program == ":" else None
+    return places[0] if places is not None and len(places) == 1 else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy_tools.replay.engine import Judged
+from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable
 
 MAX_KEPT = 1_000

@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from humanlayer_agent.policy_tools.replay.steps import Wrote
 from humanlayer_agent.shell.disk_reader import GivenReader
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Text
 

@@ -8,7 +8,8 @@ from humanlayer_agent.shell.environment import secret_variables
 from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion import arithmetic, output
 from humanlayer_agent.shell.expansion.field import Field, positional
-from humanlayer_agent.shell.interpreter import assignments, settings
+from humanlayer_agent.shell.interpreter import assignments
+from humanlayer_agent.shell.interpreter import assignments as settings
 from humanlayer_agent.shell.interpreter.context import Context, Ends
 from humanlayer_agent.shell.interpreter.state import READONLY, State, Value
 from humanlayer_agent.shell.program import SimpleCommand

@@ -16,8 +16,7 @@ from typing import Literal, get_args
 
 from humanlayer_agent.shell.dataflow.graph import Edge, Graph, TooMuch, graph
 from humanlayer_agent.shell.dataflow.through_files import Names, meet, plain_names, runs_file, taken, written
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 Way = Literal["pipe", "substitution", "redirect", "here-string", "variable", "argument", "file"]
 WAYS: tuple[str, ...] = get_args(Way)

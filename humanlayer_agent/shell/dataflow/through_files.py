@@ -3,9 +3,8 @@
 import fnmatch
 from collections.abc import Callable
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 Names = Callable[[str], tuple[str, ...]]
 """All names of a path: as it is written, and where symbolic links lead."""

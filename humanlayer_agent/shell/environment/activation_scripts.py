@@ -8,10 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk

@@ -1,13 +1,19 @@
-"""Lists, pipelines, groups, conditions: where control goes, and what is known where it arrives."""
+"""Lists, pipelines, groups, conditions: where control goes, and what is known where it arrives.
+
+Loops: the body may run any number of times, so it starts from whatever an earlier round left behind.
+"""
 
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.builtins import read
 from humanlayer_agent.shell.expansion import output, substitutions
+from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.expansion.words import expand
 from humanlayer_agent.shell.interpreter import redirects
-from humanlayer_agent.shell.interpreter.context import Context, Ends, Stdin
-from humanlayer_agent.shell.interpreter.state import State, join
-from humanlayer_agent.shell.syntax.tree import Case, Group, If, Node, Pipeline, Sequence
+from humanlayer_agent.shell.interpreter.context import MAX_FOLLOWED, Context, Ends, Stdin
+from humanlayer_agent.shell.interpreter.loop_effects import Changes, changes
+from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State, Value, join, one
+from humanlayer_agent.shell.syntax.tree import Case, Function, Group, If, Loop, Node, Pipeline, Sequence, Simple
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analyse import Walk
@@ -129,3 +135,142 @@ def _and_or_lists(node: Sequence) -> list[tuple[list[tuple[str, Node]], str]]:
     if chain:
         out.append((chain, ";"))
     return out
+
+
+_MAX_ROUNDS = 4
+
+
+def loop(walk: "Walk", node: Loop, state: State, context: Context) -> Ends:
+    """The body may run any number of times: what it changes is unknown at its start."""
+    redirected = walk.redirected(node.redirects, state, context)
+    inner = redirected.around("loop")
+    values: Value = None
+    if node.words is not None:
+        fields = [f for w in node.words for f in substitutions.expand(walk, w, state, context)]
+        values = _loop_values(fields)
+    elif node.kind == "for" and state.positional:
+        each = [one(element) for element in state.positional]
+        values = _distinct([value for found in each for value in found or ()]) if None not in each else None
+    if node.head is not None:
+        substitutions.word(walk, node.head, state, context)
+    found = _changes(walk, node)
+    entry = _entry(found, state)
+    if node.name is not None and node.name.text is not None:
+        # What `select` sets is up to who answers.
+        walk.implicit(node.name.text, values if node.kind == "for" else None, entry, context, node.name.raw)
+    for _ in range(_MAX_ROUNDS):
+        after = _round(walk, node, entry, inner)
+        # A function that was defined on the way (by eval) is known from the second round on.
+        if after is None or not entry.learn_functions(after):
+            break
+    else:
+        walk.program.doubt("a loop that keeps defining functions")
+    out = join(join(state, entry), after)
+    if found.anything or found.declared or redirected.stdin.whole is not None:
+        _follow(walk, node, state, values, inner)
+    return out, out
+
+
+def _follow(walk: "Walk", node: Loop, state: State, values: Value, context: Context) -> None:
+    """The first rounds as they run one after another, where of any number of them too little is known.
+
+    What is seen here comes on top: how many rounds there are, and what is left afterwards, is not told.
+    """
+    current: State | None = state
+    names = [(value,) for value in values] if values is not None else [None]
+    inputs = _inputs(node, state, context)
+    for n in range(len(names) if node.kind == "for" else len(inputs)):
+        walk.rounds -= 1
+        if current is None or walk.rounds < 0:
+            return
+        start = current.copy()
+        if node.kind == "for" and node.name is not None and node.name.text is not None:
+            start.assign(node.name.text, names[n])
+        if node.condition is not None:
+            condition, stdin = inputs[n]
+            won, lost = walk.node(condition, start, context.around("condition").fed(stdin))
+            passed = lost if node.kind == "until" else won
+            if passed is None:
+                return
+            start = passed.copy()
+        current = join(*walk.node(node.body, start, context))
+
+
+def _inputs(node: Loop, state: State, context: Context) -> list[tuple[Node, Stdin]]:
+    """The condition of each round, and what it reads: `while read -r line` takes one line after another."""
+    condition, whole = node.condition or node.body, context.stdin.whole
+    reads = condition.parts[0] if isinstance(condition, Sequence) and condition.ops[:1] == ["||"] else condition
+    if whole is None or not isinstance(reads, Simple) or reads.redirects:
+        return [(condition, context.stdin)]
+    words = [f for word in reads.words for f in expand(word, state)]
+    how = read.reading("read", words[1:]) if words and words[0].text == "read" else None
+    if how is None:
+        return [(condition, context.stdin)]
+    texts = read.split(whole, how.delimiter)[:MAX_FOLLOWED]
+    end = how.delimiter or "\0"
+    rests = [end.join(texts[n:]) + end for n in range(len(texts))]
+    return [(reads, Stdin.of(context.stdin.kind, rest)) for rest in rests]
+
+
+def _round(walk: "Walk", node: Loop, entry: State, context: Context) -> State | None:
+    """One round of a loop."""
+    won: State | None = entry
+    if node.condition is not None:
+        won, lost = walk.node(node.condition, entry.copy(), context.around("condition"))
+        won = lost if node.kind == "until" else won
+    start = won.copy() if won is not None else entry.lost()
+    return join(*walk.node(node.body, start, context))
+
+
+def _changes(walk: "Walk", node: Loop) -> Changes:
+    """What a round of the loop may change."""
+    known: dict[str, list[Function | None]] = {}
+    for function in walk.functions_defined.values():
+        known.setdefault(function.name.text or "", []).append(function)
+    return changes(node, known)
+
+
+def _entry(found: Changes, state: State) -> State:
+    """`state`, or what any number of rounds that change what was `found` may have made of it."""
+    entry = state.copy()
+    if found.anything:
+        entry.forget(None)
+    else:
+        numbers = {n for n in found.numbers if state.is_number(n)}
+        for name in found.names:
+            entry.assign(name, None, number=name in numbers)
+        entry.outside |= {name for name in found.names if name not in state.variables}
+    entry.odd |= found.declared
+    entry.unexport(found.declared | found.unset)
+    for name in found.unset:
+        if name in entry.functions:
+            entry.define(name, None, certain=False)
+    for name, functions in found.functions.items():
+        for function in functions:
+            entry.define(name, function, certain=False)
+    entry.nullglob |= found.options
+    if found.moves:
+        entry.cwd = None
+    if found.positional:
+        entry.set_parameters(None)
+    return entry
+
+
+def _loop_values(fields: list[Field]) -> Value:
+    """What the variable of a `for` loop may hold: texts, and names that match a pattern."""
+    values: list[str] = []
+    for f in fields:
+        if f.many:
+            return None
+        if f.texts:
+            values += f.texts
+        elif f.glob is not None and f.pathname:
+            values.append(Glob(f.glob))
+        else:
+            return None
+    return _distinct(values) if values else None
+
+
+def _distinct(values: list[str]) -> Value:
+    unique = tuple(dict.fromkeys(values))
+    return unique if len(unique) <= MAX_CHOICES else None

@@ -6,7 +6,6 @@ Most are plainer than that (see `plain`).
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
-from humanlayer_agent.shell.effects import WRITERS
 from humanlayer_agent.shell.environment import secret_variables
 from humanlayer_agent.shell.expansion import substitutions
 from humanlayer_agent.shell.expansion.field import Field
@@ -14,6 +13,7 @@ from humanlayer_agent.shell.expansion.words import expand
 from humanlayer_agent.shell.interpreter import assignments, command_lookup, redirects
 from humanlayer_agent.shell.interpreter.context import Context, Ends
 from humanlayer_agent.shell.interpreter.state import State, join
+from humanlayer_agent.shell.program import WRITERS
 from humanlayer_agent.shell.script_files import file_texts
 from humanlayer_agent.shell.syntax.tree import Simple, Word, words_of
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion import output, substitutions
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.expansion.words import expand, text_of
 from humanlayer_agent.shell.interpreter.context import Context, Stdin
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import ProcSub, Redirect
 

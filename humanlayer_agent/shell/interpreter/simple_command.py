@@ -6,13 +6,12 @@ They take a short way. Such a command changes nothing that the shell knows.
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import SILENT
-from humanlayer_agent.shell.effects import WRITERS
 from humanlayer_agent.shell.expansion.field import Field, bare_pattern, wildcards
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Context
 from humanlayer_agent.shell.interpreter.memory import Key, Remembered, stand_ins
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import WRITERS, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect, Simple
 
 if TYPE_CHECKING:

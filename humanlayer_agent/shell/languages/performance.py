@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.environment.secret_variables import keeps_secret
 from humanlayer_agent.shell.expansion.field import Field
@@ -14,7 +13,7 @@ from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, State
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
 from humanlayer_agent.shell.paths import absolute, dedupe, plain
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import Word
 

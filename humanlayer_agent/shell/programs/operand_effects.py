@@ -4,11 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import absolute, split_pattern, takes_all, unescape
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import ProcSub
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.shell.effects import EFFECT_KINDS
+from humanlayer_agent.shell.program import EFFECT_KINDS
 
 SLOTS = {
     "text": "data that the program does not open, run or contact",

@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, special
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, assign_slots, read_arguments
 from humanlayer_agent.shell.programs.catalog import lookup

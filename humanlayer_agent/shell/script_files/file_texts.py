@@ -8,13 +8,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion import output
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter.context import Stdin
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ unread.
 import re
 from collections.abc import Container, Iterable
 
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 _CHANGES = frozenset({"write", "append"})
 _EDITORS = frozenset(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.interpreter.state import State
@@ -18,7 +17,7 @@ from humanlayer_agent.shell.languages import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found, Text
 from humanlayer_agent.shell.languages.performance import perform
 from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Written
 from humanlayer_agent.shell.syntax.tree import Word

@@ -87,7 +87,7 @@ def read(text: str, seen: list[Simple]) -> Script:
 
 def _read(source: Source, seen: list[Simple]) -> Script:
     # bashlex takes 60 ms to import, and the fast path never needs it
-    from humanlayer_agent.shell.syntax.scripts import CommandLexer
+    from humanlayer_agent.shell.syntax.commands import CommandLexer
 
     return CommandLexer(source, Budget(), seen).script(None)
 

@@ -137,7 +137,7 @@ def witnesses(text: str) -> list[Simple]:
 
 def _word(raw: str) -> Word:
     """The word that `raw` is, where our lexer can read it; its offsets are its own."""
-    from humanlayer_agent.shell.syntax.scripts import CommandLexer
+    from humanlayer_agent.shell.syntax.commands import CommandLexer
 
     lexer = CommandLexer(Source(raw), Budget(), [])
     try:

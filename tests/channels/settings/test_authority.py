@@ -15,7 +15,7 @@ from humanlayer_agent.channels import settings
 from humanlayer_agent.channels.settings.authority import ListedSigner, authority_of
 from humanlayer_agent.configuration import build_authority, build_gate, build_signer, requester
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.locations import audit_key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict

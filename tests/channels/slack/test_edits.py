@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.channels.slack.edits import normal, strange
+from humanlayer_agent.channels.slack.clicks import normal, strange
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.channels.presentation import present
-from humanlayer_agent.channels.terminal.pager import Pager
+from humanlayer_agent.channels.terminal.prompt import Pager
 
 ACTIONS = st.one_of(
     st.sampled_from(["forward", "forward row", "back", "back row", "draw"]),

@@ -20,7 +20,7 @@ from humanlayer_agent.cli.init import file_writer
 from humanlayer_agent.cli.init.file_writer import new_files
 from humanlayer_agent.configuration import build_authority, build_director, build_signer, requester
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.keys.auditkey import AuditKey
+from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, audit_key_path, config_folder, data_folder, key_path
 from humanlayer_agent.policy.decision import Verdict

@@ -13,8 +13,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Group, Match
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.word_patterns import TextSet, components_match, glob_matches
-from humanlayer_agent.policy.conditions.words import argv_matches
+from humanlayer_agent.policy.conditions.word_patterns import TextSet, argv_matches, components_match, glob_matches
 from humanlayer_agent.policy.language.policy import Text
 
 _GLOBS = st.text(alphabet="ab*?", max_size=8)

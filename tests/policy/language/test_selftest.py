@@ -14,7 +14,8 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.language import examples, selftest
+from humanlayer_agent.policy.language import examples
+from humanlayer_agent.policy.language import examples as selftest
 from humanlayer_agent.policy.language.loader import cache_folder, find, load
 from humanlayer_agent.policy.layers import find_layers, trust
 

@@ -15,7 +15,7 @@ from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.diff import Diff, acceptable, over_tests, public, unlocked
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted, read_accepted
-from humanlayer_agent.policy_tools.replay.engine import Engine
+from humanlayer_agent.policy_tools.replay import Engine
 from humanlayer_agent.policy_tools.replay.steps import Step, Unreadable
 from humanlayer_agent.policy_tools.sarif import log
 

@@ -11,7 +11,7 @@ from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.examples import PROJECT, director_for, examples
 from humanlayer_agent.policy.language.loader import find, load
 from humanlayer_agent.policy.language.policy import Text
-from humanlayer_agent.policy_tools.lint import dangers, sample_commands
+from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.witnesses import judged
 from humanlayer_agent.shell.programs import catalog
 
@@ -56,7 +56,7 @@ def test_cases_are_decided_as_the_director_decides() -> None:
 def test_dangers_do_what_is_said_of_them() -> None:
     """Each has an effect of the kinds by which it is dangerous, and no shipped policy for a machine allows it."""
     director = director_for(load(find("default"), tested=False))
-    for danger in dangers.all_dangers():
+    for danger in witnesses.all_dangers():
         case = judged(director, danger.command)
         assert {e.kind for c in case.program.commands for e in c.effects} & danger.by, danger.command
         assert not case.allowed, danger.command

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.word_patterns import TextSet
-from humanlayer_agent.policy.conditions.words import argv_matches
+from humanlayer_agent.policy.conditions.word_patterns import TextSet, argv_matches
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Text
 from humanlayer_agent.shell.analyse import analyse

@@ -9,7 +9,7 @@ import pytest
 
 from humanlayer_agent.configuration import checked_project
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy_tools.replay.engine import Engine, Judged
+from humanlayer_agent.policy_tools.replay import Engine, Judged
 from humanlayer_agent.policy_tools.replay.steps import Item, NoCommand, Step, Unreadable
 
 PROJECT = "/srv/app"

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.effects import Effect
-from humanlayer_agent.shell.program import Program
+from humanlayer_agent.shell.program import Effect, Program
 from humanlayer_agent.shell.programs import catalog
 from humanlayer_agent.shell.programs import spec as specs
 from humanlayer_agent.shell.programs.special import READERS, reader

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.effects import Effect
+from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.shell.programs import catalog
 
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

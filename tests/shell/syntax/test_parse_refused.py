@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
+from humanlayer_agent.shell.syntax.commands import CommandLexer
 from humanlayer_agent.shell.syntax.cursor import MAX_CHARS, MAX_DEPTH, MAX_STEPS, MAX_WORDS, Budget, Source
-from humanlayer_agent.shell.syntax.scripts import CommandLexer
 from humanlayer_agent.shell.syntax.tree import Simple
 from tests.support.scripts import FRAGMENTS
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import FUNCTION
-from humanlayer_agent.policy_tools.lint import dangers, sample_commands
+from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
@@ -34,7 +34,7 @@ def _unmatched(subject: Subject) -> Iterator[Finding]:
     policy, file = subject.policy, subject.files[-1]
     said = (file.document.data.get("defaults") or {}).get("unmatched")
     if said == "allow" and not policy.observe:
-        cases = (subject.case(danger.command) for danger in dangers.all_dangers())
+        cases = (subject.case(danger.command) for danger in witnesses.all_dangers())
         case = next((c for c in cases if c.allowed and not c.decision.rules), None)
         if case is not None:
             message = f"allows whatever no rule is about, such as `{case.command}`"
@@ -43,7 +43,7 @@ def _unmatched(subject: Subject) -> Iterator[Finding]:
 
 def _allowed(subject: Subject, rule: CompiledRule) -> Iterator[tuple[Case, str]]:
     """Dangerous commands that are allowed by `rule`, each with what it does."""
-    for danger in dangers.all_dangers():
+    for danger in witnesses.all_dangers():
         case = subject.case(danger.command, rule)
         if case.allowed and any(h.effect is None or h.effect.kind in danger.by for h in case.hits_of(rule)):
             yield case, danger.does
@@ -52,7 +52,7 @@ def _allowed(subject: Subject, rule: CompiledRule) -> Iterator[tuple[Case, str]]
         if case.allowed and case.hits_of(rule):
             yield case, "calls any function"
     names = rule.programs or frozenset()
-    for command in dangers.shown_by_catalog() if names else ():
+    for command in witnesses.shown_by_catalog() if names else ():
         if command.split(" ")[0] in names:
             case = subject.case(command, rule)
             if case.allowed and _runs_code(case, rule):

@@ -7,10 +7,9 @@ not described one by one: their values are texts, but for those that name a loca
 import re
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.programs.spec import Spec
 

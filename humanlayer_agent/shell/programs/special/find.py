@@ -6,12 +6,11 @@ Source: the manual of GNU findutils 4.9. A primary that is not listed makes the 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import absolute
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word

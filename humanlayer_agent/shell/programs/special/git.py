@@ -1,12 +1,19 @@
-"""git's configuration: some keys are commands that git runs (git-config(1), version 2.39)."""
+"""git's configuration: some keys are commands that git runs (git-config(1), version 2.39).
 
+git in another directory than the one where the command line begins: it reads the repository there.
+
+`git -C /srv/x log -p` and `cd /srv/x && git log -p` print the files of /srv/x, and follow the settings of that
+repository, some of which are commands (git-config(1): core.fsmonitor, core.pager).
+"""
+
+import posixpath
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.slots import is_remote
@@ -110,3 +117,37 @@ def note_remote(
         operand_effects.host(walk, command, word, origin=origin)
     elif local is not None or text.startswith(("/", ".", "~")):
         operand_effects.path(walk, command, local or "read", word, state, origin=origin)
+
+
+def note_elsewhere(commands: Sequence[SimpleCommand], start: str) -> None:
+    """Add what each git among `commands` reads of a repository that does not lie at or below `start`."""
+    for command in commands:
+        if command.program != "git":
+            continue
+        for place in _places(command):
+            if (place is None or not _below(place, start)) and not _touches(command, place):
+                effect = Effect("read", "repository", place, place is not None, command.span, "git's directory")
+                command.effects.append(effect)
+
+
+def _below(path: str, directory: str) -> bool:
+    return f"{path}/".startswith(f"{directory.rstrip('/')}/")
+
+
+def _touches(command: SimpleCommand, place: str | None) -> bool:
+    """Is something at or below `place` among its effects already?"""
+    paths = [posixpath.normpath(e.operand) for e in command.effects if (e.operand or "").startswith("/") and e.operand]
+    return place is not None and any(_below(path, place) for path in paths)
+
+
+def _places(command: SimpleCommand) -> list[str | None]:
+    """The directories it may work in; None: one that is not known."""
+    places: list[str | None] = [*command.cwd] if command.cwd is not None else [None]
+    for moved in command.options.get("directory", ()):
+        places = [
+            posixpath.normpath(posixpath.join(place or "/", moved))
+            if moved is not None and (place is not None or moved.startswith("/"))
+            else None
+            for place in places
+        ]
+    return places

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
 from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.catalog import STANDARD_DIRECTORIES

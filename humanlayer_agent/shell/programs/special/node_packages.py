@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages.behaviour import Found
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.catalog import family
 from humanlayer_agent.shell.programs.spec import Spec

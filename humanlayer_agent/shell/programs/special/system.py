@@ -1,11 +1,13 @@
-"""Programs that show or change the system, told apart by a verb or the number of words: systemctl, date, mount."""
+"""Programs that show or change the system, told apart by a verb or the number of words: systemctl, date, mount.
+
+Programs whose words are data, whatever they look like: echo, printf, test, sleep.
+"""
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.effects import Effect
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
@@ -128,3 +130,10 @@ def ps(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], st
                 operand_effects.printed(walk, command, "environment", each, origin="ps e")
     if any(c is None or "env" in c for c in columns):
         operand_effects.printed(walk, command, "environment", None, origin="ps environ")
+
+
+def read(
+    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
+) -> None:
+    """Note the words as operands; they have no effect."""
+    command.operands += [f.text for f in fields]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.shell.effects import EFFECT_KINDS
 from humanlayer_agent.shell.languages.python.library import tables
 from humanlayer_agent.shell.languages.python.library.tables import (
     Effect,
@@ -24,6 +23,7 @@ from humanlayer_agent.shell.languages.python.library.tables import (
     Tables,
     TypeEntry,
 )
+from humanlayer_agent.shell.program import EFFECT_KINDS
 
 FOLDER = Path(tables.__file__).parent / "modules"
 KINDS = {
