@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from humanlayer_agent.canonical_json import canonical, encodable
+
 BASH = ("bash", "--norc", "--noprofile", "-c")
 """How a judged command is run: as bash, because it was judged as bash, and with no start-up files."""
 
@@ -82,56 +84,3 @@ class Action:
         """SHA-256 (hex) over names and values of `env`, without those that bash itself rewrites."""
         stable = [[encodable(k), encodable(v)] for k, v in sorted(self.env.items()) if k not in _UNSTABLE_ENV]
         return sha256(canonical(stable)).hexdigest()
-
-
-def canonical(value: Any) -> bytes:
-    """RFC 8785 canonical JSON bytes of `value`."""
-    try:
-        return _written(value).encode()  # most are of this kind, and rfc8785 takes ten times as long
-    except (TypeError, UnicodeEncodeError):
-        import rfc8785
-
-        return bytes(rfc8785.dumps(value))
-
-
-def _written(value: Any) -> str:
-    """`value` as RFC 8785 wants it. Raises TypeError for what may need more care: see there.
-
-    Keys must be ASCII (their order is that of UTF-16 too), numbers integers that a double holds.
-    """
-    kind = type(value)
-    if kind is str:
-        return _quoted(value)
-    if kind is dict:
-        if not all(type(key) is str and key.isascii() for key in value):
-            raise TypeError("a key that is not ASCII")
-        return "{" + ",".join([f"{_quoted(key)}:{_written(value[key])}" for key in sorted(value)]) + "}"
-    if kind is list or kind is tuple:
-        return "[" + ",".join(map(_written, value)) + "]"
-    if value is None:
-        return "null"
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is int and -(2**53) < value < 2**53:
-        return str(value)
-    raise TypeError(f"a {kind.__name__}")
-
-
-def encodable(text: str) -> str | dict[str, str]:
-    """`text` itself, or `{"base64": ..., "encoding": ...}` where it is not valid Unicode (lone surrogates).
-
-    The encoding stands in it because two texts may have the same bytes in different ones.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        encoding = "surrogateescape"  # undecodable bytes from the operating system
-        try:
-            raw = text.encode("utf-8", encoding)
-        except UnicodeEncodeError:
-            encoding = "surrogatepass"  # a lone surrogate, say from a JSON escape
-            raw = text.encode("utf-8", encoding)
-        import base64
-
-        return {"base64": base64.b64encode(raw).decode(), "encoding": encoding}
-    return text

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.action import Action, FileDigest, encodable
+from humanlayer_agent.action import Action, FileDigest
+from humanlayer_agent.canonical_json import encodable
 
 BASE = Action("ls -la", cwd="/srv/app", project="/srv/app", env={"PATH": "/bin", "PWD": "/x"}, agent="a")
 POLICY = "0" * 64

@@ -11,6 +11,7 @@ import humanlayer_agent
 
 PACKAGE = Path(humanlayer_agent.__file__).parent
 ORDER = [
+    "canonical_json",
     "errors",
     "places",
     "actions",

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from humanlayer_agent.action import canonical
 from humanlayer_agent.approvals.authority import ASSURANCES, Authority, Person
 from humanlayer_agent.approvals.model import Approver, Refused, person
 from humanlayer_agent.audit.heads import is_signature
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.keys.signing import Signer
 
 STOPPED = "a human has stopped every agent of this store (hla stop)"

@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
-from humanlayer_agent.action import canonical
+from humanlayer_agent.canonical_json import canonical
 
 
 def is_signature(key: str, signature: str, text: bytes) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from humanlayer_agent.audit.chain import GENESIS, Entry, decoded, encoded
+from humanlayer_agent.audit.chain import GENESIS, Entry, decoded
 from humanlayer_agent.audit.events import AUDIT_HEAD, AUDIT_OPENED
 from humanlayer_agent.audit.heads import Head, head_in, is_signed
+from humanlayer_agent.canonical_json import canonical
 
 Kind = Literal["intact", "gap", "torn", "tampered"]
 
@@ -174,7 +175,7 @@ def _content(entry: Entry) -> tuple[dict[str, Any] | None, str]:
     """The event in `entry`, or what is wrong with its bytes."""
     try:
         event = decoded(entry.body)
-        rewritten = encoded(event)
+        rewritten = canonical(event)
     except (ValueError, RecursionError):
         return None, "not canonical JSON"
     if not isinstance(event, dict):

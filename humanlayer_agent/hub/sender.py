@@ -4,12 +4,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from humanlayer_agent.action import canonical
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.delivery import Delivery, Presentation
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store import Store, now_ms
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.channels.contract import Channel, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.answers import outcome, ref_of

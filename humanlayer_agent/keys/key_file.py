@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from humanlayer_agent.action import canonical
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from humanlayer_agent.action import canonical
 from humanlayer_agent.audit.heads import is_signature
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.key_file import LockedKey, Work, WrongPassphrase, read_locked, write_new
 

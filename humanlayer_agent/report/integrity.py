@@ -1,10 +1,11 @@
 """Whether the log that a report is made of is what was written, as `hla audit verify` says it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from humanlayer_agent.report.html import Html, tag
-from humanlayer_agent.report.page import section
+from humanlayer_agent.audit.heads import Head
+from humanlayer_agent.audit.verify import Verification
 
 Level = Literal["good", "warn", "bad"]
 
@@ -64,20 +65,25 @@ class Integrity:
         return f"{chained} A signed head that was kept elsewhere is that of this log.{rest}"
 
 
-def integrity_section(found: Integrity) -> Html:
-    """The first part of the report."""
-    sign = {"good": "✓", "warn": "!", "bad": "✕"}[found.level]
-    facts = (("Log", found.source), ("Events", f"{found.count:,}"), ("Head (SHA-256)", found.head), *found.details)
-    return section(
-        "integrity",
-        "Integrity",
-        "",
-        tag(
-            "div",
-            tag("span", sign, class_="sign", aria_hidden="true"),
-            tag("div", tag("p", found.headline, class_="what"), tag("p", found.meaning)),
-            class_=f"verdict {found.level}",
-            role="status",
-        ),
-        tag("dl", ((tag("dt", name), tag("dd", tag("code", value))) for name, value in facts), class_="facts"),
+def integrity(found: Verification, source: str, heads: Sequence[Head] = ()) -> Integrity:
+    """Return what the verifier says of a log, in words for readers.
+
+    Args:
+        found: of a verification with `heads`.
+        source: names the log.
+        heads: those that were kept elsewhere.
+    """
+    details = [("Store", found.store)] if found.store else []
+    if found.last_head is not None:
+        signers = ", ".join(found.signers)
+        details.append(("Last signed head", f"event {found.last_head.seq:,}, heads signed by: {signers}"))
+    return Integrity(
+        source=source,
+        count=found.count,
+        head=found.head,
+        problem=found.problem[:1].upper() + found.problem[1:],
+        kind=found.kind,
+        bad_seq=found.bad_seq,
+        witnessed=max((head.seq for head in heads), default=None) if found.intact else None,
+        details=tuple(details),
     )

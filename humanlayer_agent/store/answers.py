@@ -9,12 +9,12 @@ import json
 import sqlite3
 from dataclasses import replace
 
-from humanlayer_agent.action import encodable
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
 from humanlayer_agent.approvals.store import edit_fault
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
 from humanlayer_agent.audit import events
+from humanlayer_agent.canonical_json import encodable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.rows import load_action, load_decision, storable

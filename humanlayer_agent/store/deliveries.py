@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from humanlayer_agent.action import canonical
 from humanlayer_agent.approvals.delivery import Delivery, Lease, Presentation, Waiting
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.events import EventType
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store.connection import Database

@@ -6,9 +6,10 @@ import json
 import sqlite3
 from typing import Any
 
-from humanlayer_agent.action import Action, FileDigest, canonical
+from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.authority import ApprovalRule, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.program import Effect

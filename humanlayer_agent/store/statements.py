@@ -12,12 +12,12 @@ import sqlite3
 from typing import Any
 
 from humanlayer_agent import __version__
-from humanlayer_agent.action import canonical
 from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Run, Vote
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry, seal
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head, KeyKind, Signs, head_in, signed
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction import Redactor, redactor

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.action import Action, canonical
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Execution, Permit, Refused, Run
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.action import canonical
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import GENESIS
 from humanlayer_agent.audit.export import Exporter, Torn, read_entries
 from humanlayer_agent.audit.heads import Head, heads_in, signed
 from humanlayer_agent.audit.verify import Verification, verify
+from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.sqlite import SQLiteStore

@@ -1,6 +1,6 @@
 """SARIF output, checked against what the standard asks of the parts that we emit.
 
-The schema below is our own: the properties and value sets that SARIF 2.1.0 (OASIS) gives to these objects, with every
+`check` is for what a diff says, too. The schema below is our own: the properties and value sets that SARIF 2.1.0 (OASIS) gives to these objects, with every
 property that we don't emit left out, so that it is stricter than the official one.
 """
 
@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from humanlayer_agent.policy_tools.lint import CHECKS, Finding, Place, Witness
-from humanlayer_agent.policy_tools.lint_sarif import log
+from humanlayer_agent.policy_tools.sarif import lint_log
 
 
 def closed(required: list[str], **properties: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def check(data: dict[str, Any]) -> None:
     rules = run["tool"]["driver"]["rules"]
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]  # 3.27.6
-        assert (result["kind"] == "fail") == (result["level"] != "none")  # 3.27.10
+        assert (result.get("kind", "fail") == "fail") == (result["level"] != "none")  # 3.27.10
         for location in result["locations"]:
             artifact = location["physicalLocation"]["artifactLocation"]
             assert ("uriBaseId" in artifact) == (not re.match(r"[a-z]+:", artifact["uri"]))  # 3.4.4
@@ -109,7 +109,7 @@ def finding(**more: Any) -> Finding:
 
 
 def one(*findings: Finding) -> Any:
-    data = log(findings, folder=Path("/work"), help_of=lambda name: f"# {name} {{x}}")
+    data = lint_log(findings, folder=Path("/work"), help_of=lambda name: f"# {name} {{x}}")
     check(json.loads(json.dumps(data)))
     return data["runs"][0]["results"]
 
@@ -166,7 +166,7 @@ def test_the_same_finding_has_the_same_fingerprint_wherever_it_stands() -> None:
 
 
 def test_every_check_is_described() -> None:
-    data = log([], folder=Path("/work"), help_of=lambda name: name)
+    data = lint_log([], folder=Path("/work"), help_of=lambda name: name)
     check(data)
     rules = data["runs"][0]["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [each.id for each in CHECKS]
@@ -206,7 +206,7 @@ def test_the_validator_of_others(tmp_path: Path) -> None:
         finding(ignored="meant so"),
         finding(check="unused-list", level="note"),
     )
-    data = json.loads(json.dumps(log(findings, folder=Path("/work"), help_of=lambda name: f"# {name}")))
+    data = json.loads(json.dumps(lint_log(findings, folder=Path("/work"), help_of=lambda name: f"# {name}")))
     assert errors(data) == []
     del data["runs"][0]["tool"]["driver"]["name"]
     assert errors(data)

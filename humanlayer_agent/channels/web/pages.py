@@ -178,9 +178,7 @@ def _file(name: str) -> str:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+    from humanlayer_agent.channels.html_templates import html_templates
     from humanlayer_agent.locations import data_file
 
-    loader = FileSystemLoader(data_file("channels/web", "page.html").parent)
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return html_templates(data_file("channels/web", "page.html").parent)

@@ -57,14 +57,14 @@ def report(
         Wanted(run, *(None if said is None else moment(said, now_ms()) for said in (since, until))), entries
     )
     if html is not None:
-        from humanlayer_agent.report.audit_page import audit_page
+        from humanlayer_agent.report.pages import audit_page
 
         rules, base = _rules(facts, policy)
         _write(html, audit_page(facts, proof, rules=rules, policy=base))
         print(f"{html}: {proof.headline}")
     else:
-        from humanlayer_agent.report.audit_data import as_csv as csv_text
-        from humanlayer_agent.report.audit_data import as_json_data
+        from humanlayer_agent.report.as_data import as_csv as csv_text
+        from humanlayer_agent.report.as_data import as_json_data
 
         sys.stdout.write(csv_text(facts) if as_csv else json.dumps(as_json_data(facts, proof), indent=2) + "\n")
         print(f"humanlayer-agent: {proof.headline}", file=sys.stderr)
@@ -75,7 +75,7 @@ def _opened(
     store: str | None, export: Path | None, heads: "list[Head]"
 ) -> "tuple[Integrity, Callable[[], Iterator[Entry]]]":
     """What the verifier says of the log, and its events."""
-    from humanlayer_agent.report.source import integrity
+    from humanlayer_agent.report.integrity import integrity
 
     if export is not None:
         return integrity(verify_files([export], heads), str(export), heads), lambda: _of_file(export)

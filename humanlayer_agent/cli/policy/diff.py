@@ -57,13 +57,13 @@ def run_diff(
     elif format == "json":
         print(json.dumps({"old": names[0], "new": names[1], **public(diff)}, indent=2))
     elif format == "html":
-        from humanlayer_agent.report.diff_page import diff_page
+        from humanlayer_agent.report.pages import diff_page
 
         print(diff_page(diff, old, new, over_tests=not paths))
     elif format == "sarif":
-        from humanlayer_agent.policy_tools.sarif import log
+        from humanlayer_agent.policy_tools.sarif import diff_log
 
-        print(json.dumps(log(diff, old, new, folder=Path.cwd()), indent=2))
+        print(json.dumps(diff_log(diff, old, new, folder=Path.cwd()), indent=2))
     elif format == "junit":
         print(junit(diff, *names))
     else:

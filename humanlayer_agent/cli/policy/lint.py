@@ -177,9 +177,9 @@ def _public(finding: Finding) -> dict[str, Any]:
 
 
 def _sarif(findings: Sequence[Finding], all_: bool) -> None:
-    from humanlayer_agent.policy_tools.lint_sarif import log
+    from humanlayer_agent.policy_tools.sarif import lint_log
 
-    print(json.dumps(log(findings, folder=Path.cwd(), help_of=_page), indent=2))
+    print(json.dumps(lint_log(findings, folder=Path.cwd(), help_of=_page), indent=2))
 
 
 # ---- progress ---------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, f
     elif format == "json":
         print(json.dumps(public(figures, policy, found), indent=2))
     elif format == "html":
-        from humanlayer_agent.report.replay_page import replay_page
+        from humanlayer_agent.report.pages import replay_page
 
         print(replay_page(figures, policy, found))
     if figures.unreadable_count:

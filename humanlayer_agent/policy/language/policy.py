@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from humanlayer_agent.action import canonical
+from humanlayer_agent.canonical_json import canonical
 
 Names = tuple[str, ...] | None
 

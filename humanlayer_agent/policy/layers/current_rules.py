@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from threading import Lock
 
-from humanlayer_agent.action import canonical, encodable
+from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import Rules
 from humanlayer_agent.policy.conditions.path_patterns import MAX_PATTERN, PathIndex

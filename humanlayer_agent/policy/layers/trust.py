@@ -4,7 +4,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
-from humanlayer_agent.action import canonical, encodable
+from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.locations import read_own_json, state_folder, write_own_json
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.language.sources import BUILTIN

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from humanlayer_agent.action import canonical, encodable
+from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.decision import SEVERITIES, PolicyDecision, Verdict
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.policy import Policy

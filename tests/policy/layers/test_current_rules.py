@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.action import Action, canonical, encodable
+from humanlayer_agent.action import Action
+from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples, needed_rules

@@ -17,7 +17,9 @@ from humanlayer_agent.policy_tools.diff import Diff, acceptable, over_tests, pub
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted, read_accepted
 from humanlayer_agent.policy_tools.replay import Engine
 from humanlayer_agent.policy_tools.replay.steps import Step, Unreadable
-from humanlayer_agent.policy_tools.sarif import log
+from humanlayer_agent.policy_tools.sarif import diff_log
+
+from .lint.test_sarif import check
 
 OLD = """\
 version: 1
@@ -218,7 +220,9 @@ def test_a_broken_file_of_acceptances_is_refused(tmp_path: Path, text: str, mess
 def test_sarif(policy: Policies, tmp_path: Path) -> None:
     old, new = policy(), policy("new", LOOSER)
     diff = compare(old, new)
-    (run,) = log(diff, old, new, folder=tmp_path)["runs"]
+    data = diff_log(diff, old, new, folder=tmp_path)
+    check(json.loads(json.dumps(data)))
+    (run,) = data["runs"]
     (result,) = run["results"]
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "new.yaml", "uriBaseId": "SRCROOT"}
