@@ -278,10 +278,17 @@ class Walk:
         """Something here may end in an error, with which bash drops the rest of the line."""
         self.aborted = join(self.aborted, state.copy())
 
-    def local(self, program: str, letters: str, name: str) -> None:
-        """`program` declares `name`: inside a function it has that value only until the function returns."""
+    def local(self, program: str, letters: str, name: str) -> bool:
+        """`program` declares `name`: inside a function it has that value only until the function returns.
+
+        Returns True where that makes a new variable.
+        """
         if self.frames and (program == "local" or (program in ("declare", "typeset") and "g" not in letters)):
-            self.frames[-1].locals.add(name)
+            names = self.frames[-1].locals
+            new = name not in names
+            names.add(name)
+            return new
+        return False
 
     def implicit(
         self, name: str, value: Value, state: State, context: Context, written: str, *, number: bool = False

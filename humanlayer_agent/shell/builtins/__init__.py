@@ -271,12 +271,16 @@ def alias(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
 
 
 def exit_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
-    """Nothing runs after `exit`."""
+    """Nothing runs after `exit`; with two numbers it is an error, which ends the line only."""
+    if len(fields) > 1 or any(each.many for each in fields):
+        walk.may_abort(state)
     return None, None
 
 
 def return_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """`return` goes on after the call; outside of a function it fails, and nothing happens."""
+    if len(fields) > 1 or any(each.many for each in fields):
+        walk.may_abort(state)
     if not walk.frames:
         return state, state
     frame = walk.frames[-1]
@@ -414,6 +418,7 @@ def _after_call(end: State | None, frame: Frame, before: State) -> State | None:
         return None
     out = end.copy()
     out.forget(frame.locals)
+    out.unexport(frame.locals & out.maybe_exported)
     out.positional, out.fresh = before.positional, before.fresh
     return out
 

@@ -29,7 +29,13 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
     """export, declare, typeset, local, readonly: assignments as arguments."""
     if command.program == "local" and not walk.frames:
-        return state, state  # it fails outside of a function
+        # It fails outside of a function, but has made the arrays that stand in its words.
+        made = [each.word.raw.partition("=")[0].rstrip("+") for each in fields if assignments.array_of(each.word)]
+        if not made:
+            return state, state
+        out = state.copy()
+        out.forget(made)
+        return out, out
     out = state.copy()
     letters = {"export": "x", "readonly": "r"}.get(command.program or "", "")
     removed = ""
@@ -75,7 +81,13 @@ def _declare_word(
     if found is None or (shape is None and (each.text is None or found[0] != written)):
         return False
     name = found[0]
-    walk.local(command.program or "", letters, name)
+    made = walk.local(command.program or "", letters, name)
+    # `declare -A` of what is an indexed array is refused.
+    becomes_map = "A" in letters and (made or name in state.maps or state.untouched(name) or state.lookup(name) == ())
+    if made:
+        state.maps -= {name}
+    if "A" in letters:
+        state.maybe_maps |= {name}
     if name in state.odd or name in READONLY:
         walk.may_abort(state)
     if set("ilucn") & set(letters + removed):
@@ -90,7 +102,7 @@ def _declare_word(
         state.assign(name, None)
     elif array is not None and shape is not None:
         if "A" in letters:
-            state.assign_map(name, assignments.entries_of(array, state) if shape[2] == "=" else None)
+            state.assign_map(name, assignments.entries_of(array, state) if shape[2] == "=" and becomes_map else None)
         else:
             assignments.subscripts(walk, name, array, state)
             state.assign_array(name, assignments.elements_of(array, state) if shape[2] == "=" else None)
@@ -101,7 +113,7 @@ def _declare_word(
         number = shape[2] == "=" and value is None and _declares_number(each.word, state)
         state.assign(name, value, number=number)
         if "n" in letters and value is not None and _IDENTIFIER.fullmatch(value[0]) and value[0] != name:
-            state.references = {**state.references, name: value[0]}
+            state.references = {**state.references, name: (value[0],)}
     elif "A" in letters and name not in state.maps and state.unused(name):
         state.assign_map(name, {})
     elif command.program == "local" or (command.program != "export" and command.program != "readonly" and walk.frames):
@@ -109,15 +121,15 @@ def _declare_word(
     elif "a" in letters and name not in state.arrays:
         state.assign_array(name, () if state.unused(name) else None)
     if kept:
-        state.outside |= {name}
+        state.own -= {name}
     if "r" in letters:
         state.odd |= {name}
-    if "A" in letters and shape is None:
+    if becomes_map and (shape is None or array is not None):
         state.maps |= {name}
-    elif name in state.maps and array is not None and "A" not in letters:
+    elif array is not None:
         state.maps -= {name}
-    elif "A" in letters and array is not None:
-        state.maps |= {name}
+    if "n" in removed:
+        state.loosen([name])
     if "x" in letters:
         state.export([name])
         assignments.points_to(walk, command, name, state.lookup(name), state, each.start, each.end)
@@ -199,7 +211,7 @@ def setters(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         else:
             out.assign(name, value)
         if value is None:
-            out.outside |= {name}  # with a wrong option it has not been set
+            out.own -= {name}  # with a wrong option it has not been set
         assignments.note_effect(walk, command, name, value, *command.span)
     # At the end of its input read fails, and has set the names all the same; with a wrong option it has not.
     return out, out
@@ -235,6 +247,7 @@ def unset(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
         local = state.havoc or any(name in frame.locals for frame in walk.frames)
         if each.text == name and not (local or options or name in state.odd or name in READONLY):
             out.assign(name, ())
+            out.maybe_maps -= {name}
         out.unexport([name])
         out.maps -= {name}
         assignments.note_effect(walk, command, name, None, each.start, each.end)

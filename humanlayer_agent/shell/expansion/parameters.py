@@ -103,7 +103,9 @@ def _variable(part: Param, state: State) -> Value:
     if name == "PWD" and name not in state.variables and not state.havoc:
         return state.cwd
     if name in state.references:
-        return state.lookup(state.references[name]) if state.references[name] not in state.references else None
+        targets = state.references[name]
+        target = targets[0] if len(targets) == 1 else None
+        return state.lookup(target) if target is not None and target not in state.references else None
     return state.lookup(name)
 
 

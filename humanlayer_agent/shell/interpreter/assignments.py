@@ -159,7 +159,7 @@ def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: b
             if not each.append and _is_last_job(each.value) and each.name not in state.odd | READONLY:
                 state.jobs |= {each.name}
         if kept:
-            state.outside |= {each.name}
+            state.own -= {each.name}
         if exported:
             state.export([each.name])
 
@@ -281,7 +281,10 @@ def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None
     """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
     secret_variables.expansion(walk, part, state)
     if part.op in ("=", ":="):
+        kept = state.inherits(part.name)
         walk.implicit(part.name, parameters.values(part, state, _text_of), state, context, part.raw)
+        if kept:
+            state.own -= {part.name}
     if part.op in ("?", ":?"):
         walk.may_abort(state)
     if part.op == "@":

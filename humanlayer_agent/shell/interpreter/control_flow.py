@@ -111,13 +111,15 @@ def case(walk: "Walk", node: Case, state: State, context: Context) -> Ends:
     """`case`: any arm may run, or none."""
     substitutions.word(walk, node.subject, state, context)
     inner = walk.redirected(node.redirects, state, context)
-    after: State | None = state
+    after: State | None = None
     for arm in node.arms:
         for pattern in arm.patterns:
-            substitutions.word(walk, pattern, state, context)
+            substitutions.word(walk, pattern, state, context)  # `state`: no arm has matched so far
         if arm.body is not None:
             # `;&` falls through: the arms before may have run.
-            after = join(after, join(*walk.node(arm.body, (after or state).copy(), inner)))
+            entry = join(after, state) or state
+            after = join(after, join(*walk.node(arm.body, entry.copy(), inner)))
+    after = join(after, state)
     return after, after
 
 
@@ -161,7 +163,7 @@ def loop(walk: "Walk", node: Loop, state: State, context: Context) -> Ends:
     for _ in range(_MAX_ROUNDS):
         after = _round(walk, node, entry, inner)
         # A function that was defined on the way (by eval) is known from the second round on.
-        if after is None or not entry.learn_functions(after):
+        if after is None or not entry.learn(after):
             break
     else:
         walk.program.doubt("a loop that keeps defining functions")
@@ -239,9 +241,12 @@ def _entry(found: Changes, state: State) -> State:
         numbers = {n for n in found.numbers if state.is_number(n)}
         for name in found.names:
             entry.assign(name, None, number=name in numbers)
-        entry.outside |= {name for name in found.names if name not in state.variables}
+        entry.own -= found.names - state.own  # before the first round has set them
     entry.odd |= found.declared
+    entry.maybe_maps |= found.declared
+    entry.maps -= found.declared | found.unset
     entry.unexport(found.declared | found.unset)
+    entry.exported_functions |= found.declared
     for name in found.unset:
         if name in entry.functions:
             entry.define(name, None, certain=False)

@@ -116,12 +116,12 @@ def _without_prefix(end: State | None, before: State, node: Simple, keeps: bool)
             continue
         if name in before.variables:
             out.assign(name, before.variables[name], number=name in before.numbers)
-            out.outside |= before.outside & {name}
         else:
             out.assign(name, None)
             del out.variables[name]
         if name in before.arrays:
             out.arrays[name] = before.arrays[name]
+        out.own = (out.own - {name}) | (before.own & {name})
         out.exported = (out.exported - {name}) | (before.exported & {name})
         out.maybe_exported = (out.maybe_exported - {name}) | (before.maybe_exported & {name})
         if name == "IFS":

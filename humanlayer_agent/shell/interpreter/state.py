@@ -1,11 +1,15 @@
 """What is known of the shell at one point of a script: directory, variables, functions.
 
 States flow through the analysis and are joined where control flow meets. A state is never changed in
-place once another node may hold it: `copy` first.
+place once another node may hold it: `copy` first. Each field of `State` declares with `how` what becomes of it
+where ways meet, in a copy, and in a shell that is started from there; `join`, `copy` and `child` follow from that.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
 
 from humanlayer_agent.shell.syntax.tree import Function
 
@@ -65,6 +69,118 @@ INTEGERS = frozenset({"HISTCMD", "OPTIND", "RANDOM", "SRANDOM"})
 """Variables that bash itself has given the attribute -i: what is assigned to one is evaluated (measured with 5.2)."""
 
 
+# ---- how a field is joined, inherited and copied ----------------------------------------------------
+
+Join = Callable[[Any, Any, "State", "State"], Any]
+"""What holds where two ways meet: from the field's two values, which differ, and the states that they are from."""
+
+
+def same_everywhere(a: Any, b: Any, left: "State", right: "State") -> Any:
+    """Refuse: nothing changes the field during one analysis, so that two ways that differ in it are a fault of ours."""
+    raise AssertionError("two states of different analyses meet")
+
+
+def either(a: Any, b: Any, left: "State", right: "State") -> Any:
+    """Keep one of them: it tells nothing of the shell."""
+    return a
+
+
+def on_all_ways(a: bool, b: bool, left: "State", right: "State") -> bool:
+    """Hold where it holds on both ways."""
+    return a and b
+
+
+def on_any_way(a: bool, b: bool, left: "State", right: "State") -> bool:
+    """Hold where it holds on one of the ways."""
+    return a or b
+
+
+def common(a: frozenset[str], b: frozenset[str], left: "State", right: "State") -> frozenset[str]:
+    """Keep the names that are in it on both ways."""
+    return a & b
+
+
+def united(a: frozenset[str], b: frozenset[str], left: "State", right: "State") -> frozenset[str]:
+    """Keep the names that are in it on one of the ways."""
+    return a | b
+
+
+def agreed(a: dict[str, Any], b: dict[str, Any], left: "State", right: "State") -> dict[str, Any]:
+    """Keep the entries that are equal on both ways."""
+    return {name: value for name, value in a.items() if name in b and b[name] == value}
+
+
+def unknown(a: Any, b: Any, left: "State", right: "State") -> None:
+    """Give the value up."""
+    return
+
+
+def choices(a: Value, b: Value, left: "State", right: "State") -> Value:
+    """Keep what is possible on either way, as long as there are few and each way has some."""
+    if not a or not b:
+        return None  # one way unset, the other set: no value covers both
+    both = tuple(dict.fromkeys((*a, *b)))
+    return both if len(both) <= MAX_CHOICES else None
+
+
+def choices_of_each(a: dict[str, Value], b: dict[str, Value], left: "State", right: "State") -> dict[str, Value]:
+    """Keep for each variable what it may hold on either way, be it set there or not."""
+    out = dict(a)
+    for name in a.keys() | b.keys():
+        first, second = left.lookup(name), right.lookup(name)
+        out[name] = first if first == second else choices(first, second, left, right)
+    return out
+
+
+def meanings(
+    a: dict[str, tuple[Any, ...]], b: dict[str, tuple[Any, ...]], left: "State", right: "State"
+) -> dict[str, tuple[Any, ...]]:
+    """Keep for each name all that it may mean; where a way says nothing of a name, it perhaps means nothing (None)."""
+    out = dict(a)
+    for name in a.keys() | b.keys():
+        known = a.get(name, (None,))
+        out[name] = known + tuple(each for each in b.get(name, (None,)) if each not in known)
+    return out
+
+
+def integers(a: frozenset[str], b: frozenset[str], left: "State", right: "State") -> frozenset[str]:
+    """Keep the names whose value is an integer on both ways, be it known there or not."""
+    return frozenset(name for name in a | b if left.is_number(name) and right.is_number(name))
+
+
+Inherit = Callable[["State", str], Any]
+"""What a shell that is started from a state has at first in a field."""
+
+
+def _kept(parent: "State", name: str) -> Any:
+    return getattr(parent, name)
+
+
+def _exported_values(parent: "State", name: str) -> dict[str, Value]:
+    """The variables that the child gets, or where that is not certain may get."""
+    certain = {n: v for n, v in parent.variables.items() if n in parent.exported or n in parent.environ}
+    return certain | dict.fromkeys(parent.maybe_exported - parent.exported)
+
+
+def _exported_numbers(parent: "State", name: str) -> frozenset[str]:
+    return frozenset(n for n in parent.numbers if n in parent.exported)
+
+
+def _exported_functions(parent: "State", name: str) -> dict[str, tuple[Function | None, ...]]:
+    return {n: (*f, None) for n, f in parent.functions.items() if n in parent.exported_functions}
+
+
+def how(join: Join, *, child: Inherit | None = None, copy: Callable[[Any], Any] | None = None) -> Any:
+    """Declare what becomes of a field.
+
+    Args:
+        join: what holds of it where two ways meet that differ in it.
+        child: what a shell that is started from here has of it; None: what any shell has at first.
+        copy: makes a copy of the value for a copy of the state; None: the value is never changed, and both have it.
+    """
+    return MappingProxyType({"join": join, "child": child, "copy": copy})
+
+
 @dataclass(slots=True, eq=False)
 class State:
     """`cwd` holds the directories the shell may be in (after `cd a; ...` the change may have failed), None if unknown.
@@ -73,95 +189,67 @@ class State:
     `environ` is everything, so that a variable in neither is unset rather than unknown.
     """
 
-    cwd: tuple[str, ...] | None
-    environ: dict[str, str]
-    closed: bool = False
-    variables: dict[str, Value] = field(default_factory=dict)
-    arrays: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    cwd: tuple[str, ...] | None = field(metadata=how(choices, child=_kept))
+    environ: dict[str, str] = field(metadata=how(same_everywhere, child=_kept))
+    closed: bool = field(default=False, metadata=how(on_all_ways, child=_kept))
+    variables: dict[str, Value] = field(
+        default_factory=dict, metadata=how(choices_of_each, child=_exported_values, copy=dict)
+    )
+    arrays: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=how(agreed, copy=dict))
     """Indexed arrays whose elements are all known."""
-    functions: dict[str, tuple[Function | None, ...]] = field(default_factory=dict)
+    functions: dict[str, tuple[Function | None, ...]] = field(
+        default_factory=dict, metadata=how(meanings, child=_exported_functions, copy=dict)
+    )
     """What a name may be defined as; None among them: perhaps it is not defined."""
-    positional: tuple[str, ...] | None = None
-    default_ifs: bool = True
-    exported: frozenset[str] = frozenset()
-    maybe_exported: frozenset[str] = frozenset()
-    """Names of which it is not certain that a child process gets them (`unset x; x=1`, an export on one way only)."""
-    odd: frozenset[str] = INTEGERS
+    positional: tuple[str, ...] | None = field(default=None, metadata=how(unknown))
+    default_ifs: bool = field(default=True, metadata=how(on_all_ways))
+    exported: frozenset[str] = field(default=frozenset(), metadata=how(common, child=_kept))
+    """Names that child processes get, as far as they are set."""
+    maybe_exported: frozenset[str] = field(default=frozenset(), metadata=how(united, child=_kept))
+    """Names that child processes may get: those, and others (`unset x; x=1`, an export on one way only)."""
+    odd: frozenset[str] = field(default=INTEGERS, metadata=how(united))
     """Names with an attribute that may change or refuse what is assigned to them (-i, -l, -u, -n, readonly)."""
-    maps: frozenset[str] = frozenset()
+    maps: frozenset[str] = field(default=frozenset(), metadata=how(common))
     """Names that are certainly associative arrays: their subscripts are not arithmetic."""
-    numbers: frozenset[str] = frozenset()
+    maybe_maps: frozenset[str] = field(default=frozenset(), metadata=how(united))
+    """Names that may be associative arrays: those, and others. A list that is assigned to one is read as keys, too."""
+    numbers: frozenset[str] = field(default=frozenset(), metadata=how(integers, child=_exported_numbers))
     """Names whose value is not known but certainly an integer."""
-    havoc: bool = False
+    havoc: bool = field(default=False, metadata=how(on_any_way, child=_kept))
     """True once anything may have been assigned: variables that are not in `variables` are unknown."""
-    nullglob: bool = False
+    nullglob: bool = field(default=False, metadata=how(on_any_way))
     """True where a wildcard without a match may vanish."""
-    work: Work = field(default_factory=Work)
-    outside: frozenset[str] = frozenset()
-    """Names among `variables` that may still hold what the shell was started with: set on some ways, or restored."""
-    zero: str | None = None
+    work: Work = field(default_factory=Work, metadata=how(either, child=_kept))
+    own: frozenset[str] = field(default=frozenset(), metadata=how(common, child=_kept))
+    """Names that certainly do not hold what the shell was started with: the script has set or removed them."""
+    zero: str | None = field(default=None, metadata=how(unknown))
     """`$0`, where it is known."""
-    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+    entries: dict[str, dict[str, str]] = field(default_factory=dict, metadata=how(agreed))
     """The elements of associative arrays of which all are known. Neither dictionary is ever changed in place."""
-    references: dict[str, str] = field(default_factory=dict)
-    """The variables that names with the attribute -n stand for. As long as there are any, a human is asked."""
-    exported_functions: frozenset[str] = frozenset()
+    references: dict[str, tuple[str | None, ...]] = field(default_factory=dict, metadata=how(meanings))
+    """The variables that names with the attribute -n may stand for; None among them: perhaps for none.
+
+    As long as there are any, a human is asked. The dictionary is never changed in place.
+    """
+    exported_functions: frozenset[str] = field(default=frozenset(), metadata=how(united, child=_kept))
     """Names of functions that child shells may get."""
-    fresh: bool = False
+    fresh: bool = field(default=False, metadata=how(on_all_ways))
     """True where unknown parameters are those that the shell was started with: mostly there are none."""
-    usual: bool = False
+    usual: bool = field(default=False, metadata=how(same_everywhere, child=_kept))
     """True where it is assumed that what is not known is as it mostly is (see `assumed`)."""
-    jobs: frozenset[str] = frozenset()
+    jobs: frozenset[str] = field(default=frozenset(), metadata=how(common))
     """Names that certainly hold the number of a process that this shell has started (`x=$!`), or nothing."""
 
     def copy(self) -> "State":
-        return State(
-            self.cwd,
-            self.environ,
-            self.closed,
-            dict(self.variables),
-            dict(self.arrays),
-            dict(self.functions),
-            self.positional,
-            self.default_ifs,
-            self.exported,
-            self.maybe_exported,
-            self.odd,
-            self.maps,
-            self.numbers,
-            self.havoc,
-            self.nullglob,
-            self.work,
-            self.outside,
-            self.zero,
-            self.entries,
-            self.references,
-            self.exported_functions,
-            self.fresh,
-            self.usual,
-            self.jobs,
-        )
+        out = State(*_VALUES(self))
+        for name, copied in _COPIED:
+            setattr(out, name, copied(getattr(out, name)))
+        return out
 
     def child(self, positional: tuple[str, ...] | None, zero: str | None = None) -> "State":
         """The state of a shell that is started from here: it inherits what is exported."""
-        inherited = {n: v for n, v in self.variables.items() if n in self.exported or n in self.environ}
-        inherited |= dict.fromkeys(self.maybe_exported)
-        return State(
-            self.cwd,
-            self.environ,
-            self.closed,
-            inherited,
-            positional=positional,
-            exported=self.exported,
-            numbers=self.numbers & inherited.keys() - self.maybe_exported,
-            havoc=self.havoc,
-            work=self.work,
-            outside=self.outside,
-            zero=zero,
-            functions={n: (*f, None) for n, f in self.functions.items() if n in self.exported_functions},
-            exported_functions=self.exported_functions,
-            usual=self.usual,
-        )
+        inherited = {name: inherit(self, name) for name, inherit in _INHERITED}
+        return State(**inherited, positional=positional, zero=zero)
 
     def assumed(self) -> "State":
         """This state where what is not known is as it mostly is.
@@ -208,7 +296,7 @@ class State:
 
     def inherits(self, name: str) -> bool:
         """May `name` hold what the shell was started with, or what a file that nobody read has set it to?"""
-        if name in self.variables and name not in self.outside:
+        if name in self.own:
             return False
         return self.havoc or not self.closed or name in self.environ
 
@@ -219,10 +307,8 @@ class State:
         number = number and value is None and name not in self.odd
         if number or name in self.numbers:
             self.numbers = self.numbers | {name} if number else self.numbers - {name}
-        if name in self.odd and self.inherits(name):
-            self.outside |= {name}  # it may be readonly
-        elif name in self.outside:
-            self.outside -= {name}
+        if name not in self.own and not (name in self.odd and self.inherits(name)):  # it may be readonly
+            self.own |= {name}
         self.variables[name] = value
         if name in self.jobs:
             self.jobs -= {name}
@@ -230,9 +316,10 @@ class State:
         if self.entries and name in self.entries:
             self.entries = {n: e for n, e in self.entries.items() if n != name}
         if self.references and name in self.references:
-            target = self.references[name]
-            self.references = {n: t for n, t in self.references.items() if n != name}
-            self.forget([target])
+            references = self.references
+            self.references = {n: t for n, t in references.items() if n != name}  # they may stand for each other
+            self.forget(target for target in references[name] if target is not None)
+            self.references = references
         if name == "IFS":
             self.default_ifs = value == (" \t\n",)
         elif name == "BASH_ARGV0":
@@ -246,8 +333,10 @@ class State:
 
     def assign_array(self, name: str, elements: tuple[str, ...] | None) -> None:
         """Set `name` to an indexed array; None where its elements are not known."""
-        first = None if elements is None else elements[:1]
-        self.assign(name, one(first[0]) if first else first)
+        if name in self.maybe_maps:
+            elements = None
+        # One without elements is not unset: it stays an indexed array.
+        self.assign(name, one(elements[0]) if elements else None)
         if elements is not None and name not in self.odd and sum(map(len, elements)) <= MAX_VALUE:
             self.arrays[name] = elements
 
@@ -258,8 +347,9 @@ class State:
 
     def export(self, names: Iterable[str]) -> None:
         """Child processes get `names` from here on."""
-        self.exported |= frozenset(names)
-        self.maybe_exported -= frozenset(names)
+        new = frozenset(names)
+        self.exported |= new
+        self.maybe_exported |= new
 
     def unexport(self, names: Iterable[str]) -> None:
         """Child processes may not get `names` any more (`unset`, `export -n`)."""
@@ -272,30 +362,41 @@ class State:
         before = self.functions.get(name, (None,)) if not certain else ()
         self.functions[name] = (*(f for f in before if f is not function), function)
 
-    def learn_functions(self, other: "State") -> bool:
-        """Take over what functions `other` defines, as possible; True where any was new."""
-        known = self.functions
-        new = [(n, f) for n, fs in other.functions.items() for f in fs if f is not None and f not in known.get(n, ())]
-        for name, function in new:
-            self.define(name, function, certain=False)
-        return bool(new)
+    def learn(self, other: "State") -> bool:
+        """Take over what functions and references mean in `other`, as possible; True where any was new."""
+        functions, references = self.functions, self.references
+        self.functions = meanings(functions, other.functions, self, other)
+        self.references = meanings(references, other.references, self, other)
+        return self.functions != functions or self.references != references
 
     def forget(self, names: Iterable[str] | None) -> None:
-        """Make `names` unknown; None means every variable, function and parameter."""
+        """Make `names` unknown; None means every variable, function and parameter.
+
+        Attributes and options are taken to stay: code that sets them and that nobody has read is asked about by itself.
+        """
         if names is not None:
-            for name in names:
+            gone = frozenset(names)
+            for name in gone:
                 self.assign(name, None)
-                self.outside |= {name}
+            self.own -= gone
+            self.maps -= gone
+            self.loosen(gone)
             return
         self.variables = {}
         self.arrays = {}
-        self.numbers = self.maps = self.jobs = frozenset()
+        self.numbers = self.maps = self.jobs = self.own = self.exported = frozenset()
         self.havoc = True
         self.default_ifs = False
         self.positional = self.zero = None
         self.entries, self.references = {}, {}
         self.fresh = False
         self.functions = {n: f if None in f else (*f, None) for n, f in self.functions.items()}
+
+    def loosen(self, names: Iterable[str]) -> None:
+        """Perhaps `names` stand for no other variables any more."""
+        if self.references:
+            loose = {n: (*self.references[n], None) for n in names if n in self.references}
+            self.references = {**self.references, **loose}
 
     def lost(self) -> "State":
         """A state in which nothing is known, for code that is reached in no way that can be seen."""
@@ -339,54 +440,21 @@ def join(left: State | None, right: State | None) -> State | None:
     if left is None:
         return right
     out = left.copy()
-    # Most of it is the same object on both ways, or empty: only what is not is joined.
-    if left.cwd is not right.cwd:
-        out.cwd = _union(left.cwd, right.cwd)
-    if left.variables or right.variables:
-        for name in left.variables.keys() | right.variables.keys():
-            out.variables[name] = _union(left.lookup(name), right.lookup(name))
-        out.outside = left.outside | right.outside | (left.variables.keys() ^ right.variables.keys())
-    elif left.outside is not right.outside:
-        out.outside = left.outside | right.outside
-    if left.arrays:
-        out.arrays = {n: a for n, a in left.arrays.items() if right.arrays.get(n) == a}
-    if left.functions or right.functions:
-        for name in left.functions.keys() | right.functions.keys():
-            known = left.functions.get(name, (None,))
-            out.functions[name] = known + tuple(f for f in right.functions.get(name, (None,)) if f not in known)
-    if left.positional is not right.positional:
-        out.positional = left.positional if left.positional == right.positional else None
-    out.default_ifs = left.default_ifs and right.default_ifs
-    if left.exported is not right.exported or left.maybe_exported is not right.maybe_exported:
-        out.exported = left.exported & right.exported
-        out.maybe_exported = left.maybe_exported | right.maybe_exported | (left.exported ^ right.exported)
-    if left.odd is not right.odd:
-        out.odd = left.odd | right.odd
-    if left.maps is not right.maps:
-        out.maps = left.maps & right.maps
-    if left.numbers or right.numbers:
-        out.numbers = frozenset(n for n in left.numbers | right.numbers if left.is_number(n) and right.is_number(n))
-    out.havoc = left.havoc or right.havoc
-    out.nullglob = left.nullglob or right.nullglob
-    out.zero = left.zero if left.zero == right.zero else None
-    if left.entries is not right.entries:
-        out.entries = {n: e for n, e in left.entries.items() if right.entries.get(n) == e}
-    if left.references is not right.references:
-        out.references = {n: t for n, t in left.references.items() if right.references.get(n) == t}
-    if left.exported_functions is not right.exported_functions:
-        out.exported_functions = left.exported_functions | right.exported_functions
-    out.fresh = left.fresh and right.fresh
-    out.usual = left.usual and right.usual
-    if left.jobs is not right.jobs:
-        out.jobs = left.jobs & right.jobs
+    for name, joined in JOINED:
+        a, b = getattr(left, name), getattr(right, name)
+        if a is not b and a != b:
+            setattr(out, name, joined(a, b, left, right))
     return out
 
 
-def _union(left: Value, right: Value) -> Value:
-    if left == right:
-        return left
-    # One way unset, the other set: no value covers both.
-    if not left or not right:
-        return None
-    both = tuple(dict.fromkeys((*left, *right)))
-    return both if len(both) <= MAX_CHOICES else None
+def _declared(key: str) -> list[tuple[str, Any]]:
+    """Each field with what it declares as `key`, where it declares something."""
+    for each in fields(State):
+        if "join" not in each.metadata:
+            raise TypeError(f"State.{each.name} does not declare how it is joined: field(metadata=how(...))")
+    return [(each.name, each.metadata[key]) for each in fields(State) if each.metadata[key] is not None]
+
+
+JOINED: list[tuple[str, Join]] = _declared("join")
+_COPIED, _INHERITED = _declared("copy"), _declared("child")
+_VALUES = attrgetter(*(each.name for each in fields(State)))

@@ -1,5 +1,13 @@
 """What is known of the shell, and what stays known where two ways meet."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.interpreter import state as states
 from humanlayer_agent.shell.interpreter.state import MAX_VALUE, State, join
 
 
@@ -87,3 +95,69 @@ def test_attributes_make_values_unknown() -> None:
     odd.odd |= {"x"}
     odd.assign("x", ("1",))
     assert odd.lookup("x") is None
+
+
+def test_a_field_that_does_not_declare_how_it_is_joined_is_an_error_at_import(tmp_path: Path) -> None:
+    text = Path(states.__file__).read_text()
+    copy = tmp_path / "copy_of_state.py"
+    copy.write_text(text.replace("    def copy(self)", "    forgotten: bool = False\n\n    def copy(self)", 1))
+    done = subprocess.run([sys.executable, str(copy)], capture_output=True, text=True, check=False)
+    assert "TypeError: State.forgotten does not declare how it is joined" in done.stderr
+    copy.write_text(text)
+    subprocess.run([sys.executable, str(copy)], check=True)
+
+
+def test_states_of_different_analyses_never_meet() -> None:
+    left, right = state(), State(("/p",), {"HOME": "/other"})
+    with pytest.raises(AssertionError):
+        join(left, right)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "declare -A m; f() { local m; m[k]=1; }; f",
+        "f() { local -A m; }; f; m[k]=1",
+        "f() { local -a m; local -A m; m[k]=1; }; f",
+        "declare -A m; for i in 1 2; do m[k]=1; unset m; m=(); done",
+        "m[1]=1; declare -A m; m[k]=1",
+        "m=(); declare -A m; m[k]=1",
+        "m=(); if true; then unset m; fi; declare -A m; m[k]=1",
+        "if false; then declare -A m; fi; m[k]=1",
+    ],
+)
+def test_a_subscript_is_code_where_the_array_may_not_be_associative(script: str) -> None:
+    program = analyse("k='x[$(touch f)]'; " + script, cwd="/p", environ={}, closed=True)
+    assert any("is evaluated as arithmetic" in reason for reason in program.reasons)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "declare -A m; m[k]=1",
+        "declare -A m=([k]=v); declare -A m; m[k]=1",
+        "f() { local -A m; m[k]=1; }; f",
+        "m=1; unset m; declare -A m; m[k]=1",
+        "declare -A m; for i in 1 2; do m[k]=1; done",
+    ],
+)
+def test_a_subscript_of_an_associative_array_is_no_code(script: str) -> None:
+    assert analyse("k='x[$(touch f)]'; " + script, cwd="/p", environ={}, closed=True).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("script", "values"),
+    [
+        ("x=; case b in a) :;; ${x:=b}) :;; esac; touch .$x", (".", ".b")),
+        ("x=1; if c; then x=2; exit 1 2; fi\ntouch $x", ("1", "2")),
+        ("x=1; f() { if c; then x=2; return 1 2; fi; }; f\ntouch $x", ("1", "2")),
+        ("x=1; if c; then export x; fi; bash -c 'bash -c \"touch .\\$x\"'", None),
+        ("x=1; f() { local -x x=2; }; f; x=3; bash -c 'touch .$x'", None),
+    ],
+)
+def test_what_one_way_has_left_is_possible(script: str, values: tuple[str, ...] | None) -> None:
+    program = analyse(script, cwd="/p", environ={}, closed=True)
+    operands = [command.words[1] for command in program.commands if command.program == "touch"]
+    assert operands
+    for operand in operands:
+        assert set(operand.texts) >= set(values) if values is not None else not operand.texts
