@@ -1,20 +1,8 @@
 """Human-in-the-loop supervision for agents that run bash.
 
-The public names are imported when they are first used, so that `import humanlayer_agent` stays cheap.
+The public names are imported when they are first used, so that `import humanlayer_agent` stays cheap: hooks do it once
+a call. Type checkers read `__init__.pyi`, which says the same.
 """
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from humanlayer_agent.action import Action as Action
-    from humanlayer_agent.agents.library import Gate as Gate
-    from humanlayer_agent.agents.mini import HumanLayerAgent as HumanLayerAgent
-    from humanlayer_agent.agents.mini import SupervisedAgent as SupervisedAgent
-    from humanlayer_agent.agents.mini import SupervisedLocalEnvironment as SupervisedLocalEnvironment
-    from humanlayer_agent.agents.require_approval import require_approval as require_approval
-    from humanlayer_agent.errors import ActionDenied as ActionDenied
-    from humanlayer_agent.policy.decision import PolicyDecision as PolicyDecision
-    from humanlayer_agent.policy.director import Director as Director
 
 __version__ = "0.1.0"
 
@@ -33,11 +21,9 @@ _WHERE = {
 __all__ = [*_WHERE, "__version__"]
 
 
-if not TYPE_CHECKING:  # else every name would be there for a type checker
+def __getattr__(name: str) -> object:
+    if name in _WHERE:
+        from importlib import import_module
 
-    def __getattr__(name: str) -> Any:
-        if name in _WHERE:
-            from importlib import import_module
-
-            return getattr(import_module(_WHERE[name]), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """Types as a user of the package sees them: by a type checker, by `inspect`, and in pydantic models."""
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
+import humanlayer_agent
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
@@ -89,6 +91,13 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         code, said = checked(folder, program)
         assert code == 1, said
         assert why in said
+
+
+def test_type_checkers_are_told_where_the_public_names_are() -> None:
+    told = ast.parse(Path(humanlayer_agent.__file__).with_suffix(".pyi").read_text())
+    assert {a.name: each.module for each in told.body if isinstance(each, ast.ImportFrom) for a in each.names} == (
+        humanlayer_agent._WHERE
+    )
 
 
 def test_a_signature_names_the_fields() -> None:

@@ -57,7 +57,7 @@ def run(unpacked: Path, *arguments: str, **environment: str) -> subprocess.Compl
 def test_it_holds_the_data_and_no_tests(unpacked: Path) -> None:
     names = {str(p.relative_to(unpacked)) for p in unpacked.rglob("*") if p.is_file()}
     assert {"humanlayer_agent/report/templates/style.css", "humanlayer_agent/report/templates/audit.html.j2"} <= names
-    assert "humanlayer_agent/py.typed" in names
+    assert {"humanlayer_agent/py.typed", "humanlayer_agent/__init__.pyi"} <= names
     for shipped in sorted((ROOT / "policies").glob("*.yaml")):
         assert f"humanlayer_agent/_data/policies/{shipped.name}" in names
     assert "humanlayer_agent/_data/channels/terminal.yaml" in names

@@ -11,12 +11,9 @@ import socket
 import sys
 import time
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import humanlayer_agent
-
-if TYPE_CHECKING:
-    import subprocess
 
 MAX_INPUT = 1024 * 1024
 """Bytes of a question; a longer one is refused."""
@@ -207,7 +204,7 @@ def _exchange(question: bytes, deadline: Deadline) -> bytes:
 
 def _connected(deadline: Deadline) -> socket.socket:
     """A connection to the server, which is started where there is none."""
-    started = None
+    ended: Callable[[], int | None] | None = None
     while True:
         connection = socket.socket(socket.AF_UNIX)
         try:
@@ -219,14 +216,15 @@ def _connected(deadline: Deadline) -> socket.socket:
         except BaseException:
             connection.close()
             raise
-        if started is None:
-            started = _start_server()
-        elif started.poll() not in (None, 0):  # 0: another one was first
+        if ended is None:
+            ended = _start_server()
+        elif ended() not in (None, 0):  # 0: another one was first
             raise HookFailed(f"the process that judges can't be started (hla hook {sys.argv[-1]} has exit code 2)")
         time.sleep(min(0.01, deadline.left()))
 
 
-def _start_server() -> "subprocess.Popen[bytes]":
+def _start_server() -> Callable[[], int | None]:
+    """Start the process that judges; what is returned gives its exit code once it has ended."""
     import subprocess  # only now: it costs as much as everything else here
 
     return subprocess.Popen(
@@ -235,7 +233,7 @@ def _start_server() -> "subprocess.Popen[bytes]":
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    )
+    ).poll
 
 
 def _write(descriptor: int, data: bytes) -> None:
