@@ -37,7 +37,7 @@ class Gate(gate.Gate):
         Args:
             agent: who proposes the actions, for humans and the log.
             project: the directory it works for; the git top level of the current one where it is None.
-            settings: as `config.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
+            settings: as `configuration.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
 
         Raises:
             ConfigError: a file can't be read or has a mistake.

@@ -44,7 +44,7 @@ class SupervisedEnvironment:
     """Stands in front of one of mini's environments and judges every action before it may run there.
 
     Everything but `execute` and `serialize` is the inner environment's. Commands for mini's LocalEnvironment are run
-    by `process.run_command` (as bash, away from the terminal and our secrets); other environments run their own.
+    by `execution.run_command` (as bash, away from the terminal and our secrets); other environments run their own.
 
     Args:
         inner: the environment that is supervised.

@@ -142,7 +142,7 @@ def open_gate(
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
-            where our files are (see `envfile`).
+            where our files are (see `dotenv`).
     """
     if gate is not None:
         if director is not None or user is not None:

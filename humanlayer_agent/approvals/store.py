@@ -63,7 +63,7 @@ class Store(Protocol):
         ...
 
     def supervisors(self) -> list[str]:
-        """The identities (`process.identity`) of the processes whose runs have not ended."""
+        """The identities (`identity.identity`) of the processes whose runs have not ended."""
         ...
 
     def close_run(self, run_id: str, status: str) -> None:

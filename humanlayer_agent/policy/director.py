@@ -102,7 +102,7 @@ class Director:
     ) -> "Director":
         """Read one policy (a file, or a shipped policy's name): it is the whole, no layer is read.
 
-        `tested`: see `load.load`.
+        `tested`: see `loader.load`.
 
         Raises:
             PolicyError: with file:line:column.

@@ -37,7 +37,7 @@ def below_supervision(supervisors: Iterable[str] = ()) -> bool:
     watches over supervised commands. Where a command has killed that one, it is a child of the supervisor itself.
 
     Args:
-        supervisors: the identities (`process.identity`) of processes that supervise an agent now.
+        supervisors: the identities (`identity.identity`) of processes that supervise an agent now.
     """
     if os.environ.get(SUPERVISED):
         return True

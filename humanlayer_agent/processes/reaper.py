@@ -1,6 +1,6 @@
 """Runs one command, and ends with it everything that it started.
 
-This file is a program of its own: `process.run_command` starts it once for each command, and it imports next to
+This file is a program of its own: `execution.run_command` starts it once for each command, and it imports next to
 nothing because that start is paid every time (about 12 ms). It makes itself the *subreaper* of what it starts, so
 a process that leaves the command's session (setsid, daemons) is still its descendant and is found when the command
 ends. It ends everything at once when nothing more can come from its control socket (file descriptor 0): that is how a

@@ -55,7 +55,7 @@ def request_message(
     """The message that asks `recipient`, and whether all of the command can be read in it.
 
     Args:
-        view: the request, made safe to show (`render.present`).
+        view: the request, made safe to show (`presentation.present`).
         missing: how many people must still approve it.
     """
     length = sum(len(_text(line)) + 1 for line in (*view.command, *view.stdin))

@@ -62,7 +62,7 @@ def authority_of(
     A Slack user group stands for itself among the people: who is in it is for Slack to say (`Approver.groups`).
 
     Args:
-        profiles: what `profiles.load` found.
+        profiles: what `settings.load` found.
         requester: the principal who started the run.
         also: further principals that are the same person.
         timeout_ms, valid_for_ms: for the shipped route, where no file has a "default" of its own.

@@ -1,4 +1,4 @@
-"""Requests as pages. What is shown of a request comes from `render.present`, and the templates escape everything."""
+"""Requests as pages. What is shown of a request comes from `presentation.present`; templates escape everything."""
 
 import hashlib
 import time

@@ -107,7 +107,7 @@ _DEFAULTS = ("unmatched", "maybe", "unparsed", "ask")
 
 
 def merged(unit: Unit) -> dict[str, Any]:
-    """The policy as plain data (for `model.policy_from`).
+    """The policy as plain data (for `policy.policy_from`).
 
     Raises:
         PolicyError: a list or rule is named that is not there, is locked, is ambiguous, or stands there already.

@@ -11,7 +11,7 @@ Names = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A pattern for a word: a glob, or a regular expression (see `texts`, `regex`)."""
+    """A pattern for a word: a glob, or a regular expression (see `word_patterns`, `regex`)."""
 
     glob: str | None = None
     regex: str | None = None
@@ -173,7 +173,7 @@ class Policy:
     """One file and what it extends. `body` is the whole as plain data: what its digest is over.
 
     `scopes` are the lists of each file; a rule sees those of its own. `ahead` is what is known before the rules are
-    looked at (see `ahead`).
+    looked at (see `needed_rules`).
     """
 
     name: str
@@ -209,7 +209,7 @@ class Policy:
 
 
 def policy_from(body: Mapping[str, Any], ahead: Mapping[str, Any] | None = None) -> Policy:
-    """The policy in `body`, which `merge` has made. `ahead`: what `ahead.known` says of it."""
+    """The policy in `body`, which `merge` has made. `ahead`: what `needed_rules.known` says of it."""
     return Policy(
         body["policy"],
         body["description"],

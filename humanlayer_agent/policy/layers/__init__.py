@@ -41,7 +41,7 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
     Args:
         project: the directory the agent works for.
         machine: the folder of the machine's settings; the usual one where it is None.
-        tested: see `load`.
+        tested: see `loader`.
 
     Raises:
         PolicyError: a policy can't be read, has a mistake, fails its own tests, or can be written by others than it

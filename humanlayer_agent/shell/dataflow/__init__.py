@@ -106,7 +106,7 @@ class Flows:
 
     Args:
         program: the action.
-        names: all names of a path (see `datafiles`).
+        names: all names of a path (see `through_files`).
     """
 
     def __init__(self, program: Program, names: Names = plain_names) -> None:

@@ -46,7 +46,7 @@ _OWN_CODE = frozenset({"git"})
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """`command` runs the file that `effect` names. `language` and `arguments`: see `touch.script`."""
+    """`command` runs the file that `effect` names. `language` and `arguments`: see `operand_effects.script`."""
 
     command: SimpleCommand
     effect: Effect

@@ -33,7 +33,7 @@ def read(
         goals: the targets; (): the default one; None: any.
         given: variables of the command line.
         files: gives the files that are included, by absolute path.
-        environment: the values of environment variables (see `values.Environment`).
+        environment: the values of environment variables (see `variables.Environment`).
         directory: where make runs.
         search: directories in which it looks for included files as well.
     """
