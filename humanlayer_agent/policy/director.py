@@ -176,7 +176,7 @@ class Director:
         situation.parse = program.status
         rules = in_force.judging(program)
         judged = rules.judge(program, situation)
-        more = [] if program.commands or program.status == "ok" else rules.unseen(text, situation)
+        more = [] if judged or program.status == "ok" else rules.unseen(text, situation)
         return wording.decided(
             program,
             judged,

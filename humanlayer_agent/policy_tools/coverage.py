@@ -160,13 +160,14 @@ def key(rule: Rule) -> str:
 
 def _hits(rules: Rules, program: Program, text: str) -> list[Hit]:
     situation = Situation(parse=program.status)
-    hits = [hit for each in rules.judge(program, situation) for hit in each.hits()]
-    return hits + ([] if program.commands else rules.unseen(text, situation))
+    judged = rules.judge(program, situation)
+    hits = [hit for each in judged for hit in each.hits()]
+    return hits + ([] if judged else rules.unseen(text, situation))
 
 
 # ---- one change -------------------------------------------------------------------------------------------
 
-_Said = tuple[int, int, bool]
+_Said = tuple[tuple[int, int], int, bool]
 """One hit: of which command, by which effect, and whether it is certain."""
 
 
@@ -214,11 +215,11 @@ class _Mutant:
         if command not in self.unchanged:
             self.unchanged[command] = self.said(self.old, case)
         old, new = self.unchanged[command], self.said(self.new, case)
-        return old != new if case.program.commands else len(old) != len(new)
+        return old != new
 
     def said(self, rules: Rules, case: Case) -> list[_Said]:
         hits = (hit for hit in _hits(rules, case.program, case.command) if hit.rule is not None)
-        return [(id(hit.command), id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
+        return [(hit.command.span, id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 
     def fails(self, example: Example) -> bool:
         """Does the example fail with the change?"""

@@ -19,10 +19,10 @@ from humanlayer_agent.redaction.program_secrets import (
     token_of,
     unquoted,
 )
-from humanlayer_agent.redaction.secret_names import data, is_secret_name
+from humanlayer_agent.redaction.secret_names import data, is_secret_name, is_secret_variable
 from humanlayer_agent.redaction.standard_input import in_input, nodes, printed
 from humanlayer_agent.redaction.text_secrets import Span, by_itself, in_text
-from humanlayer_agent.redaction.variable_secrets import in_flow, is_secret_variable
+from humanlayer_agent.redaction.variable_secrets import in_flow
 from humanlayer_agent.shell.syntax.parse import parse
 from humanlayer_agent.shell.syntax.tree import ArrayLit, Assign, Node, Param, Script, Simple, Test, Word, words_of
 
@@ -54,10 +54,10 @@ def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
     if read.script is None or read.status != "ok":
         found += _crudely(text, depth, pieces)
         kept += [(each.end(), len(text)) for each in _SUBSTITUTION.finditer(text)]
+    every = [*nodes(read.script)] if read.script is not None else []
+    if flow:
+        found += in_flow(every, text, lambda probed: in_command(probed, depth, flow=False))
     if read.script is not None:
-        every = [*nodes(read.script)]
-        if flow:
-            found += in_flow(every, text, lambda probed: in_command(probed, depth, flow=False))
         for node in every:
             found += _in_node(node, text, depth)
             pieces += _pieces(node)
@@ -231,7 +231,8 @@ def _named(tokens: Sequence[Token], place: int, token: Token) -> Iterator[Span]:
         option = name.startswith("-")
         given = place > 0 and tokens[place - 1].text in ("-v", "-e", "--env", "-var", "--var", "-E")
         short = given and name.lower() in short_names()
-        if short or is_secret_name(name.rpartition("/")[2] or name, variable=name.isupper()):
+        named = is_secret_name(name.rpartition("/")[2] or name, variable=name.isupper())
+        if short or named or (given and is_secret_variable(name)):
             what = f"{'option' if option else 'variable'} {name[:60]}"
             yield from secret_value(token, found.start("value"), what, keys=True)
 

@@ -1,5 +1,6 @@
 """Which names say that what they name is a secret, and which values can't be one. The cases are in secrets.yaml."""
 
+import fnmatch
 import re
 from functools import cache, lru_cache
 from pathlib import Path
@@ -26,6 +27,75 @@ def data() -> dict[str, Any]:
     return loaded
 
 
+@cache
+def secret_variables() -> tuple[str, ...]:
+    """Give the names of environment variables that hold a secret, as patterns in which `*` is any text.
+
+    The last pattern that matches a name decides; one that begins with `!` says that it is no secret after all.
+    """
+    names, variables = data()["names"], data()["variables"]
+    secret = [f"*{word}*" for word in names["endings"]] + variables["secret"]
+    for word in names["short"]:
+        secret += [f"*_{word}", f"{word}_*", f"*_{word}_*", *([word] if word not in variables["no_whole"] else ())]
+    secret += [word for word in names["whole"] if word.isidentifier()]
+    found = [*_without_covered(_spelled(secret)), *variables["capitals"]]
+    return (*found, *(f"!{pattern}" for pattern in _spelled(variables["harmless"])))
+
+
+def _spelled(patterns: list[str]) -> list[str]:
+    """Each pattern in capitals and in small letters, but for those that have both."""
+    mixed = [p for p in patterns if p not in (p.upper(), p.lower())]
+    return [*(p.upper() for p in patterns if p not in mixed), *(p.lower() for p in patterns if p not in mixed), *mixed]
+
+
+def _without_covered(patterns: list[str]) -> list[str]:
+    """`patterns` without those that match nothing but what another one matches."""
+    found = dict.fromkeys(patterns)
+    return [p for p in found if not any(p != other and fnmatch.fnmatchcase(p, other) for other in found)]
+
+
+@lru_cache(maxsize=4096)
+def is_secret_variable(name: str) -> bool:
+    """Whether a variable of this name is set to a secret: not where its last word says that it is a file or an id.
+
+    Example:
+        >>> is_secret_variable("MYSQL_PWD"), is_secret_variable("GITHUB_PAT"), is_secret_variable("TOKEN_FILE")
+        (True, True, False)
+    """
+    return is_secret_name(name, variable=name.isupper() or name.lower() in _names()["short"]) or _is_listed(name)
+
+
+def _is_listed(name: str) -> bool:
+    """Whether `secret_variables` has the name, and it is not for something beside a secret."""
+    secret, harmless = _patterns()
+    listed = secret.fullmatch(name) is not None and harmless.fullmatch(name) is None
+    return listed and not _is_harmless(name) and not _is_plain_key(name)
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """`secret_variables` as two expressions: those that say yes, and then those that say no."""
+    listed = secret_variables()
+    groups = [[p for p in listed if p[0] != "!"], [p[1:] for p in listed if p[0] == "!"]]
+    secret, harmless = (re.compile("|".join(fnmatch.translate(p) for p in group)) for group in groups)
+    return secret, harmless
+
+
+def _is_harmless(name: str) -> bool:
+    """Whether a name that sounds like a secret's is known for something else, or tells what is beside a secret."""
+    names = _names()
+    parts = _PARTS.findall(name)
+    plain = name.strip("-\"'").lower()
+    return plain in names["harmless"] or not parts or parts[-1].lower() in names["harmless_endings"]
+
+
+def _is_plain_key(name: str) -> bool:
+    """Whether all that is secret about a name is a `key` of the kind that databases and caches have."""
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    before = [parts[place - 1] for place, part in enumerate(parts) if place and part in ("key", "keys")]
+    return bool(before) and all(each in _names()["not_key_of"] for each in before)
+
+
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str, *, variable: bool = False) -> bool:
     """Whether what has this name is a secret.
@@ -38,19 +108,18 @@ def is_secret_name(name: str, *, variable: bool = False) -> bool:
         (True, False, False)
     """
     names = _names()
-    plain = name.strip("-\"'").lower()
-    if plain in names["harmless"]:
-        return False
-    if plain in names["whole"]:
+    if name.strip("-\"'").lower() in names["whole"]:
         return True
-    parts = [part.lower() for part in _PARTS.findall(name)]
-    if not parts or parts[-1] in names["harmless_endings"]:
+    if _is_harmless(name):
         return False
+    parts = [part.lower() for part in _PARTS.findall(name)]
     if any(part.endswith(names["endings_tuple"]) for part in parts):
         return True
     if any(part in names["short"] for part in parts) and (len(parts) > 1 or variable):
         return True
-    return any(part == "key" and _is_secret_key(parts[:place], variable) for place, part in enumerate(parts))
+    if any(part == "key" and _is_secret_key(parts[:place], variable) for place, part in enumerate(parts)):
+        return True
+    return variable and _is_listed(name)
 
 
 def _is_secret_key(before: list[str], variable: bool) -> bool:

@@ -6,15 +6,17 @@ stands is found out by putting a word in its place and looking for secrets once 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
-from humanlayer_agent.redaction.program_secrets import Token, known_programs, listed, short_names, token_of
-from humanlayer_agent.redaction.secret_names import is_secret_name, is_secret_value
+from humanlayer_agent.redaction.program_secrets import Token, known_programs, listed, token_of
+from humanlayer_agent.redaction.secret_names import is_secret_value, is_secret_variable
 from humanlayer_agent.redaction.standard_input import below
 from humanlayer_agent.redaction.standard_input import nodes as nodes_of
 from humanlayer_agent.redaction.text_secrets import Span
+from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.dataflow import Flows
 from humanlayer_agent.shell.syntax.tree import Function, Loop, Node, Pipeline, Redirect, Simple
 
 _READERS = {"read": frozenset("dinNptu"), "mapfile": frozenset("dnOsuCc"), "readarray": frozenset("dnOsuCc")}
@@ -36,19 +38,16 @@ class Held(NamedTuple):
     text: str
 
 
-def is_secret_variable(name: str) -> bool:
-    """Whether a shell variable of this name holds a secret."""
-    return is_secret_name(name, variable=name.isupper() or name.lower() in short_names())
-
-
 def in_flow(nodes: list[Node], text: str, find: Callable[[str], list[Span]]) -> Iterator[Span]:
     """Secrets that are given a name before they are used.
 
     Args:
-        nodes: every node of the command line `text`.
+        nodes: every node of the command line `text`; none where it can't be parsed.
         find: the secrets of a command line, without those of this function.
     """
     every = chain(chain.from_iterable(_held(node, text) for node in nodes), _called(nodes, text))
+    if not nodes:
+        every = chain(_assigned(text))
     held = list(islice(every, _MOST_VALUES))
     used: list[Held] = []
     for each in held:
@@ -62,29 +61,45 @@ def in_flow(nodes: list[Node], text: str, find: Callable[[str], list[Span]]) -> 
     run = _run(nodes)
     yield from _in_expanded(held, text, find, run)
     if used:
-        others = _aliases(nodes)
-        names = {each.name for each in used} | {name for names in others for name in names}
-        secret = _used_as_secrets(names - run, text, find)
-        for _ in others:  # x=secret; y=$x; mysql -p$y
-            secret |= {of for name, of in others if name in secret or is_secret_variable(name)}
+        names = {each.name for each in used}
+        given = Flows(analyse(text, cwd="/")).given if nodes else None
+        given_on = set(_GIVEN.findall(text)) if given is None else set(given)
+        others = sorted((given_on | (_referred(text) if given is None else set())) - names - run)
+        secret = _used_as_secrets([*sorted(names - run), *others], text, find)
+        secret |= {name for name in given_on if is_secret_variable(name)}
+        if given is not None:  # x=secret; y=$x; mysql -p$y
+            secret = _with_what_they_hold(secret, given)
+        elif secret:  # what holds what can't be told
+            secret = names
         for each in used:
             if each.name in secret - run:
                 yield Span(each.start, each.end, "used as a secret")
 
 
-def _aliases(nodes: list[Node]) -> list[tuple[str, str]]:
-    """Names that are given what other names hold: (name, of which)."""
-    found = []
-    for node in nodes:
-        if not isinstance(node, Simple):
-            continue
-        given = [(assign.name, assign.value.raw) for assign in node.assigns]
-        if node.words and node.words[0].text in _DECLARING:
-            given += [(name, value) for name, _, value in (word.raw.partition("=") for word in node.words[1:])]
-        for name, value in given:
-            if reference := _REFERENCE.fullmatch(value.strip('"')):
-                found.append((name, reference["name"] or reference["braced"]))
-    return found[:_MOST]
+def _referred(text: str) -> set[str]:
+    return {found["name"] or found["braced"] for found in _REFERENCE.finditer(text)}
+
+
+def _assigned(text: str) -> Iterator[Held]:
+    """What looks like an assignment, in a text that can't be parsed."""
+    for found in _ASSIGNMENT.finditer(text):
+        yield Held(found["name"], *found.span("value"), found["value"])
+
+
+_ASSIGNMENT = re.compile(
+    r"""(?:^|(?<=[\s;&|(]))(?P<name>[A-Za-z_]\w*)=(?P<quote>['"]?)(?P<value>[^\s'";&|$`()<>]+)(?P=quote)"""
+)
+_GIVEN = re.compile(r"""([A-Za-z_]\w*)=[^\s;&|]*\$""")
+
+
+def _with_what_they_hold(names: set[str], given: Mapping[str, Set[str]]) -> set[str]:
+    """`names`, and the variables whose values they are given, at any remove."""
+    found, waiting = {*names}, [*names]
+    while waiting:
+        new = given.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _in_expanded(held: list[Held], text: str, find: Callable[[str], list[Span]], run: set[str]) -> Iterator[Span]:
@@ -128,9 +143,9 @@ def _is_program(held: Held) -> bool:
     return held.text.rpartition("/")[2] in known_programs()
 
 
-def _used_as_secrets(names: set[str], text: str, find: Callable[[str], list[Span]]) -> set[str]:
+def _used_as_secrets(names: list[str], text: str, find: Callable[[str], list[Span]]) -> set[str]:
     """Those of `names` that stand where a secret stands."""
-    listed = sorted(names)[:_MOST]
+    listed = names[:_MOST]
     probes = {name: _PROBE % number for number, name in enumerate(listed)}
     everything = " ".join(probes[name] for name in listed if name.isdigit())
 

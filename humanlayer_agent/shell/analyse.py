@@ -116,7 +116,7 @@ class Walk:
         self.heard: list[str] = []
         """Texts that `exec` has put on descriptors: what reads one from then on may read these."""
         self.expanded: list[tuple[str | None, str]] = []
-        """Secrets from outside whose values are used, each with the expansion: what the next command is given."""
+        """Variables from outside whose values are used, each with the expansion: what the next command is given."""
 
     @cached_property
     def scripts(self) -> "Scripts":
@@ -334,6 +334,7 @@ class Walk:
 
             command = self.plain(node.start, node.end, state, context)
             secret_variables.note(self, command, list(words_of(node)), mark)
+            command.head = True
             self.program.commands.append(command)
         self.program.trace.append(("node", node, start, start, len(self.program.commands)))
         return ends

@@ -105,6 +105,13 @@ class SimpleCommand:
     listed: bool = False
     """Whether `operands` are all that there are, even where there are none."""
 
+    uses: list[Effect] = field(default_factory=list)
+    """The variables from outside whose values it uses, as effects (`environment`, `expanded`): most are harmless, so
+    whoever judges it says which of them count."""
+
+    head: bool = False
+    """Whether this is no command, but what the head of a loop or a `case` uses."""
+
     def doubt(self, word: str) -> None:
         """Record that `word` keeps this command from being fully resolved."""
         self.resolved = False

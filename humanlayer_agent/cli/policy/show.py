@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.extension import KNOWN_LISTS
 from humanlayer_agent.policy.language.policy import Rule
 from humanlayer_agent.policy.language.sources import BUILTIN
 from humanlayer_agent.policy.layers import Layer
@@ -51,6 +52,12 @@ def _print_layer(console: Console, layer: Layer, day: str) -> None:
         console.print(Padding(line + Text(f"  {one_line(rule.origin)}", style="dim"), (0, 0, 0, 2), expand=False))
         for note in notes(layer, rule, day):
             console.print(Padding(Text(one_line(note), style="italic"), (0, 0, 0, 8), expand=False))
+    for name in sorted(KNOWN_LISTS):  # they stand in no file of the policy
+        entries = dict.fromkeys(entry for scope in policy.scopes for entry in scope.get(name, ()))
+        if entries:
+            console.print(
+                Padding(Text(one_line(f"${name}: {' '.join(entries)}"), style="dim"), (0, 0, 0, 2), expand=False)
+            )
     console.print()
 
 

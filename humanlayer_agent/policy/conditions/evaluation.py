@@ -9,6 +9,7 @@ so that a command meets only rules that can apply to it; and where their answers
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from humanlayer_agent.policy.conditions import variable_uses
 from humanlayer_agent.policy.conditions.answer_cache import command_key, effect_key
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
@@ -140,15 +141,19 @@ class Rules:
         self._answers: dict[tuple[_Plan, Hashable], Answers] = {}
         self._cleared: dict[Hashable, Cleared | None] = {}
         indices = {id(rule.index): rule.index for rule in self.all}
+        self._uses = [clause for rule in self.all for clause in rule.uses]
         self._index = next(iter(indices.values())) if len(indices) == 1 else None
 
     def judge(self, program: Program, situation: Situation) -> list[Judged]:
-        """Every hit, command by command."""
+        """Every hit, command by command; what is only the head of a loop counts where it has an effect."""
         situation.commands, situation.directories = program.commands, {}
         if situation.tracing.program is not None:
             situation.tracing = Tracing()
+        program = variable_uses.with_effects(program, self._uses, situation)
+        situation.commands, situation.directories = program.commands, {}
         situation.tracing.program = program
-        return [self.command(command, situation) for command in program.commands]
+        commands = [command for command in program.commands if command.effects or not command.head]
+        return [self.command(command, situation) for command in commands]
 
     def unseen(self, text: str, situation: Situation) -> list[Hit]:
         """What rules about the parse and the agent say of an action in which no command could be seen."""

@@ -4,6 +4,7 @@ A variable's value is read as a list of directories, separated by colons.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -44,7 +45,7 @@ def variables(
     names: Sequence[str], places: PathSet | None
 ) -> Callable[[SimpleCommand, Effect | None, "Situation"], int]:
     """Does an effect set or print one of these variables, and (with `places`) to directories that all lie there?"""
-    wanted = TextSet(Text(glob=name) for name in names)
+    wanted = VariableNames(names)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
         answer = NO
@@ -59,7 +60,24 @@ def variables(
     return judge
 
 
-def _named(effect: Effect, wanted: TextSet) -> int:
+class VariableNames:
+    """Names of variables: the last pattern that matches one decides, and `!` before it says that it is none of them."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        runs = groupby(reversed(patterns), key=lambda pattern: pattern.startswith("!"))
+        self._runs = [
+            (without, TextSet(Text(glob=pattern.removeprefix("!")) for pattern in run)) for without, run in runs
+        ]
+
+    def has(self, name: str) -> int:
+        """no or yes."""
+        for without, run in self._runs:
+            if run.has(name) == YES:
+                return NO if without else YES
+        return NO
+
+
+def _named(effect: Effect, wanted: VariableNames) -> int:
     if effect.operand is None or not (effect.resolved or effect.role == "assignment"):
         return MAYBE
     return wanted.has(effect.operand)

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from humanlayer_agent.policy.conditions import variable_uses
 from humanlayer_agent.policy.conditions.answer_cache import settled, settled_clauses
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
@@ -52,6 +53,8 @@ class CompiledRule:
     """Its answer follows from a key (see `settled`)."""
     ahead: Clause | None = None
     """Of a rule that is not settled: the part of `when` that is. Where that says no, so does the rule."""
+    uses: tuple[Clause, ...] = ()
+    """The conditions by which it means uses of variables (see `variable_uses`)."""
 
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
@@ -112,7 +115,19 @@ def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> 
         traces(rule.when),
         whole,
         all_of(first) if first else None,
+        _uses(rule, compiler),
     )
+
+
+def _uses(rule: Rule, compiler: Compiler) -> tuple[Clause, ...]:
+    if rule.decision == "allow":  # what is only used needs no allow
+        return ()
+    found = [compiler.match(source) for source in variable_uses.sources(rule.when)]
+    naming = variable_uses.naming(rule.when)
+    if naming is not None:
+        when, unless = compiler.match(naming), compiler.match(rule.unless) if rule.unless is not None else None
+        found.append(when if unless is None else lambda c, e, s: NO if unless(c, e, s) == YES else when(c, e, s))
+    return tuple(found)
 
 
 def _about_all(match: Match) -> bool:

@@ -105,8 +105,9 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     program, situation = program or program_of(director, example), Situation()
     decision = director.judge(program, situation, example.command)
     rules = director.in_force().rules
-    hits = [hit for each in rules.judge(program, situation) for hit in each.hits()]
-    hits += [] if program.commands else rules.unseen(example.command, situation)
+    judged = rules.judge(program, situation)
+    hits = [hit for each in judged for hit in each.hits()]
+    hits += [] if judged else rules.unseen(example.command, situation)
     mine = [hit for hit in hits if hit.rule is not None and hit.rule.rule is example.rule]
     return Result(example, decision, _expected(example, decision.verdict, [hit.certain for hit in mine]))
 

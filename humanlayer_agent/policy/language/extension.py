@@ -22,6 +22,7 @@ from humanlayer_agent.policy.language import schema, yaml_positions
 from humanlayer_agent.policy.language.schema import Added, Match, Rule
 from humanlayer_agent.policy.language.sources import BUILTIN, read, shipped, shipped_names
 from humanlayer_agent.policy.language.yaml_positions import Key
+from humanlayer_agent.redaction.secret_names import secret_variables
 
 MAX_DEPTH = 8
 MAX_FILES = 32
@@ -102,6 +103,9 @@ MAX_ENTRIES = 5_000
 GIVEN_LISTS = frozenset({"policies"})
 """Lists that every file sees without defining them: `policies` are the files of the policies in force."""
 
+KNOWN_LISTS = {"secret-variables": secret_variables}
+"""Lists that every file sees, with what stands in them: a file may add to one, or have its own of the same name."""
+
 _STRICTEST = {"allow": 0, "ask": 1, "deny": 2}
 _DEFAULTS = ("unmatched", "maybe", "unparsed", "ask")
 
@@ -151,11 +155,13 @@ def _add_to_lists(unit: Unit) -> None:
     """Give every unit its own lists, and what the files that extend it add to them."""
     for each in unit.extended:
         _add_to_lists(each)
-    unit.lists = {n: list(v) for n, v in unit.policy.lists.items() if not isinstance(v, Added)}
+    own = {n: list(v) for n, v in unit.policy.lists.items() if not isinstance(v, Added)}
+    known = {n: list(entries()) for n, entries in KNOWN_LISTS.items()} if not unit.extended else {}
+    unit.lists = {**known, **own}
     for name, value in unit.policy.lists.items():
         if isinstance(value, Added):
             added = _flat(unit, value.add, ("lists", name, "add"), ())
-            below = [u for u in unit.units() if u is not unit and name in u.lists]
+            below = [u for u in unit.units() if name in u.lists and (u is not unit or name in KNOWN_LISTS)]
             if not below:
                 raise unit.document.error(("lists", name), f"no extended file has a list {name}: nothing to add to")
             for each in below:
@@ -171,7 +177,8 @@ def _visible_lists(unit: Unit) -> dict[str, list[str]]:
             if match is not None:
                 _name_lists(unit, match, ("rules", n, clause), named)
     for name in unit.lists:
-        named.setdefault(name, _list(unit, name, ("lists", name), ()))
+        if name not in KNOWN_LISTS or name in unit.policy.lists:
+            named.setdefault(name, _list(unit, name, ("lists", name), ()))
     return named
 
 
@@ -181,8 +188,14 @@ def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str
         for part in group.model_fields_set if group is not None else ():
             entries = getattr(group, part)
             for entry in entries if isinstance(entries, list) else ():
+                found = [entry]
                 if (name := _name(entry)) is not None and name not in GIVEN_LISTS:
-                    named[name] = _list(unit, name, (*path, key, part), ())
+                    found = named[name] = _list(unit, name, (*path, key, part), ())
+                if (key, part) != ("env", "any") and any(each.startswith("!") for each in found):
+                    message = (
+                        f"{entry}: an entry with ! takes out names of variables, so only `env: {{any: ...}}` has one"
+                    )
+                    raise unit.document.error((*path, key, part), message)
     for entry in (match.program.path or ()) if match.program is not None else ():
         if (name := _name(entry)) is not None and name not in GIVEN_LISTS:
             named[name] = _list(unit, name, (*path, "program", "path"), ())

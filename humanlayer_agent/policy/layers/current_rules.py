@@ -55,6 +55,8 @@ class InForce:
         if not self._once or not program.commands:
             return self.rules
         self._once = False
+        if any(command.uses for command in program.commands):
+            return self.rules  # which of them are effects, any rule may say
         wanted: Wanted = {(command.program, None) for command in program.commands}
         wanted |= {(command.program, effect.kind) for command in program.commands for effect in command.effects}
         return self._compiled(wanted)

@@ -193,7 +193,8 @@ def _operands(given: Operands, wanted: Operands) -> bool:
 
 
 def _variables(given: Group, a: Side, wanted: Group, b: Side) -> bool:
-    if not set(a.compiler.texts(given.any or ())) <= set(b.compiler.texts(wanted.any or ())):
+    mine, theirs = a.compiler.texts(given.any or ()), b.compiler.texts(wanted.any or ())
+    if mine != theirs and (not set(mine) <= set(theirs) or any(name.startswith("!") for name in theirs)):
         return False
     if wanted.value_in is None:
         return True

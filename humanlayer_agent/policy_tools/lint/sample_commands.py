@@ -146,7 +146,8 @@ def _collect(subject: "Subject", rule: Rule, match: Match, named: Named) -> None
     named.paths += [f"{path_in(fill(p, compiler.variables)).rstrip('/')}/*" for p in compiler.texts(emptied or ())]
     named.names += [host_in(name) for name in compiler.texts(_all(match.names))]
     named.hosts += [host_in(host) for host in compiler.texts(_all(match.hosts))]
-    named.names += [host_in(name) for name in compiler.texts(match.env.any or () if match.env is not None else ())]
+    variables = compiler.texts(match.env.any or () if match.env is not None else ())
+    named.names += [host_in(name) for name in variables if not name.startswith("!")]
     values = match.env.value_in if match.env is not None else None
     named.paths += [path_in(fill(p, compiler.variables)) for p in compiler.texts(values or ())]
     named.via += match.via or ()

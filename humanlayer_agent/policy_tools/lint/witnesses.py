@@ -45,10 +45,10 @@ class Case:
         return [hit for hit in self.hits if hit.rule is rule]
 
     def units(self, rule: CompiledRule) -> Iterator[tuple[SimpleCommand, Effect | None]]:
-        """What `rule` is asked about: each effect, or each command."""
+        """What `rule` is asked about: each effect (and what may be one), or each command."""
         for command in self.program.commands:
             if rule.by_effect:
-                for effect in command.effects:
+                for effect in (*command.effects, *command.uses):
                     yield command, effect
             else:
                 yield command, None
@@ -71,8 +71,9 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     situation = Situation(agent=agent)
     decision = director.judge(program, situation, command)
     rules = director.in_force().rules
-    hits = [hit for each in rules.judge(program, situation) for hit in each.hits()]
-    hits += [] if program.commands or program.status == "ok" else rules.unseen(command, situation)
+    judged = rules.judge(program, situation)
+    hits = [hit for each in judged for hit in each.hits()]
+    hits += [] if judged or program.status == "ok" else rules.unseen(command, situation)
     return Case(command, program, situation, decision, tuple(hits))
 
 

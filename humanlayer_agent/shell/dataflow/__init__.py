@@ -10,7 +10,7 @@ there, and "maybe" that a file may be another one.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -159,6 +159,11 @@ class Flows:
                 onward = arrival if certain else Arrival(arrival.origin, False)
                 (sure if certain else unsure).extend((target, onward) for target in edge.targets)
         return Reached(self, found, ways)
+
+    @property
+    def given(self) -> Mapping[str, Set[str]] | None:
+        """For each variable, those whose values it is given as they are: x for y of `y=$x`. None: it can't be told."""
+        return self._graph.given if self._graph is not None and self.program.status == "ok" else None
 
     def _from(self, node: int, ways: frozenset[str] | None) -> list[Edge]:
         edges = self._graph.edges.get(node, []) if self._graph is not None else []

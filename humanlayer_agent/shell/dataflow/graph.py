@@ -64,6 +64,8 @@ class Graph:
 
     edges: dict[int, list[Edge]] = field(default_factory=dict)
     heads: set[int] = field(default_factory=set)
+    given: dict[str, set[str]] = field(default_factory=dict)
+    """For each variable, those whose values it is given: `y=$x`."""
 
 
 def graph(program: Program) -> Graph:
@@ -174,6 +176,7 @@ class _Builder:
         for assign in node.assigns:
             self.parts(assign.value.parts, place)
             self.parts(assign.index_parts, place)
+            self.gives(assign.name, assign.value.parts)
             if assign.value.dynamic and middle < end:
                 self.edge("", [2 * middle, 2 * middle + 1], [self.variable(assign.name)])
         self.targets_of(node.redirects, place)
@@ -230,6 +233,8 @@ class _Builder:
     def loop(self, node: Loop, start: int, end: int) -> None:
         target = [self.variable(node.name.text or _ANY)] if node.name is not None else []
         self.words(node.words or (), _Place(start, end, target))
+        for word in node.words or ():
+            self.gives((node.name.text if node.name is not None else None) or _ANY, word.parts)
         if start < end and any(e.role == "expanded" for e in self.commands[end - 1].effects):
             self.edge("", out_of(end - 1, end), target)  # secrets that its words name
         if node.words is None and node.kind in ("for", "select"):
@@ -275,6 +280,7 @@ class _Builder:
             self.words([part.arg], place)
         if part.op in ("=", ":=") and part.arg is not None:
             self.words([part.arg], _Place(place.start, place.end, [self.variable(part.name)]))
+            self.gives(part.name, part.arg.parts)
         if part.op == "!":
             self.indirect.append(place.targets)
         if part.op == "length":
@@ -282,6 +288,16 @@ class _Builder:
         name = "@" if part.name.isdigit() or part.name in ("@", "*") else part.name
         self.edge("variable", [self.variable(name)], place.targets)
         self.edge("variable", [self.variable(_ANY)], place.targets)
+
+    def gives(self, name: str, parts: Sequence[Part]) -> None:
+        """The variable `name` is given the values that stand in `parts` themselves, not what commands make of them."""
+        for part in parts:
+            if isinstance(part, Param):
+                self.graph.given.setdefault(name, set()).add(part.name)
+                self.gives(name, part.arg.parts if part.arg is not None else ())
+            elif isinstance(part, ArrayLit):
+                for word in part.words:
+                    self.gives(name, word.parts)
 
     # ---- commands that set variables ----------------------------------------------------------------------
 
@@ -300,6 +316,7 @@ class _Builder:
         for word in command.words[1:]:
             if word.word.dynamic and (assigned := _ASSIGNED.match(word.word.raw)):
                 names.add(assigned[1])
+                self.gives(assigned[1], word.word.parts)
         for name in names:
             self.edge("", out_of(number, number + 1), [self.variable(name)])
 

@@ -169,6 +169,7 @@ def _again(command: SimpleCommand) -> SimpleCommand:
         command.words,
         command.prints,
         command.listed,
+        [*command.uses],
     )
 
 

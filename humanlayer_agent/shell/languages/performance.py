@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.environment.code_variables import selects_code
-from humanlayer_agent.shell.environment.secret_variables import keeps_secret
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
@@ -97,12 +96,13 @@ def _file(
 
 def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:
     if act.role == "read":
-        # What becomes of it is the code's own doing; but a secret counts as used, as in a shell's `$API_TOKEN`, and all
-        # of them that are looked at as printed: `print(os.environ)`.
+        # What becomes of it is the code's own doing; but it is used, as in a shell's `$API_TOKEN`, and all of them that
+        # are looked at count as printed: `print(os.environ)`.
         if "environment" in operand.choices:
             command.effects.append(Effect("environment", "printed", "environment", True, command.span, origin))
-        for secret in filter(keeps_secret, operand.choices):
-            command.effects.append(Effect("environment", "expanded", secret, True, command.span, origin))
+        for name in operand.choices or (None,):
+            if name != "environment":
+                command.uses.append(Effect("environment", "expanded", name, name is not None, command.span, origin))
         return
     if act.role == "printed":
         for name in operand.choices or (None,):

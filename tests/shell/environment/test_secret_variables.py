@@ -1,4 +1,4 @@
-"""Secrets that the shell was started with are seen where they are used; held against bash, which prints them."""
+"""Variables that the shell was started with are seen where they are used; held against bash, which prints them."""
 
 import subprocess
 
@@ -7,37 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.environment.secret_variables import keeps_secret
 
 
 def used(text: str, environ: dict[str, str] | None = None) -> list[str | None]:
-    """The variables that count as secrets used, None for one that is not known."""
+    """The variables from outside that are used, None for one that is not known."""
     program = analyse(text, cwd="/p", environ=environ or {}, closed=environ is not None)
-    return [e.operand for c in program.commands for e in c.effects if e.kind == "environment" and e.role == "expanded"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "API_TOKEN", "GITHUB_TOKEN", "token", "TOKEN_FILE", "NPM_TOKENS", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD_PASSWD",
-        "SECRET", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "OPENAI_API_KEY", "apikey", "SSH_PRIVATE_KEY", "SIGNING_KEY",
-        "SERVICE_KEY", "GOOGLE_CREDENTIALS", "DB_PASS", "GH_PAT", "BASIC_AUTH", "SENTRY_DSN", "DATABASE_URL", "authorization",
-        "SESSION_COOKIE", "GPG_PASSPHRASE",
-    ],
-)  # fmt: skip
-def test_names_of_secrets(name: str) -> None:
-    assert keeps_secret(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "HOME", "PATH", "KEYBOARD", "SSH_AUTH_SOCK", "AUTHOR", "GIT_AUTHOR_NAME", "TOKENIZERS_PARALLELISM", "MAX_TOKENS",
-        "NUM_INPUT_TOKENS", "PUBLIC_KEY", "KEY", "PASSED", "COMPASS", "PATH_INFO", "URL", "MONKEY", "PASS_RATE", "1", "@", "",
-    ],
-)  # fmt: skip
-def test_other_names(name: str) -> None:
-    assert not keeps_secret(name)
+    return [use.operand for command in program.commands for use in command.uses]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +20,7 @@ def test_other_names(name: str) -> None:
     [
         ("echo $API_TOKEN", ["API_TOKEN"]),
         ('curl -H "Authorization: ${API_TOKEN}" h', ["API_TOKEN"]),
-        ("echo ${X:-$DB_PASSWORD} ${API_TOKEN:0:2}", ["DB_PASSWORD", "API_TOKEN"]),
+        ("echo ${X:-$DB_PASSWORD} ${API_TOKEN:0:2}", ["X", "DB_PASSWORD", "API_TOKEN"]),
         ("cat <<E\n$API_TOKEN\nE", ["API_TOKEN"]),
         ("cat <<'E'\n$API_TOKEN\nE", []),
         ("echo '$API_TOKEN' \\$API_TOKEN", []),
@@ -61,6 +36,10 @@ def test_other_names(name: str) -> None:
         ("source ./x; echo $API_TOKEN", ["API_TOKEN"]),
         ("x=API_TOKEN; echo ${!x}", ["API_TOKEN"]),
         ("echo ${!x}", [None]),
+        ("python3 -c 'import os, sys; print(os.environ[sys.argv[1]])'", [None]),
+        ("echo $HOME $? $RANDOM", ["HOME"]),
+        ("for i in $LIST; do echo $i; done", ["LIST"]),
+        ("[[ -f x && 1 -eq M ]]", ["M"]),
         ("echo ${!API_@} ${!a[@]}", []),
         ("API_TOKEN=x; echo $API_TOKEN", []),
         ("API_TOKEN=$(cat x); echo $API_TOKEN", []),
@@ -119,5 +98,6 @@ def test_what_bash_prints_is_seen(before: list[str], last: str, between: str) ->
     if MARK.lower() not in (done.stdout + done.stderr).lower():
         return
     program = analyse(script, cwd="/p")
-    effects = [e for c in program.commands for e in c.effects]
-    assert program.status != "ok" or any(e.kind == "environment" and e.role in ("expanded", "printed") for e in effects)
+    effects = [e for c in program.commands for e in (*c.effects, *c.uses) if e.kind == "environment"]
+    seen = any(e.operand in (None, "environment", "API_TOKEN") and e.role in ("expanded", "printed") for e in effects)
+    assert program.status != "ok" or seen

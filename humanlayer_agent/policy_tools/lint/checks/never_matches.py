@@ -160,7 +160,7 @@ def _host(place: Place, text: str) -> Iterator[_Dead]:
 
 
 def _variable(place: Place, text: str) -> Iterator[_Dead]:
-    if not _VARIABLE.fullmatch(text):
+    if not _VARIABLE.fullmatch(text.removeprefix("!")):
         name = re.sub(r"[^A-Za-z0-9_]", "", text) or "X"
         yield _Dead(place, f"the variable {text!r}: variables are compared by their whole names", f"printenv {name}A")
 
