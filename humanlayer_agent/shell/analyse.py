@@ -330,10 +330,10 @@ class Walk:
         start, mark = len(self.program.commands), len(self.expanded)
         ends = self.compound(node, state, context.fed(context.stdin.shared()))
         if len(self.expanded) > mark:  # in the head of a loop, or what a case looks at
-            from humanlayer_agent.shell.environment import secret_variables
+            from humanlayer_agent.shell.environment import outside_variables
 
             command = self.plain(node.start, node.end, state, context)
-            secret_variables.note(self, command, list(words_of(node)), mark)
+            outside_variables.note(self, command, list(words_of(node)), mark)
             command.head = True
             self.program.commands.append(command)
         self.program.trace.append(("node", node, start, start, len(self.program.commands)))
@@ -375,7 +375,7 @@ class Walk:
 
     def expression(self, node: Test | ArithCommand, state: State, context: Context) -> Ends:
         """`[[ ]]` and `(( ))`: their substitutions run, and arithmetic evaluates strings as code."""
-        from humanlayer_agent.shell.environment import secret_variables
+        from humanlayer_agent.shell.environment import outside_variables
         from humanlayer_agent.shell.expansion import arithmetic, substitutions
         from humanlayer_agent.shell.interpreter import redirects
 
@@ -388,26 +388,26 @@ class Walk:
             substitutions.word(self, word, out, context)
         if isinstance(node, Test):
             builtins.conditional(self, words, out)
-            secret_variables.comparison(self, words, out)
+            outside_variables.comparison(self, words, out)
             for word in words:
                 out.forget(arithmetic.assigned(word.raw))
         redirects.add(self, command, node.redirects, state, context)
         if len(self.expanded) > mark:
-            secret_variables.note(self, command, words, mark)
+            outside_variables.note(self, command, words, mark)
         return out, out
 
     def redirected(self, redirections: list[Redirect], state: State, context: Context) -> Context:
         """The effects of a compound command's redirects, as a command of their own; and the input they give it."""
         if not redirections:
             return context
-        from humanlayer_agent.shell.environment import secret_variables
+        from humanlayer_agent.shell.environment import outside_variables
         from humanlayer_agent.shell.interpreter import redirects
 
         command = self.plain(redirections[0].start, redirections[-1].end, state, context)
         start, mark = len(self.program.commands), len(self.expanded)
         redirects.add(self, command, redirections, state, context)
         if len(self.expanded) > mark:
-            secret_variables.note(self, command, [r.body or r.target for r in redirections], mark)
+            outside_variables.note(self, command, [r.body or r.target for r in redirections], mark)
         here = len(self.program.commands)
         self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)

@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import read
-from humanlayer_agent.shell.environment import secret_variables
+from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion import arithmetic, output
 from humanlayer_agent.shell.expansion.field import Field, positional
@@ -160,7 +160,7 @@ def _read_again(walk: "Walk", each: Field, name: str, state: State, context: Con
 def _integer_value(walk: "Walk", each: Field, name: str, state: State) -> None:
     text = each.text if each.text is not None else each.word.raw
     value = text.partition("=")[2]
-    secret_variables.evaluation(walk, value, state)
+    outside_variables.evaluation(walk, value, state)
     if value and not _INTEGER.fullmatch(value):
         why = (
             arithmetic.value_risk(value, state)
@@ -289,7 +289,7 @@ def let(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State,
             why = f"{each.text!r} is evaluated as arithmetic"
         if why is not None:
             walk.program.doubt(why)
-        secret_variables.evaluation(walk, each.shown, state)
+        outside_variables.evaluation(walk, each.shown, state)
         for name in arithmetic.assigned(each.text or each.word.raw):
             out.assign(name, None, number=each.text is not None)
             assignments.note_effect(walk, command, name, None, each.start, each.end)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.environment import secret_variables
+from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.expansion import arithmetic, words
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter import assignments
@@ -43,7 +43,7 @@ def parts(walk: "Walk", found: list[Part], state: State, context: Context) -> No
                 if part.arg is not None:
                     word(walk, part.arg, state, context)
             case Arith():
-                secret_variables.evaluation(walk, part.raw, state)
+                outside_variables.evaluation(walk, part.raw, state)
                 parts(walk, part.parts, state, context)
                 _arithmetic(walk, part, state, context)
             case ArrayLit():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.environment import secret_variables
+from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.environment.code_variables import places, selects_code
 from humanlayer_agent.shell.expansion import arithmetic, parameters
 from humanlayer_agent.shell.expansion.field import Field, listed
@@ -279,7 +279,7 @@ def note_effect(walk: "Walk", command: SimpleCommand, name: str, found: Value, s
 
 def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None:
     """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
-    secret_variables.expansion(walk, part, state)
+    outside_variables.expansion(walk, part, state)
     if part.op in ("=", ":="):
         kept = state.inherits(part.name)
         walk.implicit(part.name, parameters.values(part, state, _text_of), state, context, part.raw)
@@ -342,7 +342,7 @@ def subscript(walk: "Walk", name: str, index: str, state: State, *, expanded: bo
     if name in state.maps and _KEY.fullmatch(index) and not expanded:
         return
     walk.may_abort(state)
-    secret_variables.evaluation(walk, index, state)
+    outside_variables.evaluation(walk, index, state)
     if expanded:
         why = arithmetic.value_risk(index, state)
     else:

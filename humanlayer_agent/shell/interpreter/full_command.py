@@ -6,7 +6,7 @@ Most are plainer than that (see `plain`).
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
-from humanlayer_agent.shell.environment import secret_variables
+from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.expansion import substitutions
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.expansion.words import expand
@@ -40,7 +40,7 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> Ends:
     ends = go(walk, node, fields, state, given)
     walk.program.trace.append(("simple", node, start, middle, len(walk.program.commands)))
     if len(walk.expanded) > mark:
-        secret_variables.note(walk, walk.program.commands[middle], list(words_of(node)), mark)
+        outside_variables.note(walk, walk.program.commands[middle], list(words_of(node)), mark)
     if node.redirects:
         if redirects.may_fail(node.redirects):
             ends = ends[0], join(ends[1], before)
