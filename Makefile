@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    a supervised agent on a small task (set-up included)"
 	@echo "make test    all tests"
-	@echo "make lint    ruff and mypy"
+	@echo "make lint    ruff, mypy, which part imports which, names and sizes"
 	@echo "make soak    the long forms of the tests (fuzzing, histories)"
 	@echo "make clean   remove .venv and everything that was built"
 
@@ -36,7 +36,7 @@ $(BIN)/python:
 
 # mypy reads what the tests' helpers and the web inbox import.
 .venv/.lint: pyproject.toml | .venv/.test
-	@echo "==> installing ruff and mypy"
+	@echo "==> installing ruff, mypy, which part imports which, names and sizes"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lint]'
 	@touch .venv/.run $@
 
@@ -81,6 +81,9 @@ lint: .venv/.lint
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "==> mypy"
 	@$(BIN)/mypy
+	@echo "==> imports and names"
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/test_layout.py
 
 soak:
 	@$(MAKE) --no-print-directory -j3 test-environments

@@ -1,8 +1,15 @@
-"""The shape of the package: imports point one way, and light commands load nothing heavy."""
+"""The shape of the package: what a newcomer finds where, and what light commands load.
+
+Which part may import which is said in pyproject.toml, and checked by `lint-imports` (`make lint`).
+"""
 
 import ast
+import json
+import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,54 +17,114 @@ import pytest
 import humanlayer_agent
 
 PACKAGE = Path(humanlayer_agent.__file__).parent
-ORDER = [
-    "canonical_json",
-    "errors",
-    "places",
-    "actions",
-    "shell",
-    "files",
-    "policy",
-    "audit",
-    "approvals",
-    "channels",
-    "report",
-    "hub",
-    "config",
-    "agents",
-    "hooks",
-    "testing",
-    "doctor",
-    "cli",
-]
-"""Each part may import itself and what stands before it."""
-EXCEPTIONS = {("agents", "testing"), ("config", "audit")}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+RATCHET = json.loads(Path(__file__).with_name("ratchet.json").read_text())
 LIGHT = ("litellm", "minisweagent", "slack_sdk", "prompt_toolkit", "typer", "rich", "cryptography", "jinja2", "httpx")
+LARGEST_FOLDER = 20
+LISTS = {"shell/programs/special"}
+"""Folders that are a list, one file a program: they may be longer."""
+SHARED_NAMES = {"channel", "message"}
+"""Names that each channel has for the same thing."""
+NOT_NOUNS = re.compile(r"\w{2,}(?:ed|ing|ly)")
+WORDS_THAT_TELL_NOTHING = frozenset(
+    """ahead beside between desk elsewhere given here his known later light made new now once own plain seen shown
+    something standing taken that there these things this those touch we what whose written""".split()  # noqa: SIM905
+)
+NOUNS = frozenset(
+    """coding_agents finding wording signing failing_test parsing plain_text reply_text scripted_channel shadowed
+    shared signing_key suggestion_denied testing unused_list""".split()  # noqa: SIM905
+)
+"""Modules whose names have such an ending and are terms of the field, or the ids of lint checks. The list only shrinks."""
 
 
-def imported_parts(path: Path) -> set[str]:
-    """The parts of our package that a module imports while it is loaded or used (not those for type checkers only)."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            node.body = []
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return {n.split(".")[1] for n in names if n.startswith("humanlayer_agent.")}
+def place(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_one_way(path: Path) -> None:
-    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if part == "__init__":
+def name_of(path: Path) -> str:
+    return path.parent.name if path.stem == "__init__" else path.stem
+
+
+def test_a_folder_is_read_at_a_glance() -> None:
+    sizes = Counter(place(path.parent) for path in MODULES if path.stem != "__init__")
+    large = {folder: size for folder, size in sizes.items() if size > LARGEST_FOLDER and folder not in LISTS}
+    assert not large, f"more than {LARGEST_FOLDER} modules: split the folder by the questions it answers: {large}"
+
+
+def test_one_name_means_one_thing_in_a_part() -> None:
+    places = defaultdict(list)
+    for path in MODULES:
+        if path.stem not in {"__init__", "__main__"} | SHARED_NAMES:
+            places[path.relative_to(PACKAGE).parts[0], path.stem].append(place(path))
+    twice = [paths for paths in places.values() if len(paths) > 1]
+    assert not twice, f"two modules of one part have the same name: {twice}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=place)
+def test_a_name_is_a_noun_of_the_field(path: Path) -> None:
+    name = name_of(path)
+    if name in NOUNS:
         return
-    allowed = set(ORDER[: ORDER.index(part) + 1])
-    wrong = {p for p in imported_parts(path) - allowed if (part, p) not in EXCEPTIONS}
-    assert not wrong, f"{part} imports {', '.join(sorted(wrong))}"
+    words = name.split("_")
+    wrong = [word for word in words if NOT_NOUNS.fullmatch(word) or word in WORDS_THAT_TELL_NOTHING]
+    assert not wrong, f"{place(path)}: {', '.join(wrong)} is no noun that a user of bash, policies or approvals knows"
+
+
+def test_no_name_is_excused_that_is_not_there() -> None:
+    assert {name_of(path) for path in MODULES} >= NOUNS
+
+
+@cache
+def importers() -> dict[str, set[str]]:
+    """By module: the modules that import it."""
+    names = {
+        f"humanlayer_agent.{place(p).removesuffix('.py').replace('/', '.')}".removesuffix(".__init__"): p
+        for p in MODULES
+    }
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for name, path in names.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module in names:
+                for alias in node.names:
+                    below = f"{node.module}.{alias.name}"
+                    found[below if below in names else node.module].add(name)
+    return found
+
+
+def figures() -> dict[str, int]:
+    """What the ratchet counts."""
+    texts = {path: path.read_text() for path in MODULES}
+    lonely = [name for name, by in importers().items() if len(by) == 1]
+    short = [n for n in lonely if len(file_of(n).read_text().splitlines()) < 60 and file_of(n).stem != "__init__"]
+    return {
+        "modules with one importer": len(lonely),
+        "modules with one importer and under 60 lines": len(short),
+        "type: ignore": sum(text.count("# type: ignore") for text in texts.values()),
+        "functions over the limits of size": sum(
+            len(re.findall(r"# noqa: .*(?:C901|PLR0915)", t)) for t in texts.values()
+        ),
+        "stubs whose half stands elsewhere": sum(text.count("raise NotImplementedError") for text in texts.values()),
+        "private names imported across folders": private_imports(),
+    }
+
+
+def file_of(module: str) -> Path:
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def private_imports() -> int:
+    found = 0
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("humanlayer_agent"):
+                found += sum(a.name.startswith("_") and not a.name.startswith("__") for a in node.names)
+    return found
+
+
+def test_the_ratchet_holds() -> None:
+    """What is not as it should be may not grow, and what was mended stays so: ratchet.json has the figures of today."""
+    assert figures() == RATCHET, "more than before: mend it; fewer: write the new figures into tests/ratchet.json"
 
 
 def loaded_by(*arguments: str) -> set[str]:

@@ -55,7 +55,7 @@ def below(top: Node) -> Iterator[Node]:
         stack += [each.body for each in inner if each.body is not None]
 
 
-def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:
+def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:  # noqa: C901
     """Secrets in what the commands of `node` read, or write into files.
 
     Args:

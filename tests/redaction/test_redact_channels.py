@@ -10,8 +10,8 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.audit.heads import Head, head_text, heads_in
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.message import Letterhead, notice_message, request_message
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.channels.slack import message

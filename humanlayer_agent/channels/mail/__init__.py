@@ -18,7 +18,7 @@ def build(
     Raises:
         ConfigError: there is no unlocked key that tokens can be made with (`hla init` makes one).
     """
-    from humanlayer_agent.channels.mail.answer_tokens import own_tokens
+    from humanlayer_agent.channels.answer_tokens import own_tokens
     from humanlayer_agent.channels.mail.channel import MailChannel
     from humanlayer_agent.channels.mail.message import Letterhead
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 
-from humanlayer_agent.channels.mail.answer_tokens import Tokens, folded
+from humanlayer_agent.channels.answer_tokens import Tokens, folded
 from humanlayer_agent.channels.mail.reply_text import Said, said
 
 MAX_BYTES = 1_000_000

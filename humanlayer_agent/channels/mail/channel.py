@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.channels.answer_tokens import folded
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.channels.mail import authenticity
-from humanlayer_agent.channels.mail.answer_tokens import folded
 from humanlayer_agent.channels.mail.mailbox import Handled, Mailbox
 from humanlayer_agent.channels.mail.message import (
     SHOWN,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.approvals.authority import ASSURANCES
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.reply_text import MARKER, SENDER, SUBJECT
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import Fragment, Line, Presentation, Style

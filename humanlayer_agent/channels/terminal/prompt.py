@@ -397,7 +397,7 @@ class Prompt:
         if self._mode != "edit":
             self._pager.note_seen()
 
-    def _bindings(self) -> KeyBindings:
+    def _bindings(self) -> KeyBindings:  # noqa: C901
         keys = KeyBindings()
         asking = Condition(lambda: self._mode == "ask")
         stopping = Condition(lambda: self._mode == "stop")

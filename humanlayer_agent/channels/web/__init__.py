@@ -19,7 +19,7 @@ def build(
         ConfigError: a mail channel's links lead here, and there is no key that its tokens are made with.
         ImportError: starlette or uvicorn is missing.
     """
-    from humanlayer_agent.channels.mail.answer_tokens import own_tokens
+    from humanlayer_agent.channels.answer_tokens import own_tokens
     from humanlayer_agent.channels.web.app import MailLinks
     from humanlayer_agent.channels.web.channel import WebChannel
 

@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.contract import Desk
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
 from humanlayer_agent.channels.web import pages
 from humanlayer_agent.channels.web.request_checks import Guard, Peers
 from humanlayer_agent.channels.web.sessions import (

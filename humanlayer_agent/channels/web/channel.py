@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.channels.answer_tokens import Tokens, folded
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref
-from humanlayer_agent.channels.mail.answer_tokens import Tokens, folded
 from humanlayer_agent.channels.web.app import MailLinks, Site, build_app
 from humanlayer_agent.channels.web.sessions import LoginCode
 from humanlayer_agent.errors import ChannelError

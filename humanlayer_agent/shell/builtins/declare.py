@@ -70,7 +70,7 @@ def declare(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
     return out, out
 
 
-def _declare_word(
+def _declare_word(  # noqa: C901, PLR0915
     walk: "Walk", command: SimpleCommand, each: Field, before: State, state: State, context: Context, letters: str,
     removed: str,
 ) -> bool:  # fmt: skip

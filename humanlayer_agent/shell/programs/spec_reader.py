@@ -214,7 +214,7 @@ def _command(walk: "Walk", command: SimpleCommand, words: list[Field], state: St
     command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
 
 
-def note(
+def note(  # noqa: C901
     walk: "Walk",
     command: SimpleCommand,
     kind: str,

@@ -179,7 +179,7 @@ def _blocks(blocks: Any, at: str, surface: str) -> Iterator[str]:
         yield from _block(block, place, surface)
 
 
-def _block(block: Json, at: str, surface: str) -> Iterator[str]:
+def _block(block: Json, at: str, surface: str) -> Iterator[str]:  # noqa: C901
     kind = block.get("type")
     elements = block.get("elements") or []
     if kind == "section":

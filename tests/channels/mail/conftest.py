@@ -8,7 +8,7 @@ import pytest
 
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.message import Letterhead
 from humanlayer_agent.channels.settings.schema import Server
 from tests.support.certificates import Certificates, make_certificates

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.authenticity import REFUSALS, Desk, Refusal, Reply, vet
 from humanlayer_agent.channels.mail.reply_text import MARKER, decided, own_words, said
 

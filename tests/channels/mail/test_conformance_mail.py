@@ -9,7 +9,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.channel import MailChannel
 from humanlayer_agent.channels.mail.message import Letterhead
 from humanlayer_agent.channels.settings.schema import Mail

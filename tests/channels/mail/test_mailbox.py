@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.mailbox import Handled, Mailbox
 from humanlayer_agent.channels.settings.schema import Server
 from tests.support.certificates import Certificates

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.settings.schema import Web
 from humanlayer_agent.channels.web.app import MailLinks
 from humanlayer_agent.channels.web.channel import WebChannel

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from humanlayer_agent.channels.mail.answer_tokens import Tokens
+from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.processes import identity as process
 
 BOB = "bob@example.com"

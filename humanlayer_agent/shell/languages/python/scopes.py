@@ -29,7 +29,7 @@ def function_names(node: FunctionNode, walrus: bool) -> tuple[frozenset[str], li
     return frozenset(bound), declared
 
 
-def collect(body: Sequence[ast.AST], bound: set[str], declared: list[ast.Global | ast.Nonlocal], walrus: bool) -> None:
+def collect(body: Sequence[ast.AST], bound: set[str], declared: list[ast.Global | ast.Nonlocal], walrus: bool) -> None:  # noqa: C901
     """Add to `bound` the names that the statements `body` bind, not looking into functions and classes."""
     for node in body:
         if isinstance(node, ast.Assign):

@@ -36,7 +36,7 @@ _ENDINGS = {"compile": ".o", "assembly": ".s", "dependencies": ".d", "coverage":
 _BESIDE = frozenset({".d", ".gcno"})
 
 
-def compiler(
+def compiler(  # noqa: C901
     walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
 ) -> None:
     """A C compiler reads its operands and writes -o, a.out, or an object file for each."""

@@ -44,7 +44,7 @@ def perform(engine: "Engine", does: tables.Does, args: Args, origin: str, *, ins
             _perform(engine, effect, args, origin, instance)
 
 
-def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance: Value | None) -> None:
+def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance: Value | None) -> None:  # noqa: C901
     if effect.kind == "call":
         _call(engine, effect, args)
         return

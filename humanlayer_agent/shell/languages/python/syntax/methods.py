@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
 
-def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
+def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noqa: C901
     """What `atom.name(...)` does and gives."""
     if isinstance(atom, Lib):
         found = attributes.get(engine, frozenset({atom}), name)

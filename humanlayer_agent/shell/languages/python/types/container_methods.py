@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
 
-def method(engine: "Engine", held: Container, name: str, args: Args) -> Value:
+def method(engine: "Engine", held: Container, name: str, args: Args) -> Value:  # noqa: C901
     """`held.name(...)`."""
     if (change := _CHANGES.get(name)) is not None:
         return change(engine, held, args)
