@@ -9,14 +9,15 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # The tests start many hundred interpreters, which would compile the package each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint soak clean
+.PHONY: help demo test test-all lint soak clean
 
 help:
-	@echo "make demo    a supervised agent on a small task (set-up included)"
-	@echo "make test    all tests"
-	@echo "make lint    ruff, mypy, which part imports which, names and sizes"
-	@echo "make soak    the long forms of the tests (fuzzing, histories)"
-	@echo "make clean   remove .venv and everything that was built"
+	@echo "make demo      a supervised agent on a small task (set-up included)"
+	@echo "make test      the tests, in a few minutes"
+	@echo "make test-all  all tests, with as many examples as CI tries"
+	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
+	@echo "make soak      the long forms of the tests (fuzzing, histories)"
+	@echo "make clean     remove .venv and everything that was built"
 
 # A stamp per set of packages, so that an unchanged pyproject.toml installs nothing.
 $(BIN)/python:
@@ -36,7 +37,7 @@ $(BIN)/python:
 
 # mypy reads what the tests' helpers and the web inbox import.
 .venv/.lint: pyproject.toml | .venv/.test
-	@echo "==> installing ruff, mypy, which part imports which, names and sizes"
+	@echo "==> installing ruff, mypy and import-linter"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lint]'
 	@touch .venv/.run $@
 
@@ -71,7 +72,11 @@ test-environments: .venv/.test .venv-mini-v1/.test .venv-harbor/.test
 demo: .venv/.run
 	@$(BIN)/hla demo
 
-test:
+# One recipe: how much is tried is told by variables (tests/support: extent, remembered).
+test: export HLA_REMEMBER = 1
+test-all: export HLA_ALL = 1
+soak: export HLA_SOAK = 1
+test test-all soak:
 	@$(MAKE) --no-print-directory -j3 test-environments
 	@echo "==> running the tests"
 	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
@@ -84,11 +89,6 @@ lint: .venv/.lint
 	@echo "==> imports and names"
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest -q tests/test_layout.py
-
-soak:
-	@$(MAKE) --no-print-directory -j3 test-environments
-	@echo "==> running the long forms of the tests"
-	@HLA_SOAK=1 $(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
 
 clean:
 	rm -rf .venv .venv-mini-v1 .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""What every test shares: a user of its own, and no skipped test in CI."""
+"""What every test shares: a user of its own, how much is tried, and no skipped test in CI."""
 
 import gc
 import itertools
@@ -9,8 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from tests.support import extent, remembered
 
 
 @pytest.fixture(scope="session")
@@ -88,10 +92,31 @@ def compiled(own_user: Path, compiled_folder: Path) -> None:
 
 
 def pytest_configure() -> None:
-    """A job in the background of a script ignores Ctrl-C, and so would every program that the tests interrupt."""
+    extent.load_profile()
+    # A job in the background of a script ignores Ctrl-C, and so would every program that the tests interrupt.
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs in `make test-all` only, and what `make test` remembers."""
+    known = remembered.known(config, items)
+    left_out = [item for item in items if item in known or (not extent.ALL and item.get_closest_marker("long"))]
+    if left_out:
+        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=left_out)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left out"] = [item.nodeid for item in left_out]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What workers leave out is counted as in a run without them: each has collected the same."""
+    reporter = node.config.pluginmanager.get_plugin("terminalreporter")
+    left_out = getattr(node, "workeroutput", {}).get("left out", [])
+    if left_out and "deselected" not in reporter.stats:
+        node.config.hook.pytest_deselected(items=[SimpleNamespace(nodeid=each) for each in left_out])
 
 
 def pytest_collectstart() -> None:
@@ -105,6 +130,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    remembered.note(report)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     if os.environ.get("CI") and skipped:
@@ -116,8 +145,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """In CI a test that could not run is a failure, unless it says that it needs data that stays out of the repository."""
+    if hasattr(session.config, "workerinput"):
+        return
+    remembered.keep(session.config)
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if not os.environ.get("CI") or reporter is None or hasattr(session.config, "workerinput"):
+    if not os.environ.get("CI") or reporter is None:
         return
     wrong = [r for r in reporter.stats.get("skipped", []) if "allowed in CI" not in str(r.longrepr)]
     if wrong and exitstatus == 0:

@@ -69,7 +69,7 @@ def run(repository: Path, name: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "POLICY": ".humanlayer/policy.yaml", "BASE": git(repository, "rev-parse", "HEAD")}
     env["PATH"] = f"{repository.parent / 'bin'}:{env['PATH']}"
     command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", steps()[name]]
-    return subprocess.run(command, cwd=repository, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=repository, env=env, capture_output=True, text=True, timeout=600)
 
 
 def change(repository: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import GENESIS, Entry, decoded, loggable, seal
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.canonical_json import canonical
+from tests.support.extent import examples
 
 
 def log(count: int = 8) -> list[Entry]:
@@ -148,7 +149,6 @@ def test_the_place_of_an_event_can_not_be_given(name: str) -> None:
         seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={name: 1})
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.text(st.characters(exclude_categories=[])) | st.integers(-(2**53) + 1, 2**53 - 1)))
 def test_any_text_can_be_logged_and_verified(fields: dict[str, object]) -> None:
     safe = {
@@ -157,7 +157,7 @@ def test_any_text_can_be_logged_and_verified(fields: dict[str, object]) -> None:
     assert verify([seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"given": safe})]).intact
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(),

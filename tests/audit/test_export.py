@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import resource
 import signal
 from collections.abc import Callable
@@ -21,9 +20,9 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support.extent import SOAK
 
 EVENTS = 50
-SOAK = bool(os.environ.get("HLA_SOAK"))
 
 
 def checked(data: bytes, *heads: Head) -> Verification:
@@ -64,7 +63,7 @@ def test_an_export_is_intact(export: Callable[[int], bytes]) -> None:
     assert (found.count, found.kind) == (EVENTS, "intact")
 
 
-@pytest.mark.timeout(3_600 if SOAK else 240)  # 140,000 logs to verify
+@pytest.mark.timeout(3_600 if SOAK else 1_200)  # 140,000 logs to verify
 def test_every_bit(export: Callable[[int], bytes]) -> None:
     """The line that holds it is named. (A flip can make a line feed, or take one away: then that line, or the next.)"""
     data = export(EVENTS if SOAK else 4)
@@ -127,7 +126,7 @@ def test_every_edit_rechained(export: Callable[[int], bytes]) -> None:
             assert checked(rechained(changed), head).kind == "tampered"
 
 
-@pytest.mark.timeout(3_600 if SOAK else 240)
+@pytest.mark.timeout(3_600 if SOAK else 1_200)
 def test_every_cut(export: Callable[[int], bytes]) -> None:
     """With a head it shows; without one an end at a line is intact, which is why it is called not witnessed then."""
     data = export(EVENTS if SOAK else 12)

@@ -1,6 +1,5 @@
 """Many processes, one chain; and the lock that makes it so is really needed."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support import children
+from tests.support.extent import SOAK
 
 PROCESSES = 4
-EACH = 2_500 if os.environ.get("HLA_SOAK") else 300
+EACH = 2_500 if SOAK else 300
 
 WRITE = """
 import sys
@@ -19,6 +20,7 @@ from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
+from tests.support import children
 
 path, name, count, lock = sys.argv[1:]
 store = SQLiteStore(path, busy_ms=60_000)
@@ -55,7 +57,7 @@ print(failed)
 def written(path: Path, lock: str, each: int) -> int:
     """How many events could not be written, of `each` by every process; all begin at once."""
     processes = [
-        subprocess.Popen(
+        children.Popen(
             [sys.executable, "-c", WRITE, str(path), f"writer-{number}", str(each), lock],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

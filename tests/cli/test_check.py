@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.cli import main
+from tests.support import children
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -17,7 +18,7 @@ ALL_KEYS = {"id", "verdict", "rules", "reason", "severity", "suggestion", "parse
 
 def hla(*arguments: str, stdin: str | bytes = "", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
     data = stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogatepass")
-    return subprocess.run(
+    return children.run(
         [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())", *arguments],
         input=data,
         capture_output=True,

@@ -17,9 +17,10 @@ import pexpect
 import pyte
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support import children
+
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
-WAIT = 60
+WAIT = 600
 
 
 @pytest.fixture
@@ -35,7 +36,6 @@ def environment(home: Path, tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
-        "PYTHONPATH": str(ROOT),
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
         "TMPDIR": str(tmp_path),
@@ -63,7 +63,7 @@ class Screen:
         self._screen = pyte.Screen(150, 50)
         self._stream = pyte.ByteStream(self._screen)
         self.output = b""
-        self.child = pexpect.spawn(argv[0], argv[1:], env=env, cwd=str(cwd), dimensions=(50, 150), timeout=WAIT)
+        self.child = children.spawn(argv[0], argv[1:], env=env, cwd=str(cwd), dimensions=(50, 150), timeout=WAIT)
         self.child.delaybeforesend = None
 
     def until(self, condition: Callable[[], object], what: str) -> None:
@@ -110,7 +110,7 @@ def screen(environment: dict[str, str], tmp_path: Path) -> Iterator[Screen]:
 
 
 def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
-    done = subprocess.run(
+    done = children.run(
         [*HLA, "demo"],
         env=environment,
         cwd=tmp_path,
@@ -136,7 +136,7 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
     assert any("FAILED" in str(m.get("content")) for m in messages)
     assert any("Ran 2 tests" in str(m.get("content")) and "OK" in str(m.get("content")) for m in messages)
     (run,) = re.findall(r"hla audit query --run (\w+)", done.stdout)
-    events = subprocess.run(
+    events = children.run(
         [*HLA, "audit", "query", "--run", run], env=environment, cwd=tmp_path, capture_output=True, text=True
     )
     assert events.returncode == 0, events.stderr
@@ -149,7 +149,7 @@ def test_it_works_without_git(environment: dict[str, str], tmp_path: Path) -> No
     tools.mkdir()
     for name in ("bash", "sh", "ls", "cat", "wc", "rm", "setsid"):
         (tools / name).symlink_to(f"/usr/bin/{name}" if Path(f"/usr/bin/{name}").exists() else f"/bin/{name}")
-    done = subprocess.run(
+    done = children.run(
         [*HLA, "demo"],
         env={**environment, "PATH": str(tools)},
         cwd=tmp_path,
@@ -249,7 +249,7 @@ def test_other_signals_leave_nothing_behind(
 def test_a_policy_that_can_not_be_used(
     environment: dict[str, str], tmp_path: Path, home: Path, policy: str, complaint: str
 ) -> None:
-    done = subprocess.run(
+    done = children.run(
         [*HLA, "demo", "--policy", policy], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT
     )
     assert done.returncode == 2

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import children
 from tests.support.openai_server import OpenAIServer
 
-ROOT = Path(__file__).parents[2]
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
 MINI = [sys.executable, "-m", "minisweagent.run.mini"]
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -43,7 +43,6 @@ def environment(home: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
-        "PYTHONPATH": str(ROOT),
         "COLUMNS": "150",
         "MSWEA_CONFIGURED": "true",
         "MSWEA_SILENT_STARTUP": "1",
@@ -57,9 +56,9 @@ def run(environment: dict[str, str], project: Path) -> Run:
     """Runs a program in the project, with no terminal."""
 
     def program(*argv: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
+        return children.run(
             argv, env={**environment, **variables}, cwd=project, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=120, start_new_session=True,
+            text=True, timeout=600, start_new_session=True,
         )  # fmt: skip
 
     return program
@@ -139,16 +138,16 @@ class TestRun:
     ) -> None:
         config = scripted(["echo $$ > pid; sleep 600"], [SUBMIT])
         argv = [*HLA, "run", "-t", "x", "-c", config, "-c", "environment.timeout=600", "-o", str(tmp_path / "t.json")]
-        process = subprocess.Popen(
+        process = children.Popen(
             argv, env=environment, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         )
         pid = project / "pid"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not (pid.exists() and pid.read_text().endswith("\n")):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        output = process.communicate(timeout=60)[0]
+        output = process.communicate(timeout=600)[0]
         assert process.returncode == 130
         assert "The run ended Interrupted: 1 commands" in output
         assert "hla audit query --run" in output

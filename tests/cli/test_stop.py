@@ -21,6 +21,7 @@ from humanlayer_agent.locations import PASSPHRASE_VARIABLE, default_store_path, 
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
+from tests.support import children
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
@@ -51,8 +52,8 @@ def store(here: None) -> Iterator[SQLiteStore]:
 def at_terminal(*arguments: str, word: str = "", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
     """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
     env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = pexpect.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=env, timeout=60, encoding="utf-8", dimensions=(50, 200)
+    child: Any = children.spawn(
+        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
     )
     shown = ""
     while (found := child.expect_exact(["Passphrase of your key: ", 'Type "resume"', pexpect.EOF])) != 2:
@@ -155,7 +156,7 @@ def test_below_a_supervised_command(command: str, ready: None, store: SQLiteStor
 
 @pytest.mark.parametrize("command", ["stop", "resume"])
 def test_without_a_terminal(command: str, ready: None, store: SQLiteStore) -> None:
-    done = subprocess.run(
+    done = children.run(
         [*RUN, command], capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True
     )
     assert (done.returncode, "only a human at a terminal does that" in done.stderr) == (3, True)

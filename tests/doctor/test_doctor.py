@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 from rich.console import Console
 
@@ -39,6 +38,7 @@ from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.processes.memory_protection import Protection
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support import children
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
 ROOT = Path(__file__).parents[2]
@@ -235,10 +235,10 @@ def test_sqlite(look: Look) -> None:
 
 def test_a_terminal(project: Path) -> None:
     command = [sys.executable, "-c", RUN, "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
+    done = children.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
     assert re.search("warning nobody can be asked here", done.stdout)
-    child = pexpect.spawn(
-        command[0], command[1:], env={**os.environ, "LC_ALL": "C.UTF-8"}, timeout=60, encoding="utf-8"
+    child = children.spawn(
+        command[0], command[1:], env={**os.environ, "LC_ALL": "C.UTF-8"}, timeout=600, encoding="utf-8"
     )
     child.expect_exact("a terminal to ask at (/dev/tty)")
     child.expect(r"\d+ are fine")
@@ -596,9 +596,10 @@ def as_user(tmp_path: Path, project: Path) -> Callable[..., dict[str, Finding]]:
                 if folder.stat().st_uid == 0 and folder != Path("/") and folder.name != "tmp":
                     folder.chmod(0o755)
             argv = [*drop, *argv]
-        done = subprocess.run(
+        done = children.run(
             argv, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True
         )
+        assert done.stdout, f"it ended with {done.returncode}: {done.stderr}"
         found = json.loads(done.stdout)["findings"]
         wanted = [each for each in found if each["check"] in ("user", "walls.processes")]
         return {each["said"]: Finding(each["status"], each["said"], each["todo"]) for each in wanted}

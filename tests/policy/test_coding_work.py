@@ -7,14 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
+from tests.support.rows import for_each
+from tests.support.tables import table
 
 PROJECT, HOME = "/nowhere/project", "/home/somebody"
-EXAMPLES = yaml.safe_load((Path(__file__).parent / "coding_work.yaml").read_text(encoding="utf-8"))
+EXAMPLES = table(Path(__file__).parent / "coding_work.yaml")
 HARMLESS = [(family, command) for family, commands in EXAMPLES["harmless"].items() for command in commands]
 PACKAGE = """{"scripts": {"test": "jest", "build": "tsc -b", "lint": "eslint src", "start": "node server.js", "dev": "vite",
 "format": "prettier --write .", "typecheck": "tsc --noEmit", "test:unit": "vitest run"}}"""
@@ -70,12 +71,12 @@ def judged(command: str) -> tuple[str, tuple[str, ...]]:
     return str(decision.verdict), decision.rules
 
 
-@pytest.mark.parametrize(("family", "command"), HARMLESS)
+@for_each(("family", "command"), HARMLESS)
 def test_harmless(family: str, command: str) -> None:
     assert judged(command)[0] == "allow", (family, judged(command)[1])
 
 
-@pytest.mark.parametrize("command", EXAMPLES["asked"])
+@for_each("command", EXAMPLES["asked"])
 def test_a_harmful_neighbour_is_asked_about(command: str) -> None:
     assert judged(command)[0] in ("ask", "deny"), judged(command)[1]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
@@ -198,7 +198,6 @@ def test_an_unknown_policy_names_the_shipped_ones(tmp_path: Path) -> None:
         Director.load("nope", project=tmp_path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(command=st.text(max_size=60))
 def test_no_text_is_allowed_by_a_policy_that_allows_nothing(director_of: Callable[..., Director], command: str) -> None:
     decision = director_of(NEVER).evaluate(Action(command, cwd="/x"))

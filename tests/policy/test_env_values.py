@@ -6,13 +6,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.shell.analyse import analyse
+from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
 YES, MAYBE, NO = "deny", "ask", "allow"
@@ -213,7 +214,7 @@ def inside(tmp_path: Path) -> Director:
 ENTRY = st.sampled_from(["src", ".", "", "..", "/srv", PROJECT, f"{PROJECT}/a", "a/../b", "../project/x", "/nowhere"])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150))
 @given(entries=st.lists(ENTRY, min_size=1, max_size=4), cwd=st.sampled_from([PROJECT, "/srv", f"{PROJECT}/sub"]))
 def test_it_is_inside_where_all_of_it_is(inside: Director, entries: list[str], cwd: str) -> None:
     decision = inside.evaluate(Action(f"PYTHONPATH={':'.join(entries)} ls", cwd=cwd))

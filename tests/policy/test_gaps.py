@@ -11,6 +11,7 @@ from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell.paths import takes_all
 from humanlayer_agent.shell.program import Effect
+from tests.support.rows import for_each
 
 PROJECT, HOME = "/nowhere/project", "/home/somebody"
 
@@ -54,8 +55,8 @@ EMPTIES = [
 ]
 
 
-@pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox", "guard"])
-@pytest.mark.parametrize("command", EMPTIES)
+@for_each("policy", ["default", "strict", "ci", "sandbox", "guard"])
+@for_each("command", EMPTIES)
 def test_emptying_a_vital_directory_is_a_disaster(policy: str, command: str) -> None:
     assert judged(command, policy) == ("deny", judged(command, policy)[1])
     assert judged(command, policy)[1][0] == "disaster"

@@ -1,10 +1,11 @@
 """examples/judge.py: the library used by itself."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import children
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_judge(tmp_path: Path, command: str, shown: list[str]) -> None:
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(ROOT / "examples" / "judge.py"), command], cwd=tmp_path, capture_output=True, text=True,
         env={"PYTHONPATH": str(ROOT), "HOME": "/nowhere/home", "TMPDIR": "/nowhere/tmp"},
     )  # fmt: skip

@@ -4,6 +4,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
+from tests.support.rows import for_each
 
 PROJECT = "/nowhere/project"
 
@@ -81,6 +82,6 @@ def test_own_jobs_are_ended(director: Director, command: str) -> None:
     assert str(director.evaluate(Action(command, cwd=PROJECT)).verdict) == "allow"
 
 
-@pytest.mark.parametrize("command", PERHAPS_ANOTHER)
+@for_each("command", PERHAPS_ANOTHER)
 def test_other_processes_are_asked_about(director: Director, command: str) -> None:
     assert str(director.evaluate(Action(command, cwd=PROJECT)).verdict) != "allow"

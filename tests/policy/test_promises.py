@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
+from tests.support.tables import table
 
-PROMISES: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "promises.yaml").read_text())
+PROMISES: dict[str, list[str]] = table(Path(__file__).parent / "promises.yaml")
 LEAVES, WALLS, CHANGES = PROMISES.values()
 INSIDE: list[Callable[[str], str]] = [
     lambda c: f"ls && {c}",
@@ -57,16 +57,19 @@ def test_there_are_enough() -> None:
     assert min(len(spelled(LEAVES + WALLS)), len(spelled(CHANGES + WALLS))) >= 600
 
 
+@pytest.mark.remembered
 def test_nothing_leaves_the_sandbox_unasked(verdicts: Verdicts) -> None:
     said = verdicts("sandbox", spelled(LEAVES + WALLS))
     assert not [c for c, verdict in said.items() if verdict is Verdict.ALLOW]
 
 
+@pytest.mark.remembered
 def test_strict_lets_nothing_but_reading_the_project_run(verdicts: Verdicts) -> None:
     said = verdicts("strict", spelled(CHANGES + WALLS + LEAVES))
     assert not [c for c, verdict in said.items() if verdict is Verdict.ALLOW]
 
 
+@pytest.mark.remembered
 def test_ci_never_asks_and_allows_what_default_allows(verdicts: Verdicts) -> None:
     commands = spelled(CHANGES + WALLS + LEAVES)
     default, ci = verdicts("default", commands), verdicts("ci", commands)

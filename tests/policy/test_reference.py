@@ -22,6 +22,7 @@ from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.shell.dataflow import WAYS, Flows
 from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
 FILES = ("read", "write", "append", "delete", "move", "metadata", "execute")
@@ -442,11 +443,7 @@ def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
     return path
 
 
-@settings(
-    max_examples=20_000 if os.environ.get("HLA_SOAK") else 200,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(
     base=_POLICIES,
     lower=st.none() | st.tuples(_POLICIES, st.booleans()),

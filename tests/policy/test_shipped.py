@@ -11,6 +11,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.loader import find, load
 from humanlayer_agent.policy.language.sources import shipped_names
+from tests.support.rows import for_each
 
 NAMES = ("guard", "default", "strict", "ci", "sandbox")
 PROJECT = examples.PROJECT
@@ -77,8 +78,8 @@ OURS = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("command", OURS)
+@for_each("name", NAMES)
+@for_each("command", OURS)
 def test_everything_of_ours_is_off_limits(name: str, command: str, own_user: Path) -> None:
     decision = director(name, own_user).evaluate(Action(command.format(user=own_user), cwd=PROJECT))
     assert decision.verdict is Verdict.DENY, (decision.verdict, decision.rules)

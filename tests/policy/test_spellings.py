@@ -4,6 +4,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
+from tests.support.rows import for_each
 
 PROJECT, HOME = "/nowhere/project", "/home/somebody"
 
@@ -59,7 +60,7 @@ def directors() -> dict[str, Director]:
     return {name: Director.load(name, project=PROJECT, environ={"HOME": HOME}) for name in ("sandbox", "default")}
 
 
-@pytest.mark.parametrize("command", DENIED)
+@for_each("command", DENIED)
 def test_other_spellings_are_denied_too(command: str, directors: dict[str, Director]) -> None:
     for director in directors.values():
         assert str(director.evaluate(Action(command, cwd=PROJECT)).verdict) == "deny"

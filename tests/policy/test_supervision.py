@@ -4,6 +4,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
+from tests.support.rows import for_each
 
 PROJECT, HOME = "/nowhere/project", "/home/somebody"
 POLICIES = ("default", "strict", "ci", "sandbox", "guard")
@@ -107,14 +108,14 @@ def directors() -> dict[str, Director]:
     return {name: Director.load(name, project=PROJECT, environ={"HOME": HOME}) for name in POLICIES}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("command", EVERYWHERE)
+@for_each("policy", POLICIES)
+@for_each("command", EVERYWHERE)
 def test_nothing_reaches_it(directors: dict[str, Director], policy: str, command: str) -> None:
     assert str(directors[policy].evaluate(Action(command, cwd=PROJECT)).verdict) != "allow"
 
 
-@pytest.mark.parametrize("policy", [p for p in POLICIES if p != "sandbox"])
-@pytest.mark.parametrize("command", OUTSIDE_CONTAINERS)
+@for_each("policy", [p for p in POLICIES if p != "sandbox"])
+@for_each("command", OUTSIDE_CONTAINERS)
 def test_nothing_leaves_the_project(directors: dict[str, Director], policy: str, command: str) -> None:
     assert str(directors[policy].evaluate(Action(command, cwd=PROJECT)).verdict) != "allow"
 

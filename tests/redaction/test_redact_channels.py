@@ -20,6 +20,7 @@ from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import POLICY_DIGEST
 from tests.redaction.test_redaction import SECRET, WITH
+from tests.support.rows import for_each
 
 LETTERHEAD = Letterhead("agents@hub.test", "agents@hub.test", "https://hub.test/inbox/", Tokens(bytes(range(32))))
 
@@ -40,9 +41,10 @@ def asked(command: str, **fields: Any) -> ApprovalRequest:
 @pytest.mark.parametrize(("position", "template"), WITH)
 def test_no_secret_is_in_a_chat(position: str, template: str) -> None:
     command = template.replace("SECRET", SECRET)
-    for more in ("", "\n" + "echo one of many lines\n" * 200):  # shown whole, and as a snippet
+    for more in ("", "\n" + f"echo {'one of many words ' * 40}\n" * 6):  # shown whole, and as a snippet
         request = asked(command + more)
         what = message.shown(request)
+        assert what.is_long is bool(more)
         outcome = Outcome(request)
         sent = [message.asking(outcome, what, attachment, ["U1"], now=1_500) for attachment in message.Attachment]
         settled = replace(request, state="superseded", edited=f"x; {command}", comment=f"use {command}")
@@ -53,7 +55,7 @@ def test_no_secret_is_in_a_chat(position: str, template: str) -> None:
         assert not what.can_edit  # a form would have to hold it
 
 
-@pytest.mark.parametrize(("position", "template"), WITH)
+@for_each(("position", "template"), WITH)
 def test_no_secret_is_in_a_mail(position: str, template: str) -> None:
     request = asked(template.replace("SECRET", SECRET))
     mail, whole = request_message(request, present(request, redacted=True), "alice@example.com", LETTERHEAD)

@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -27,10 +26,13 @@ from humanlayer_agent.redaction.command_secrets import in_command, may_hold
 from humanlayer_agent.redaction.secret_names import is_secret_name, is_secret_value
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedAsker, ScriptedDirector
+from tests.support.extent import examples
+from tests.support.rows import for_each
+from tests.support.tables import table
 
 SECRET = "hUnter22xQ"
 KEY = b"k" * 32
-CASES = yaml.safe_load(Path(__file__).with_name("cases_secrets.yaml").read_text())
+CASES = table(Path(__file__).with_name("cases_secrets.yaml"))
 WITH = [(position, command) for position, commands in CASES["with"].items() for command in commands]
 WITHOUT = CASES["without"]
 
@@ -41,7 +43,7 @@ def test_there_are_enough_cases() -> None:
     assert len(WITHOUT) >= 60
 
 
-@pytest.mark.parametrize(("position", "command"), WITH)
+@for_each(("position", "command"), WITH)
 def test_no_secret_is_left(position: str, command: str) -> None:
     made = redact(command.replace("SECRET", SECRET), KEY)
     assert SECRET not in made.text
@@ -49,12 +51,12 @@ def test_no_secret_is_left(position: str, command: str) -> None:
     assert re.search("⟦hmac:[0-9a-f]{16}⟧", made.text)
 
 
-@pytest.mark.parametrize("command", WITHOUT)
+@for_each("command", WITHOUT)
 def test_nothing_else_is_touched(command: str) -> None:
     assert redact(command, KEY) == module.Redacted(command)
 
 
-@pytest.mark.parametrize(("position", "command"), WITH)
+@for_each(("position", "command"), WITH)
 def test_most_of_the_command_stays(position: str, command: str) -> None:
     """Whoever reads it must still see what was done: the program, for one."""
     made = redact(command.replace("SECRET", SECRET), KEY)
@@ -146,7 +148,7 @@ def test_what_was_a_secret_in_a_command_is_one_in_what_is_said_of_it() -> None:
 # Whatever it is given
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(st.characters(exclude_categories=[]), max_size=60))
 def test_any_text_goes_through(text: str) -> None:
     redactor = Redactor(KEY)
@@ -187,7 +189,7 @@ _PARTS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_PARTS, max_size=14).map("".join))
 def test_broken_commands_are_never_an_error(text: str) -> None:
     made = redact(text, KEY)
@@ -199,7 +201,7 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_WORDS, max_size=12).map("".join))
 def test_commands_that_are_passed_over_hold_nothing(text: str) -> None:
     """A command that is not read for the lack of a hint is one in which reading would have found nothing."""

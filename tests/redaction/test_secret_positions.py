@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +18,12 @@ from humanlayer_agent.redaction.command_secrets import in_command, may_hold
 from humanlayer_agent.redaction.program_secrets import known_programs
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
+from tests.support.extent import examples
+from tests.support.rows import for_each
+from tests.support.tables import table
 
 SECRET = "hUnter22xQ"
-CASES = yaml.safe_load(Path(__file__).with_name("cases_secret_positions.yaml").read_text())
+CASES = table(Path(__file__).with_name("cases_secret_positions.yaml"))
 WITH = [(position, command) for position, commands in CASES["with"].items() for command in commands]
 
 
@@ -45,7 +47,7 @@ def _by_its_looks(command: str) -> bool:
     return "send" in command or " is SECRET" in command
 
 
-@pytest.mark.parametrize(("position", "command"), WITH)
+@for_each(("position", "command"), WITH)
 def test_nothing_is_hidden_but_the_secret(position: str, command: str) -> None:
     """Every program and every other word stays: what is left out is at most a word beside the secret."""
     made = redact(command.replace("SECRET", SECRET))
@@ -56,7 +58,7 @@ def test_nothing_is_hidden_but_the_secret(position: str, command: str) -> None:
     assert made.text.split()[0].partition("=")[0] == command.split()[0].partition("=")[0]
 
 
-@pytest.mark.parametrize("command", CASES["without"])
+@for_each("command", CASES["without"])
 def test_nothing_else_is_touched(command: str) -> None:
     assert redact(command) == Redacted(command)
 
@@ -190,7 +192,7 @@ _AROUND = ("while read x; do ", "done", "for x in ", "do ", "f() { ", "}", "kind
 _PARTS = st.sampled_from([*_FIRST, *_LATER, *_AROUND])
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(_PARTS, max_size=14).map("".join))
 def test_broken_commands_are_never_an_error(text: str) -> None:
     made = Redactor(b"k" * 32).command(text)

@@ -4,6 +4,7 @@ import pytest
 
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.program import Program
+from tests.support.rows import for_each
 
 
 def program(text: str, *, closed: bool = False) -> Program:
@@ -84,7 +85,7 @@ CERTAIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "expected"), CERTAIN, ids=[c for c, _ in CERTAIN])
+@for_each(("text", "expected"), CERTAIN)
 def test_effects(text: str, expected: list[str]) -> None:
     assert program(text).status == "ok"
     assert effects(text) == expected

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.analyse import MAX_COMMANDS, analyse
+from tests.support.extent import examples
 
 WORDS = """x=1 y=$x export declare local readonly unset set shift read eval source trap cd pushd popd if then else elif fi for in
     do done while until case esac function { } ( ) (( )) [[ ]] ; & && || | |& ;; > >> < << <<< >& 2>&1 $x "$x" ${x:-y}
@@ -14,7 +15,7 @@ PIECES = st.sampled_from(WORDS.split())
 SEPARATORS = st.sampled_from([" ", " ", " ", " ", "\n", "; ", ""])
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600))
 @given(st.lists(st.tuples(PIECES, SEPARATORS), max_size=30))
 def test_it_never_fails(pieces: list[tuple[str, str]]) -> None:
     program = analyse("".join(a + b for a, b in pieces), cwd="/p", environ={"HOME": "/h"}, closed=True)
@@ -24,7 +25,7 @@ def test_it_never_fails(pieces: list[tuple[str, str]]) -> None:
     assert all(a is not None for c in program.commands for a in c.argv)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.text(max_size=60))
 def test_it_never_fails_on_any_text(text: str) -> None:
     program = analyse(text, cwd="/p")

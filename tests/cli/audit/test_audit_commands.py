@@ -20,6 +20,7 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
+from tests.support import children
 
 HOSTILE = "ask \x1b[2J\u202egpj.exe \ud800"
 Hla = Callable[..., Result]
@@ -120,7 +121,7 @@ def test_tail_shows_the_newest(gate: Gate, hla: Hla) -> None:
 def test_following_goes_on_with_new_events(gate: Gate, path: Path) -> None:
     program = "import sys; from humanlayer_agent.cli import main; main(sys.argv[1:])"
     arguments = ["audit", "tail", "-n", "1", "--follow", "--store", str(path)]
-    with subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True) as follower:
+    with children.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True) as follower:
         assert follower.stdout is not None
         first = follower.stdout.readline()
         gate.close("done")
@@ -314,7 +315,7 @@ def test_an_export_that_follows(gate: Gate, path: Path, tmp_path: Path) -> None:
             assert follower.poll() is None
             time.sleep(0.05)
 
-    with subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE) as follower:
+    with children.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE) as follower:
         wait_for(b"audit.head")
         gate.check(Action("echo later", cwd="/srv", project="/srv"))
         wait_for(b"echo later")

@@ -21,6 +21,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
+from tests.support import children
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "audit", "purge"]
@@ -58,8 +59,8 @@ def export(store: SQLiteStore, tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def at_terminal(*arguments: str, word: str = "", passphrase: str = PASSPHRASE, **environ: str) -> tuple[int, str]:
     env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = pexpect.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=env, timeout=60, encoding="utf-8", dimensions=(50, 200)
+    child: Any = children.spawn(
+        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
     )
     shown = ""
     while (found := child.expect_exact(["Passphrase of your key: ", 'Type "purge"', pexpect.EOF])) != 2:
@@ -127,7 +128,7 @@ def test_what_is_no_export(store: SQLiteStore, export: Path, capsys: pytest.Capt
 
 def test_without_a_terminal_or_below_supervision(store: SQLiteStore, export: Path) -> None:
     options = ("--older-than", "90d", "--exported", str(export), "--delete")
-    done = subprocess.run(
+    done = children.run(
         [*RUN, *options], capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True
     )
     assert (done.returncode, "only a human at a terminal" in done.stderr) == (3, True)

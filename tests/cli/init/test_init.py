@@ -29,6 +29,7 @@ from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.sources import shipped_names
 from humanlayer_agent.policy.layers import find_layers
 from humanlayer_agent.processes.execution import SUPERVISED, command_environment, run_command
+from tests.support import children
 from tests.support.keys import PASSPHRASE, QUICK, make_key, open_key, passphrase_file
 
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
@@ -211,7 +212,7 @@ def test_the_example_in_the_channels_file_works_as_it_stands(project: Path, caps
 def talk(project: Path, *arguments: str) -> Any:
     command = [sys.executable, "-c", RUN, "init", *arguments]
     env = {**os.environ, "LC_ALL": "C.UTF-8"}
-    return pexpect.spawn(command[0], command[1:], env=env, cwd=str(project), timeout=60, encoding="utf-8")
+    return children.spawn(command[0], command[1:], env=env, cwd=str(project), timeout=600, encoding="utf-8")
 
 
 def test_it_asks_first(project: Path, own_user: Path) -> None:
@@ -240,7 +241,7 @@ def test_without_a_yes_nothing_is_written(answer: str, code: int, project: Path,
 
 def test_without_a_terminal_nobody_can_be_asked(project: Path, own_user: Path) -> None:
     command = [sys.executable, "-c", RUN, "init"]
-    done = subprocess.run(command, input="y\n", capture_output=True, text=True, start_new_session=True)
+    done = children.run(command, input="y\n", capture_output=True, text=True, start_new_session=True)
     assert done.returncode == 3
     assert "--yes writes without asking" in done.stderr
     assert written(own_user) == {}
@@ -252,7 +253,7 @@ def test_replacing_always_asks_and_keeps_the_old_files(project: Path, own_user: 
     policy = config_folder() / "policy.yaml"
     policy.write_text("# mine\n" + policy.read_text())
     command = [sys.executable, "-c", RUN, "init", "--force", "--yes"]
-    done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+    done = children.run(command, capture_output=True, text=True, start_new_session=True)
     assert done.returncode == 3
     assert policy.read_text().startswith("# mine")
     for name in ("policy.yaml.old", "policy.yaml.old2"):
@@ -332,7 +333,7 @@ def test_enter_alone_has_one_made_and_shown_once(at_a_terminal: None, project: P
 def test_ctrl_c_at_the_passphrase_leaves_nothing(keys: str, at_a_terminal: None, project: Path, own_user: Path) -> None:
     script = f"stty -a > before; {sys.executable} -c '{RUN}' init --yes; echo \"code $?\"; stty -a > after"
     child = pexpect.spawn(
-        "bash", ["-c", script], env={**os.environ, "LC_ALL": "C.UTF-8"}, cwd=str(project), timeout=60, encoding="utf-8"
+        "bash", ["-c", script], env={**os.environ, "LC_ALL": "C.UTF-8"}, cwd=str(project), timeout=600, encoding="utf-8"
     )
     child.expect_exact(ENTER)
     for key in keys.splitlines(keepends=True):
@@ -348,7 +349,7 @@ def test_ctrl_c_at_the_passphrase_leaves_nothing(keys: str, at_a_terminal: None,
 
 def without_a_terminal(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", RUN, "init", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
+    return children.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def test_without_a_terminal_there_is_no_key_until_there_is_one(
@@ -460,7 +461,7 @@ def test_nor_by_taking_the_mark_away(way: str, project: Path) -> None:
     root = Path(file_writer.__file__).parents[2]
     code = f"import sys; sys.path.insert(0, {str(root)!r}); {RUN}"
     shell = ("bash", "--norc", "--noprofile", "-c", way, "init", sys.executable, "-c", code, "init", "--yes")
-    done = run_command(shell, cwd=str(project), env=command_environment(os.environ), timeout=60)
+    done = run_command(shell, cwd=str(project), env=command_environment(os.environ), timeout=600)
     assert "this is a supervised command" in done.output
     assert done.returncode == 2
     assert not key_path().exists()

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from humanlayer_agent.cli.policy.lint import print_table, wrong
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy_tools.coverage import coverage
 from humanlayer_agent.policy_tools.lint import CHECKS, Finding, Place, Witness
+from tests.support import children
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -173,12 +173,12 @@ def test_any_text_in_any_width(width: int) -> None:
 
 
 def test_progress_is_for_terminals_only(mine: Path) -> None:
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", RUN, "policy", "lint", str(mine)], capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    child = pexpect.spawn(
-        sys.executable, ["-c", RUN, "policy", "lint", str(mine)], encoding="utf-8", timeout=60,
+    child = children.spawn(
+        sys.executable, ["-c", RUN, "policy", "lint", str(mine)], encoding="utf-8", timeout=600,
         env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"}, dimensions=(24, 80),
     )  # fmt: skip
     child.expect_exact("checks found nothing")

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,6 +22,7 @@ from humanlayer_agent.policy.explanation.explain import explain
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import find_layers, trust
 from humanlayer_agent.processes.execution import SUPERVISED
+from tests.support import children
 
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 MINE = """\
@@ -178,8 +178,8 @@ def test_results_for_programs_and_the_layers_by_default(project: Path, capsys: p
 
 
 def talk(project: Path) -> "pexpect.spawn[str]":
-    return pexpect.spawn(
-        sys.executable, ["-c", RUN, "policy", "trust", "--project", str(project)], encoding="utf-8", timeout=30,
+    return children.spawn(
+        sys.executable, ["-c", RUN, "policy", "trust", "--project", str(project)], encoding="utf-8", timeout=600,
         env={**os.environ, "LC_ALL": "C.UTF-8"}, dimensions=(50, 200),
     )  # fmt: skip
 
@@ -229,7 +229,7 @@ def test_nothing_typed_ahead_counts(project: Path) -> None:
 
 def test_trust_needs_a_terminal(project: Path) -> None:
     policy_of(project, ALLOW)
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-c", RUN, "policy", "trust", "--project", str(project)],
         input="trust\n", capture_output=True, text=True, start_new_session=True,
     )  # fmt: skip
@@ -281,7 +281,7 @@ def test_check_says_that_it_only_observes(project: Path, capsys: pytest.CaptureF
 def test_a_run_that_only_observes_runs_everything_and_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     supervision = {"observe": True, "project": project}
-    environment = SupervisedLocalEnvironment(None, None, supervision=supervision, timeout=20)
+    environment = SupervisedLocalEnvironment(None, None, supervision=supervision, timeout=600)
     output = environment.execute({"command": "ls -d /var/lib"})
     assert (output["returncode"], output["output"]) == (0, "/var/lib\n")
     (record,) = environment.supervisor.records

@@ -11,6 +11,8 @@ import pexpect
 import pytest
 
 from humanlayer_agent.cli import main
+from tests.support import children
+from tests.support.extent import SOAK
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -89,7 +91,7 @@ def test_replay_runs_nothing_and_logs_nothing(tmp_path: Path, own_user: Path, ca
 
 def test_people_who_wait_see_a_bar(runs: Path) -> None:
     runs.write_text("".join(json.dumps(row(n, f"cat file{n}")) + "\n" for n in range(2_000)))
-    child = pexpect.spawn(sys.executable, ["-c", RUN, "policy", "replay", "default", str(runs)], timeout=60)
+    child = children.spawn(sys.executable, ["-c", RUN, "policy", "replay", "default", str(runs)], timeout=600)
     try:
         child.expect("runs.jsonl .*%")
         child.expect(r"over .*2,000.* command")
@@ -163,7 +165,7 @@ def test_nothing_to_compare_is_no_yes(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="allowed in CI: recorded runs stay out of the repository")
-@pytest.mark.skipif(not os.environ.get("HLA_SOAK"), reason="allowed in CI: make soak")
+@pytest.mark.skipif(not SOAK, reason="allowed in CI: make soak")
 def test_real_runs(capsys: Capture) -> None:
     """Friction as it was measured when this was written: 1.14 asks in 100 commands, nothing denied."""
     assert main(["policy", "replay", "default", str(DATA), "--format", "json"]) == 0

@@ -12,6 +12,7 @@ from humanlayer_agent.agents.supervision import open_gate, supervision_settings
 from humanlayer_agent.channels import settings as profiles
 from humanlayer_agent.cli import main
 from humanlayer_agent.configuration import build_authority
+from tests.support import children
 
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 TEAM = """\
@@ -41,7 +42,7 @@ def channels(project: Path) -> Path:
 def talk(project: Path) -> Any:
     command = [sys.executable, "-c", RUN, "policy", "trust", "--project", str(project)]
     environ = {**os.environ, "LC_ALL": "C.UTF-8"}
-    return pexpect.spawn(command[0], command[1:], env=environ, timeout=60, encoding="utf-8")
+    return children.spawn(command[0], command[1:], env=environ, timeout=600, encoding="utf-8")
 
 
 def trusting(project: Path) -> str:

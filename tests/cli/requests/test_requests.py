@@ -23,6 +23,7 @@ from humanlayer_agent.locations import PASSPHRASE_VARIABLE, default_store_path, 
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support import children
 from tests.support.keys import PASSPHRASE, QUICK, known_passphrase, make_key, passphrase_file
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "requests"]
@@ -79,7 +80,7 @@ class Waiting:
 
     def start(self) -> "Waiting":
         self._thread.start()
-        assert self.away.asked.wait(60)
+        assert self.away.asked.wait(600)
         return self
 
     @property
@@ -145,8 +146,8 @@ def at_terminal(
 ) -> tuple[int, str]:
     """The exit code and all that was shown to a human, who types a word and as often as asked the passphrase."""
     env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
-    child: Any = pexpect.spawn(
-        RUN[0], [*RUN[1:], *arguments], env=env, timeout=60, encoding="utf-8", dimensions=(50, 200)
+    child: Any = children.spawn(
+        RUN[0], [*RUN[1:], *arguments], env=env, timeout=600, encoding="utf-8", dimensions=(50, 200)
     )
     shown = ""
     if typed is not None:
@@ -253,7 +254,7 @@ def test_a_file_does_not_stand_in_for_a_human(agent: Callable[..., Waiting], tmp
 def test_who_could_read_along_is_named(agent: Callable[..., Waiting]) -> None:
     one = agent()
     env = {**os.environ, "LC_ALL": "C.UTF-8"}
-    child: Any = pexpect.spawn(RUN[0], [*RUN[1:], "approve", one.id], env=env, timeout=60, encoding="utf-8")
+    child: Any = children.spawn(RUN[0], [*RUN[1:], "approve", one.id], env=env, timeout=600, encoding="utf-8")
     child.expect_exact('Type "approve"')
     tty = os.open(os.readlink(f"/proc/{child.pid}/fd/0"), os.O_RDONLY | os.O_NOCTTY)
     with subprocess.Popen(["sleep", "600"], stdin=tty, start_new_session=True) as thief:
@@ -387,7 +388,7 @@ def test_an_input_that_can_not_be_shown(agent: Callable[..., Waiting]) -> None:
 @pytest.mark.parametrize("more", [[], ["--yes"]])
 def test_without_a_terminal(more: list[str], agent: Callable[..., Waiting]) -> None:
     one = agent()
-    done = subprocess.run(
+    done = children.run(
         [*RUN, "approve", one.id, *more], input="approve\n", capture_output=True, text=True, start_new_session=True
     )
     assert done.returncode == 3
@@ -413,8 +414,8 @@ def test_no_store_is_made(ready: None) -> None:
 
 def test_watch(agent: Callable[..., Waiting]) -> None:
     one = agent()
-    child: Any = pexpect.spawn(
-        RUN[0], [*RUN[1:], "watch", "--format", "jsonl"], timeout=60, encoding="utf-8", echo=False
+    child: Any = children.spawn(
+        RUN[0], [*RUN[1:], "watch", "--format", "jsonl"], timeout=600, encoding="utf-8", echo=False
     )
     child.expect(r"(\{.*\})\r\n")
     assert json.loads(child.match.group(1))["state"] == "pending"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
@@ -18,6 +18,7 @@ from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language import examples as selftest
 from humanlayer_agent.policy.language.loader import cache_folder, find, load
 from humanlayer_agent.policy.layers import find_layers, trust
+from tests.support import extent
 
 GOOD = """\
 version: 1
@@ -169,7 +170,7 @@ def test_variables_that_are_given_later(policy: Path) -> None:
     assert str(director.evaluate(Action("echo > /srv/mine/x", cwd="/nowhere/project")).verdict) == "deny"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=extent.examples(40))
 @given(
     match=st.lists(st.sampled_from(["frobnicate x", "sudo frobnicate", "ls", "$X"]), max_size=3),
     not_match=st.lists(st.sampled_from(["ls", "echo frobnicate", "frobnicate"]), max_size=3),

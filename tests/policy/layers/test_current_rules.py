@@ -15,9 +15,9 @@ from humanlayer_agent.policy.language import examples, needed_rules
 from humanlayer_agent.policy.language.loader import cache_folder, find, load
 from humanlayer_agent.policy.language.policy import policy_from
 from humanlayer_agent.policy.layers.current_rules import LONGEST
+from tests.support.extent import SOAK
 
 PROJECT = "/nowhere/project"
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
 SHIPPED = ("default", "strict", "ci", "sandbox")
 RULE = "- {id: rules, decision: allow, when: {program: ls}}\n"
 

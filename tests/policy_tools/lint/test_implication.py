@@ -1,11 +1,10 @@
 """Proofs hold for every command: whatever is proven of generated conditions is true of all commands that are tried."""
 
-import os
 from collections.abc import Callable
 from functools import cache
 from itertools import permutations
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
@@ -13,8 +12,8 @@ from humanlayer_agent.policy_tools.lint.implication import Prover, condition, im
 from humanlayer_agent.policy_tools.lint.sample_commands import samples
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
+from tests.support.extent import examples
 
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
 PLACES = ["${PROJECT}/**", "/srv/**", "/srv/a", "/srv/a/**", "~/.ssh/**", "**/.env", "/tmp/**"]
 HOSTS = ["a.example", "*.example", "b.example"]
 some = st.lists
@@ -123,7 +122,7 @@ def as_sure(one: list[Hit], other: list[Hit]) -> bool:
     return True
 
 
-@settings(max_examples=1000 if SOAK else 25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25, soak=1000))
 @given(RULES)
 @example([("{effect: delete}", None), ("{effect: delete, program: rm}", "{flags: {any: [force]}}")])
 @example(
@@ -150,7 +149,7 @@ def certainly(rule: CompiledRule, cases: list[Case]) -> list[str]:
     return [case.command for case in cases if any(hit.certain for hit in case.hits_of(rule))]
 
 
-@settings(max_examples=600 if SOAK else 15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15, soak=600))
 @given(CONDITIONS, RULES)
 @example("{effect: read, paths: {all_within: [/srv/a/**]}}", [("{effect: read}", None)])
 def test_an_allow_that_is_stopped_allows_nothing(
@@ -168,7 +167,7 @@ def test_an_allow_that_is_stopped_allows_nothing(
                 assert as_sure(sure, case.hits_of(other.rule)), command
 
 
-@settings(max_examples=600 if SOAK else 30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30, soak=600))
 @given(CONDITIONS, CLAUSES.filter(lambda clause: not clause.startswith("effect:")))
 def test_a_condition_with_one_clause_more_is_covered(
     subject_of: Callable[..., Subject], wide: str, clause: str

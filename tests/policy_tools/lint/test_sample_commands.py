@@ -13,7 +13,7 @@ from humanlayer_agent.policy.language.loader import find, load
 from humanlayer_agent.policy.language.policy import Text
 from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.witnesses import judged
-from humanlayer_agent.shell.programs import catalog
+from tests.support.tables import catalog_examples
 
 NAMES = st.text("ab.*?", min_size=1, max_size=4).filter(lambda t: t not in (".", "..") and "**" not in t)
 
@@ -45,7 +45,7 @@ def test_options_by_their_names() -> None:
 def test_cases_are_decided_as_the_director_decides() -> None:
     policy = load(find("default"), tested=False)
     director = director_for(policy)
-    for command in [e.command for e in examples(policy)] + [e.command for e in catalog.examples()]:
+    for command in [e.command for e in examples(policy)] + [e.command for e in catalog_examples()]:
         decision = director.evaluate(Action(command, cwd=PROJECT))
         again = judged(director, command).decision
         assert (again.verdict, again.rules, again.reason) == (decision.verdict, decision.rules, decision.reason), (

@@ -1,7 +1,6 @@
 """Metamorphic tests of the policies that ship; and that they find what is wrong with others, in its smallest form."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,9 @@ from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run,
 from humanlayer_agent.policy_tools.metamorphic.shrink import smaller
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 from humanlayer_agent.shell.syntax.parse import parse
+from tests.support.extent import SOAK, some
+from tests.support.rows import for_each
 
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
 SHARES = {"guard": 0.1, "default": 0.03, "strict": 0.05, "ci": 0.02, "sandbox": 0.06}
 """The part of all rewritings that the short form judges."""
 
@@ -32,11 +32,12 @@ def shown(found: list[Checked]) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(1800 if SOAK else 240)
+@pytest.mark.remembered
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", SHARES)
 def test_shipped(name: str) -> None:
-    found = run(load(find(name)), compositions=4, share=1 if SOAK else SHARES[name])
-    assert sum(checked.tried for checked in found) > 500
+    found = run(load(find(name)), compositions=4, share=1 if SOAK else SHARES[name] / some(1, here=4))
+    assert sum(checked.tried for checked in found) > some(500, here=125)
     assert shown(found) == []
 
 
@@ -119,8 +120,8 @@ def test_what_can_not_be_parsed_is_not_rewritten() -> None:
     assert rewrite("ls", ("split-options",), seed=0, cwd="/p", home="/h") is None
 
 
-@pytest.mark.parametrize("name", places_of_data())
-@pytest.mark.parametrize("text", ["rm -rf /", "echo 'a' \"b\" $x `c` \\ EOF", "a\nb\n", "-n", "$(rm x)", ""])
+@for_each("name", places_of_data())
+@for_each("text", ["rm -rf /", "echo 'a' \"b\" $x `c` \\ EOF", "a\nb\n", "-n", "$(rm x)", ""])
 def test_places_of_data_parse(name: str, text: str) -> None:
     assert parse(as_data(name, text)).status != "failed"
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.policy_tools.metamorphic import options, paths
@@ -24,9 +24,10 @@ from humanlayer_agent.policy_tools.metamorphic.line import Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare, single
 from humanlayer_agent.shell.programs import catalog
 from humanlayer_agent.shell.programs.spec import Truth
+from tests.support.extent import SOAK, examples, some
+from tests.support.tables import catalog_examples
 
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
-PROBES_EACH = 15 if SOAK else 2
+PROBES_EACH = some(2, here=1, soak=15)
 """How many probes each transformation is held against."""
 
 PROBE = """#!/bin/sh
@@ -185,7 +186,7 @@ class World:
             env=self.environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
         return done.stdout, dict(self.left())
@@ -257,7 +258,7 @@ WORDS = st.one_of(
 ABOUT_WORDS = [name for name in transformations() if not name.startswith(("usr-bin", "bin", "dots-to-program"))]
 
 
-@settings(max_examples=600 if SOAK else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, soak=600))
 @given(
     words=st.lists(WORDS, max_size=5),
     quote=st.sampled_from([bare, single]),
@@ -277,7 +278,7 @@ def test_any_words_stay(
             break
 
 
-@settings(max_examples=600 if SOAK else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, soak=600))
 @given(probe=st.sampled_from(PROBES), names=st.lists(st.sampled_from(ABOUT_WORDS), min_size=8, max_size=8))
 def test_compositions_stay(probe: str, names: list[str], world: World) -> None:
     """Up to three transformations, one after the other."""
@@ -295,7 +296,7 @@ def test_compositions_stay(probe: str, names: list[str], world: World) -> None:
 ABOUT_PATHS = [each.name for each in paths.transformations() if each.name not in ("cd-first", "trailing-slashes")]
 ABOUT_ARGUMENTS = [*(each.name for each in options.transformations()), *ABOUT_PATHS]
 BY_CHANCE = ("shred", "mktemp", "shuf")
-TRUTHS = [example for example in catalog.examples() if example.truth is not None]
+TRUTHS = [example for example in catalog_examples() if example.truth is not None]
 
 
 @pytest.mark.parametrize("name", ABOUT_ARGUMENTS)
@@ -321,7 +322,7 @@ def test_long_names_are_those_of_the_letters() -> None:
         call = options.read_call(command.commands[0]) if command is not None else None
         if call is None or shutil.which(name) is None or name in ("zgrep", "dirname"):  # help of another program; none
             continue
-        run = subprocess.run([name, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=20, check=False)
+        run = subprocess.run([name, "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=600, check=False)
         shown = run.stdout.decode(errors="replace")
         for letter, option in call.spec.short.items():
             long = options.lengthened(options.Given(option, f"-{letter}", None), call.spec).name

@@ -13,6 +13,8 @@ from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.dataflow import WAYS, Flows, graph
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.program import Program
+from tests.support.extent import examples
+from tests.support.rows import for_each
 
 U = "https://example.org/i"
 
@@ -36,7 +38,7 @@ def arrivals(program: Program, source: str, target: str, ways: list[str] | None 
     return list(dict.fromkeys(found))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         # pipes
@@ -267,7 +269,7 @@ def carried(folder: Path, script: str) -> bool:
     (folder / "secret").write_text("marker-of-the-secret\n")
     bash = ["bash", "--norc", "--noprofile", "-c", script]
     try:
-        subprocess.run(bash, cwd=folder, capture_output=True, timeout=20, stdin=subprocess.DEVNULL)
+        subprocess.run(bash, cwd=folder, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return False
     sink = folder / "sink"
@@ -298,7 +300,7 @@ def test_each_way_is_one_that_bash_goes(way: str, tmp_path: Path) -> None:
     assert seen(tmp_path, wrapped)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(script=moving())
 def test_where_bash_carries_data_the_analysis_sees_it(script: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("moving")

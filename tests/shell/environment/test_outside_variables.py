@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.analyse import analyse
+from tests.support.extent import examples
 
 
 def used(text: str, environ: dict[str, str] | None = None) -> list[str | None]:
@@ -89,7 +90,7 @@ PRINTS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(st.sampled_from(BEFORE), max_size=3), st.sampled_from(PRINTS), st.sampled_from(["; ", "\n", " && "]))
 def test_what_bash_prints_is_seen(before: list[str], last: str, between: str) -> None:
     script = between.join([*before, last])

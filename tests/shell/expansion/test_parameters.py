@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.shell.analyse import analyse
+from tests.support.extent import some
 
 FORMS = {
     "slices": ["${@:1}", "${@:2}", "${@:2:1}", "${@:1:0}", "${@:9}", "${*:1}", "${a[@]:1}", "${a[@]:0:2}", "${a[@]: -1}",
@@ -63,7 +64,7 @@ def script(chance: random.Random, kind: str) -> str:
 def test_known_words_are_what_bash_makes_of_them(kind: str, tmp_path: Path) -> None:
     chance, certain = random.Random(kind), 0
     environ = {"HOME": "/h", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-    for _ in range(300):
+    for _ in range(some(300, here=75)):
         text = script(chance, kind)
         program = analyse(text, cwd=str(tmp_path), environ=environ)
         probe = next((c for c in program.commands if c.argv[:1] == ["printf"]), None)
@@ -71,11 +72,11 @@ def test_known_words_are_what_bash_makes_of_them(kind: str, tmp_path: Path) -> N
             continue
         run = subprocess.run(
             ["bash", "--norc", "--noprofile", "-c", text],
-            cwd=tmp_path, env=environ, capture_output=True, stdin=subprocess.DEVNULL, timeout=20, check=True,
+            cwd=tmp_path, env=environ, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, check=True,
         )  # fmt: skip
         certain += 1
         assert run.stdout.decode() == "".join(f"<{word}>" for word in probe.argv[2:]), text
-    assert certain >= CERTAIN[kind]
+    assert certain >= CERTAIN[kind] // some(1, here=5)
 
 
 @pytest.mark.parametrize(

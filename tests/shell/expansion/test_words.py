@@ -10,6 +10,7 @@ from humanlayer_agent.shell.interpreter.state import Glob, State
 from humanlayer_agent.shell.syntax.parse import parse
 from humanlayer_agent.shell.syntax.tree import Simple, Word
 from humanlayer_agent.shell.syntax.word_builder import Role, is_pattern
+from tests.support.extent import examples
 
 
 def words(text: str) -> list[Word]:
@@ -53,7 +54,6 @@ def test_known_words(text: str, expected: list[str | None]) -> None:
     assert texts(text, x="a b", f="/d/n.py") == expected
 
 
-@settings(deadline=None)
 @given(st.text("ab*?[]!^-./=:@%+,#", min_size=1, max_size=8), st.booleans())
 def test_a_bare_pattern_is_what_the_whole_expansion_makes_of_it(text: str, nullglob: bool) -> None:
     state = State(("/p",), {"HOME": "/h"}, nullglob=nullglob)
@@ -159,7 +159,7 @@ def test_values_of_assignments() -> None:
     assert [literal_values(w, state) for w in words("a $none ~:~/b 'a b'*")] == [("a",), ("",), ("/h:/h/b",), ("a b*",)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.text(alphabet="ab{},.$x@*?[]~=:'\"\\ /-1#%!()`", max_size=24))
 def test_any_word_is_expanded(text: str) -> None:
     parsed = parse(f"printf {text}").script

@@ -16,6 +16,7 @@ from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
 from humanlayer_agent.shell.languages.python import read
 from humanlayer_agent.shell.program import Program
 from humanlayer_agent.shell.syntax.parse import parse
+from tests.support.extent import examples
 
 COMMANDS = [
     "ls -la",
@@ -74,7 +75,7 @@ def judged(text: str, cwd: str, memory: Remembered | None) -> list[Any]:
     return seen(analyse(text, cwd=cwd, environ={"HOME": "/home/u"}, reader=reader, memory=memory))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.sampled_from(COMMANDS), st.sampled_from(["/srv/app", "/tmp"])), max_size=15))
 def test_the_answer_is_the_same(asked: list[tuple[str, str]]) -> None:
     memory = Remembered()

@@ -14,6 +14,7 @@ from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.languages import by_name, read
 from humanlayer_agent.shell.languages.one_liners import prints_only
 from humanlayer_agent.shell.program import Program
+from tests.support.rows import for_each
 
 
 def look(command: str, files: dict[str, str] | None = None, tracked: tuple[str, ...] = ()) -> Program:
@@ -73,7 +74,7 @@ def test_what_only_prints(command: str, expected: list[str] | None) -> None:
     assert certain(program)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "perl -e 'system(1)'", "perl -e 'print `ls`'", "perl -pe 's/a/b/e' f", "perl -pe 's/a/b/ee' f", "perl -pe 's/(?{x})//' f",

@@ -1,12 +1,12 @@
 """What a Python text is said to print is what it prints; one that does more is not known."""
 
-import subprocess
 import sys
 
 import pytest
 
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.languages.python_prints import MAX_PRINTED, printed
+from tests.support import children
 
 KNOWN = [
     "print('rm -rf /')",
@@ -57,7 +57,7 @@ NOT_KNOWN = [
 
 @pytest.mark.parametrize("source", KNOWN)
 def test_known(source: str) -> None:
-    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    run = children.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert printed(source) == run.stdout
 
 

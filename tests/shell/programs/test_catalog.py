@@ -12,10 +12,12 @@ from humanlayer_agent.shell.program import Effect, Program
 from humanlayer_agent.shell.programs import catalog
 from humanlayer_agent.shell.programs import spec as specs
 from humanlayer_agent.shell.programs.special import READERS, reader
+from tests.support.rows import for_each
+from tests.support.tables import catalog_examples
 
 HERE = "/work"
 FILES = sorted(Path(catalog.__file__).parent.glob("*.yaml"))
-EXAMPLES = catalog.examples()
+EXAMPLES = catalog_examples()
 CHANGING = {"write", "append", "delete", "move", "execute", "metadata"}
 
 
@@ -34,7 +36,7 @@ def found(command: str) -> tuple[list[str], Program]:
     return [shown(e) for c in program.commands for e in c.effects], program
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.file}:{e.command}")
+@for_each("example", EXAMPLES)
 def test_example(example: catalog.Example) -> None:
     """An example has exactly the effects it declares, and is resolved unless it says that it is not."""
     effects, program = found(example.command)

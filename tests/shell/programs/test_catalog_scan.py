@@ -50,7 +50,7 @@ def test_threads_find_what_each_asks_for() -> None:
         some, found, start = new(), {}, threading.Barrier(len(names))
 
         def ask(name: str, some: catalog._Catalog, found: dict[str, bool], start: threading.Barrier) -> None:
-            start.wait(10)
+            start.wait(600)
             found[name] = some.get(name) is not None
 
         threads = [threading.Thread(target=ask, args=(name, some, found, start)) for name in names]

@@ -17,9 +17,10 @@ import pytest
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.shell.programs import catalog
+from tests.support.tables import catalog_examples
 
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-EXAMPLES = [e for e in catalog.examples() if e.truth is not None]
+EXAMPLES = [e for e in catalog_examples() if e.truth is not None]
 CREATES = {"write", "append"}
 REMOVES = {"delete", "move"}
 Snapshot = dict[str, tuple[str, ...]]
@@ -80,7 +81,7 @@ def _need(command: str) -> None:
 def _run(command: str, here: Path, environ: dict[str, str]) -> None:
     argv = ["bash", "--norc", "--noprofile", "-c", command]
     done = subprocess.run(
-        argv, cwd=here, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        argv, cwd=here, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False
     )
     assert done.returncode in (0, 1), done.stderr.decode(errors="replace")
 

@@ -1,9 +1,8 @@
 """The front end, construct by construct: text in, tree out (as an outline, see `testing.trees.outline`)."""
 
-import pytest
-
 from humanlayer_agent.shell.syntax import parse
 from humanlayer_agent.shell.syntax.tree import Function, Param, Sequence, Simple, Sub, simples
+from tests.support.rows import for_each
 from tests.support.trees import outline
 
 CONSTRUCTS = [
@@ -113,7 +112,7 @@ CONSTRUCTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), CONSTRUCTS, ids=[text for text, _ in CONSTRUCTS])
+@for_each(("text", "expected"), CONSTRUCTS)
 def test_construct(text: str, expected: str) -> None:
     assert outline(parse.read(text, [])) == expected
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import cursor, fast_path, parse
 from humanlayer_agent.shell.syntax.cursor import MAX_CHARS, MAX_WORDS
+from tests.support.extent import SOAK, some
+from tests.support.rows import for_each
 from tests.support.scripts import ScriptGenerator, mutant
 from tests.support.trees import difference
 
 DATA = Path(os.environ.get("HLA_DATA", "../shared/data"))
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
-
 REALISTIC = [
     "ls -la",
     "cd /tmp/work && ls -la src | head -20",
@@ -86,14 +86,14 @@ def check(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("text", REALISTIC)
+@for_each("text", REALISTIC)
 def test_equal_on_realistic_commands(text: str) -> None:
     taken = check(text)
     compound = text.startswith(("time", "for", "if")) or "`pwd`" in text
     assert taken is not compound
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "b\\\nc=1 rm x",  # joined by a deleted newline
@@ -185,7 +185,7 @@ def test_equal_on_generated_scripts() -> None:
 
 def test_equal_on_mutants_of_realistic_commands() -> None:
     chance = random.Random(int(os.environ.get("HLA_SEED", "4711")))
-    count = 300_000 if SOAK else 6_000
+    count = some(6_000, here=1_500, soak=300_000)
     taken = sum(check(mutant(REALISTIC, chance)) for _ in range(count))
     assert taken > count / 4
 
@@ -200,7 +200,7 @@ def test_equal_on_real_commands_and_takes_nearly_all_of_them() -> None:
 def test_equal_on_mutants_of_real_commands() -> None:
     commands = [text for text in corpus() if len(text) < 400]
     chance = random.Random(int(os.environ.get("HLA_SEED", "4711")))
-    count = 300_000 if SOAK else 3_000
+    count = some(3_000, here=750, soak=300_000)
     taken = sum(check(mutant(commands, chance)) for _ in range(count))
     assert taken > count / 4
 

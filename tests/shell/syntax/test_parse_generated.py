@@ -9,16 +9,16 @@ import pytest
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
 from humanlayer_agent.shell.syntax.tree import Lit, Script, simples, words_of
+from tests.support.extent import SOAK, some
 from tests.support.oracles import OracleCrashed, bash_accepts, bash_prints
 from tests.support.scripts import DECOY, Generated, ScriptGenerator
 from tests.support.trees import command_names, every_word
 
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
 FIRST_SEED = int(os.environ.get("HLA_SEED", "20000"))
 
 
 def generated(count: int, soak: int) -> list[Generated]:
-    return [ScriptGenerator(FIRST_SEED + seed).script() for seed in range(soak if SOAK else count)]
+    return [ScriptGenerator(FIRST_SEED + seed).script() for seed in range(some(count, here=count // 4, soak=soak))]
 
 
 def accepted(count: int, soak: int) -> list[tuple[Generated, Script]]:
@@ -34,7 +34,7 @@ def accepted(count: int, soak: int) -> list[tuple[Generated, Script]]:
 
 def test_same_seed_same_script() -> None:
     assert ScriptGenerator(5).script() == ScriptGenerator(5).script()
-    assert len({script.text for script in generated(50, 50)}) > 40
+    assert len({ScriptGenerator(seed).script().text for seed in range(50)}) > 40
 
 
 def test_no_command_is_hidden_and_no_decoy_is_listed() -> None:
@@ -69,7 +69,7 @@ def test_bash_prints_the_same_commands_back() -> None:
         assert printed is not None, script.text
         assert shape(parse.read(printed, [])) == shape(tree), script.text
         checked += 1
-    assert checked > 40
+    assert checked > some(40, here=10)
 
 
 def shape(script: Script) -> Counter[tuple[str | None, int, int]]:
@@ -102,7 +102,7 @@ def test_opaque_canary() -> None:
             if bash_accepts(script.text):
                 assert bash_accepts(canary), canary
                 checked += 1
-    assert checked > 20
+    assert checked > some(20, here=5)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,6 +8,7 @@ import pytest
 
 from humanlayer_agent.shell.syntax import parse
 from humanlayer_agent.shell.syntax.tree import Script, simples
+from tests.support.rows import for_each
 
 DATA = Path(os.environ.get("HLA_DATA", "../shared/data"))
 
@@ -110,7 +111,7 @@ def removes(script: Script) -> bool:
     return any(command.words and command.words[0].static == "rm" for command in simples(script))
 
 
-@pytest.mark.parametrize("text", [*BASHLEX, *TREE_SITTER, *SHFMT, *OURS])
+@for_each("text", [*BASHLEX, *TREE_SITTER, *SHFMT, *OURS])
 def test_the_command_is_listed_or_the_status_is_not_ok(text: str) -> None:
     found = parse.parse(text)
     assert found.status != "ok" or (found.script is not None and removes(found.script))

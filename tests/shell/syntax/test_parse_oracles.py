@@ -12,12 +12,11 @@ import pytest
 
 from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
+from tests.support.extent import SOAK
 from tests.support.oracles import Argv, find_shfmt, our_argv, shfmt_argv, tree_sitter_argv
 from tests.support.scripts import mutant
 
 DATA = Path(os.environ.get("HLA_DATA", "../shared/data"))
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
-
 COMMANDS = [
     "cd /tmp && ls -la | grep -v 'x y' > out 2>&1",
     "cat <<'EOF' > f.py\nprint(\"$(hi)\")\nEOF\npython f.py",

@@ -1,7 +1,6 @@
 """What is refused, with a stable reason; what was seen before that; and that no input crashes or hangs."""
 
 import contextlib
-import os
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +11,9 @@ from humanlayer_agent.shell.syntax import parse
 from humanlayer_agent.shell.syntax.commands import CommandLexer
 from humanlayer_agent.shell.syntax.cursor import MAX_CHARS, MAX_DEPTH, MAX_STEPS, MAX_WORDS, Budget, Source
 from humanlayer_agent.shell.syntax.tree import Simple
+from tests.support.extent import examples
+from tests.support.rows import for_each
 from tests.support.scripts import FRAGMENTS
-
-SOAK = os.environ.get("HLA_SOAK", "") not in ("", "0")
 
 REFUSED = [
     ("ls\rrm", "control character"),
@@ -121,7 +120,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED, ids=[text[:40] for text, _ in REFUSED])
+@for_each(("text", "reason"), REFUSED)
 def test_refused(text: str, reason: str) -> None:
     found = parse.parse(text)
     assert (found.status, found.reasons, found.script) == ("failed", [reason], None)
@@ -184,7 +183,7 @@ def test_steps_are_bounded_for_repeated_text(unit: str) -> None:
 PIECES = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=30).map("".join)
 
 
-@settings(max_examples=20_000 if SOAK else 400, deadline=None)
+@settings(max_examples=examples(400, soak=20_000))
 @given(st.text(max_size=200) | PIECES | st.binary(max_size=200).map(lambda raw: raw.decode("utf-8", "surrogateescape")))
 def test_never_raises(text: str) -> None:
     found = parse.parse(text)

@@ -36,6 +36,7 @@ from humanlayer_agent.policy_tools.replay.formats import (
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Step, Unreadable, Wrote
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
+from tests.support.extent import examples
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -373,7 +374,7 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("known", FORMATS, ids=lambda f: f.NAME)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(data=values)
 def test_no_reader_fails_on_what_it_recognises(known: Any, data: Any) -> None:
     """Whatever a file holds, a reader names the row: it never raises."""

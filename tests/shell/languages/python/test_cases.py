@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from humanlayer_agent.shell.languages.behaviour import UNKNOWN, Act, Behaviour, Text
+from tests.support.rows import for_each
 
 HERE = Path(__file__).parent
 SPECIAL = re.compile(r"[\s|?'\"]|^(?:below:|prefix:|\.\.\.$|@|-r$|$)")
@@ -112,12 +113,12 @@ def read(case: Case) -> Behaviour:
     return python.read(case.source, argv=argv, path=case.path)
 
 
-@pytest.mark.parametrize("case", HARMFUL, ids=lambda c: c.name)
+@for_each("case", HARMFUL)
 def test_harmful(case: Case) -> None:
     assert differences(read(case), case) == []
 
 
-@pytest.mark.parametrize("case", HARMLESS, ids=lambda c: c.name)
+@for_each("case", HARMLESS)
 def test_harmless(case: Case) -> None:
     assert differences(read(case), case) == []
 
@@ -133,7 +134,7 @@ def test_enough_cases() -> None:
     assert len({c.name for c in HARMLESS}) == len(HARMLESS)
 
 
-@pytest.mark.parametrize("case", HARMFUL + HARMLESS, ids=lambda c: c.name)
+@for_each("case", HARMFUL + HARMLESS)
 def test_sources_are_python(case: Case) -> None:
     compile(case.source, case.name, "exec")
 

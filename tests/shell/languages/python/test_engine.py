@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import UNKNOWN, Act, Behaviour, Text
+from tests.support.rows import for_each
+from tests.support.tables import table
 
 HERE = Path(__file__).parent
-HARMFUL: list[str] = yaml.safe_load((HERE / "spellings_harmful.yaml").read_text(encoding="utf-8"))
-HARMLESS: list[str] = yaml.safe_load((HERE / "spellings_harmless.yaml").read_text(encoding="utf-8"))
+HARMFUL: list[str] = table(HERE / "spellings_harmful.yaml")
+HARMLESS: list[str] = table(HERE / "spellings_harmless.yaml")
 
 
 def shown(source: str) -> str:
@@ -29,12 +30,12 @@ def harm(behaviour: Behaviour) -> bool:
     return False
 
 
-@pytest.mark.parametrize("source", HARMFUL, ids=shown)
+@for_each("source", HARMFUL)
 def test_harm_shows(source: str) -> None:
     assert harm(python.read(source))
 
 
-@pytest.mark.parametrize("source", HARMLESS, ids=shown)
+@for_each("source", HARMLESS)
 def test_harmless_code_is_known(source: str) -> None:
     behaviour = python.read(source, path="/project/x.py")
     assert behaviour.doubts == []
@@ -67,7 +68,7 @@ def of(*texts: str) -> set[Text]:
 # ---- values -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expression", "text"),
     [
         ("'a' + 'b'", "ab"),

@@ -14,6 +14,7 @@ from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import Behaviour
 from humanlayer_agent.shell.languages.python.engine import Engine, TooMuch
 from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from tests.support.extent import examples, some
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -37,7 +38,7 @@ EXPRESSIONS = [
 ]
 STATEMENTS = [n for t in TREES for n in ast.walk(t) if isinstance(n, ast.stmt)]
 
-slow = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
 
 # ---- never raises ---------------------------------------------------------------------------------------
@@ -105,10 +106,11 @@ def real_files() -> list[Path]:
     return library[:: len(library) // 150] + ours[::4]
 
 
+@pytest.mark.remembered
 @pytest.mark.parametrize("part", range(10))
 def test_real_files(part: int) -> None:
     """Files of the standard library and our own: read without a fault, and to an end."""
-    for file in real_files()[part::10]:
+    for file in real_files()[part :: some(10, here=40)]:
         source = file.read_text(encoding="utf-8", errors="replace")
         behaviour = python.read(source, path=str(file))
         assert not any("could not be read" in d for d in behaviour.doubts), file

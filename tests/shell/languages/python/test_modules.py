@@ -24,6 +24,7 @@ from humanlayer_agent.shell.languages.python.library.tables import (
     TypeEntry,
 )
 from humanlayer_agent.shell.program import EFFECT_KINDS
+from tests.support.rows import for_each
 
 FOLDER = Path(tables.__file__).parent / "modules"
 KINDS = {
@@ -127,7 +128,7 @@ def effects(table: ModuleTable) -> Iterator[tuple[str, Effect]]:
 # ---- form -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", groups(""))
+@for_each("first", groups(""))
 def test_form(first: str) -> None:
     """Every module can be read; kinds of effects are known; what needs an operand has one; results are known types."""
     table = described(first)
@@ -160,7 +161,7 @@ def test_a_mistake_is_found() -> None:
 # ---- what the tables name is there --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", STANDARD)
+@for_each("first", STANDARD)
 def test_names_exist(first: str) -> None:
     """A name in a table is in one of the modules that it stands for, in this Python or in another."""
     modules = real(first)
@@ -168,7 +169,7 @@ def test_names_exist(first: str) -> None:
     assert sorted(missing - OF_OTHERS) == []
 
 
-@pytest.mark.parametrize("first", STANDARD)
+@for_each("first", STANDARD)
 def test_methods_exist(first: str) -> None:
     """A method in a table is one of the types that stand together there."""
     together: dict[str, list[str]] = {}
@@ -234,7 +235,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@for_each("name", WHOLE)
 def test_every_function_is_described(name: str) -> None:
     """Whoever adds a function to one of these modules has to say what it does (or the table says `others`)."""
     table, where = described(shipped().places[name][1]), module(name)
@@ -265,7 +266,7 @@ def test_every_method_of_a_path_is_described() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("first", STANDARD)
+@for_each("first", STANDARD)
 def test_a_function_is_described_wherever_it_is(first: str) -> None:
     """What does something is not to be had from another module under a name that its table does not know."""
     table = described(first)
@@ -298,7 +299,7 @@ def _dangerous() -> dict[int, str]:
 # ---- positions and keywords ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", STANDARD)
+@for_each("first", STANDARD)
 def test_positions(first: str) -> None:
     """An argument's position and keyword are those of Python's own signature, where Python tells it."""
     wrong = []

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.languages import python
+from tests.support.extent import examples
+from tests.support.rows import for_each
 
 # ---- wrapping -----------------------------------------------------------------------------------------------
 
@@ -73,7 +75,7 @@ def harmful(source: str) -> bool:
 
 @pytest.mark.parametrize(("head", "statement"), HARM, ids=lambda v: str(v)[:30])
 @given(st.lists(st.sampled_from(WRAPPERS), max_size=3), st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 def test_wrapping_does_not_hide(head: str, statement: str, wrappers: list[str], inside: bool) -> None:
     """Harm in functions, classes, loops and conditions shows, or leaves a doubt."""
     body = f"{head}\n{statement}" if inside else statement
@@ -133,8 +135,8 @@ HOLDERS = [
 ]
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize(("head", "function"), ALIASES)
+@for_each("holder", HOLDERS)
+@for_each(("head", "function"), ALIASES)
 def test_holding_does_not_hide(head: str, function: str, holder: str) -> None:
     """However the function is reached and wherever it is kept, that a shell runs shows, or there is a doubt."""
     behaviour = python.read(f"{head}\n{holder.format(function)}")
@@ -226,7 +228,7 @@ def carried(value: str, ways: list[str]) -> str:
     return value
 
 
-@pytest.mark.parametrize("way", LINES)
+@for_each("way", LINES)
 def test_a_carrier_gives_what_it_gets(way: str) -> None:
     """The ways above are what they look like: each gives back the function that it is handed."""
     called: list[str] = []
@@ -237,7 +239,7 @@ def test_a_carrier_gives_what_it_gets(way: str) -> None:
 
 
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_a_long_way_does_not_hide(ways: list[str]) -> None:
     """A function that comes round by any of them is still the function."""
     behaviour = python.read(f"{IMPORTS}, os\n{carried('os.system', ways)}('HARM')")
@@ -245,7 +247,7 @@ def test_a_long_way_does_not_hide(ways: list[str]) -> None:
 
 
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_a_long_way_does_not_change_a_text(ways: list[str]) -> None:
     """A path that comes round by any of them is still that path, or one that is not known."""
     ways = [w for w in ways if "__call__" not in w or "type" in w]
@@ -294,7 +296,7 @@ def test_a_way_of_a_text_gives_what_it_gets(way: str) -> None:
 
 
 @given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_a_long_way_of_a_text_does_not_change_it(ways: list[str]) -> None:
     behaviour = python.read(f"{TEXT_IMPORTS}\nx = {carried(repr('HARM'), ways)}\nos.remove(x)")
     found = [t for a in behaviour.acts if a.kind == "delete" for t in a.operands]
@@ -383,7 +385,7 @@ def script(ways: list[str], start: str) -> str:
     return "\n".join([*lines, f"last = v{len(ways)}\n"])
 
 
-@pytest.mark.parametrize("way", STATEMENTS_ON_THE_WAY)
+@for_each("way", STATEMENTS_ON_THE_WAY)
 def test_a_statement_hands_on_what_it_gets(way: str) -> None:
     names: dict[str, object] = {"start": [].append, "__name__": __name__}
     source = script([way], "start").replace("sys.modules[__name__].v1 = v0", "v1 = v0")
@@ -392,14 +394,14 @@ def test_a_statement_hands_on_what_it_gets(way: str) -> None:
 
 
 @given(st.lists(st.sampled_from(STATEMENTS_ON_THE_WAY), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_long_ways_of_statements_do_not_hide(ways: list[str]) -> None:
     behaviour = python.read(script(ways, "os.system") + "last('HARM')")
     assert behaviour.doubts or any(a.kind == "shell" for a in behaviour.acts)
 
 
 @given(st.lists(st.sampled_from(STATEMENTS_ON_THE_WAY), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_long_ways_of_statements_do_not_change_a_text(ways: list[str]) -> None:
     behaviour = python.read(script(ways, "'HARM'") + "os.remove(last)")
     found = [t for a in behaviour.acts if a.kind == "delete" for t in a.operands]

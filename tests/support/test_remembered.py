@@ -1,0 +1,45 @@
+"""What passed is remembered for as long as nothing that it was tested over has changed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import extent, remembered
+
+
+def test_any_change_is_another_digest(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    seen = set()
+    for text in ("x = 1", "x = 2", ""):
+        one.write_text(text)
+        seen.add(remembered._digest([one]))
+        seen.add(remembered._digest([one, other]))  # which is not there
+    other.write_text("")
+    seen.add(remembered._digest([one, other]))
+    assert len(seen) == 4
+
+
+def test_the_engine_is_all_that_decides() -> None:
+    found = {path.relative_to(remembered.ROOT).as_posix() for path in remembered._engine()}
+    assert "tests/conftest.py" in found
+    for folder in ("humanlayer_agent/shell/", "humanlayer_agent/policy/", "policies/"):
+        assert any(name.startswith(folder) for name in found)
+    assert any(name.endswith(".yaml") for name in found)
+
+
+@pytest.mark.parametrize("variable", ["CI", "HLA_REMEMBER", "ALL"])
+def test_it_is_for_make_test_alone(
+    variable: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HLA_REMEMBER", "1")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(extent, "ALL", variable == "ALL")
+    if variable == "CI":
+        monkeypatch.setenv("CI", "true")
+    if variable == "HLA_REMEMBER":
+        monkeypatch.delenv("HLA_REMEMBER")
+    item = request.node
+    item.add_marker(pytest.mark.remembered)
+    before = list(item.user_properties)
+    assert remembered.known(request.config, [item]) == set()
+    assert item.user_properties == before
