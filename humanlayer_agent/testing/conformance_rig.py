@@ -18,10 +18,8 @@ from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.answers import StoreDesk, ref_of
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing import waiting
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
-
-PATIENCE = 20.0
-"""Seconds after which something that has to happen is said never to."""
 
 Fault = Literal["busy", "down", "gone"]
 """How a service may be broken: it says "later" (a rate limit), it can't be reached, or it refuses for good (the place
@@ -233,10 +231,7 @@ class World:
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
         """Wait until `condition()`."""
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, f"never seen: {what}"
-            time.sleep(0.01)
+        waiting.until(condition, what)
 
     def until_answered(self, count: int) -> None:
         """Wait until so many answers have come to the desk."""

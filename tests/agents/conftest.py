@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,16 +202,3 @@ def ordinary_user(tmp_path: Path) -> Callable[..., list[str]]:
         return [*drop, *command]
 
     return argv
-
-
-@pytest.fixture
-def wait_for() -> Callable[..., None]:
-    """Waits until something is true, at most for `seconds`."""
-
-    def wait(condition: Callable[[], object], seconds: float = 20) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen"
-            time.sleep(0.01)
-
-    return wait

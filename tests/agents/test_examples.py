@@ -14,6 +14,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.agents.mini import HumanLayerAgent, SupervisedLocalEnvironment
 from humanlayer_agent.agents.supervision import SimpleDirector
 from humanlayer_agent.policy.decision import Verdict
+from tests.support import children
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,14 +28,13 @@ def run_example(project: Path, tmp_path: Path) -> Callable[..., "subprocess.Comp
             "HUMANLAYER_STORE": str(tmp_path / "store.sqlite3"),
             "MSWEA_GLOBAL_CONFIG_DIR": str(tmp_path / "mini"),
         }
-        return subprocess.run(
+        return children.run(
             [sys.executable, str(ROOT / "examples" / name)],
             cwd=project,
             env=env,
             input=typed,
             capture_output=True,
             text=True,
-            timeout=120,
         )
 
     return run
@@ -97,7 +97,7 @@ def test_the_seed_wraps_the_agent(
 
 @pytest.mark.parametrize(("answer", "runs"), ANSWERS)
 def test_the_seed_wraps_the_environment(project: Path, answer: Any, runs: bool) -> None:
-    environment = SupervisedLocalEnvironment(SeedDirector(), SeedUser(answer), timeout=20)
+    environment = SupervisedLocalEnvironment(SeedDirector(), SeedUser(answer), timeout=600)
     output = environment.execute({"command": "touch file"})
     assert (project / "file").exists() is runs
     assert output["returncode"] == (0 if runs else 126)

@@ -10,6 +10,9 @@ from typing import Any
 import pexpect
 import pytest
 
+from humanlayer_agent.testing.waiting import PATIENCE, until
+from tests.support import children
+
 ROOT = Path(__file__).parents[2]
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
@@ -46,12 +49,12 @@ class Session:
         options = json.dumps({"script": script, "answers": answers, "config": config, "model": model})
         helpers = str(Path(__file__).parent / "conftest.py")
         env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
-        self.child = pexpect.spawn(
+        self.child = children.spawn(
             sys.executable,
             ["-c", PROGRAM, helpers, options],
             cwd=str(project),
             env=env,
-            timeout=60,
+            timeout=PATIENCE,
             encoding="utf-8",
             dimensions=(24, 200),
         )
@@ -136,9 +139,9 @@ def test_a_new_task_at_the_end(session: Any, project: Path) -> None:
     assert [o["returncode"] for o in run.observations()[:3]] == [0, -1, -1]
 
 
-def test_interrupted_at_a_command(session: Any, project: Path, wait_for: Callable[..., None]) -> None:
+def test_interrupted_at_a_command(session: Any, project: Path) -> None:
     run = session([["echo $$ > pid; sleep 600"], [SUBMIT]], confirm_exit=False)
-    wait_for(lambda: (project / "pid").exists() and (project / "pid").read_text().endswith("\n"))
+    until(lambda: (project / "pid").exists() and (project / "pid").read_text().endswith("\n"), "the command")
     run.child.sendintr()
     run.answer("Interrupted", "go on without")
     assert run.result()["exit_status"] == "Submitted"

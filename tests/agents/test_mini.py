@@ -23,6 +23,8 @@ from humanlayer_agent.agents.mini import (
 )
 from humanlayer_agent.agents.mini_environment import model_words
 from humanlayer_agent.errors import ConfigError, RunTerminated
+from humanlayer_agent.testing.waiting import until
+from tests.support.time_outs import met
 
 
 def observations(agent: DefaultAgent) -> list[dict[str, Any]]:
@@ -358,12 +360,17 @@ class TestCommands:
         assert supervised == plain
 
     def test_time_out_with_partial_output(self, make_agent: Any, make_model: Any, submit: str) -> None:
-        agent = make_agent(make_model([["echo partial; sleep 600"], [submit]]), environment={"timeout": 1})
-        assert agent.run("t")["exit_status"] == "Submitted"
-        (result,) = observations(agent)
+        def run(seconds: int) -> Any:
+            agent = make_agent(make_model([["echo partial; sleep 600"], [submit]]), environment={"timeout": seconds})
+            assert agent.run("t")["exit_status"] == "Submitted"
+            (result,) = observations(agent)
+            assert f"timed out after {seconds} seconds" in result["extra"]["exception_info"]
+            return result
+
+        result = met(run, lambda result: result["extra"]["raw_output"])
         assert result["extra"]["raw_output"] == "partial\n"
         assert result["extra"]["returncode"] == -1
-        assert "timed out after 1 seconds" in result["extra"]["exception_info"]
+        assert "timed out after" in result["extra"]["exception_info"]
         assert result["extra"]["exception_type"] == "TimeoutExpired"
 
     def test_a_directory_that_is_gone(self, judges: Any, project: Path) -> None:
@@ -399,15 +406,13 @@ class TestCommands:
         assert "WANTED=yes" in output
         assert "HUMANLAYER_SUPERVISED=1" in output
 
-    def test_interrupted_it_is_dead_and_recorded(
-        self, make_agent: Any, tools: Any, wait_for: Any, project: Path
-    ) -> None:
+    def test_interrupted_it_is_dead_and_recorded(self, make_agent: Any, tools: Any, project: Path) -> None:
 
         agent = make_agent(tools([["echo $$ > pid; sleep 600"]]))
         main = threading.get_ident()
 
         def interrupt() -> None:
-            wait_for(lambda: (project / "pid").exists() and (project / "pid").read_text().endswith("\n"))
+            until(lambda: (project / "pid").exists() and (project / "pid").read_text().endswith("\n"), "the command")
             signal.pthread_kill(main, signal.SIGINT)
 
         thread = threading.Thread(target=interrupt)

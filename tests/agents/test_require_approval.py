@@ -16,6 +16,7 @@ from humanlayer_agent import ActionDenied, Director, Gate, require_approval
 from humanlayer_agent.agents.require_approval import rendered
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
+from tests.support import children
 
 EXAMPLE = Path(__file__).parents[2] / "examples/gate_a_function.py"
 
@@ -61,7 +62,8 @@ def test_a_denied_call_does_not_run(tmp_path: Path) -> None:
 def test_anything_but_an_approval_denies(tmp_path: Path, script: tuple[Any, ...]) -> None:
     asker = ScriptedAsker(script)
     director = Director.load("default", project=tmp_path)
-    stands = Gate(director, SQLiteStore(tmp_path / "store.db"), asker, timeout_ms=50)
+    limit = 600_000 if any(script) else 50  # nobody answers: then the time has to pass
+    stands = Gate(director, SQLiteStore(tmp_path / "store.db"), asker, timeout_ms=limit)
 
     @require_approval(gate=stands)
     def pay(amount: int) -> None:
@@ -194,7 +196,7 @@ def test_the_example_denies_where_nobody_can_be_asked(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     project = tmp_path / "project"
     project.mkdir()
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, str(EXAMPLE)], cwd=project, env=environ, capture_output=True, text=True,
         stdin=subprocess.DEVNULL, start_new_session=True, check=True,
     )  # fmt: skip

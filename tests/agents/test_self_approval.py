@@ -6,7 +6,6 @@ read, copied and replaced, and is good for nothing without a passphrase that no 
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,8 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes import reaper
+from humanlayer_agent.testing.waiting import until
+from tests.support import children
 
 ROOT = Path(__file__).parents[2]
 SCENE = """
@@ -77,7 +78,7 @@ gate = build_gate(director=director, asker=away, project=here)
 answer = []
 waiting = threading.Thread(target=lambda: answer.append(gate.check(Action("deploy", cwd=here, project=here))))
 waiting.start()
-assert away.asked.wait(60)
+assert away.asked.wait(600)
 if os.environ["POLICY"] != "open":
     director = build_director(os.environ["POLICY"], project=here)
 names = {
@@ -108,7 +109,7 @@ def loop(attempts):
     runs = build_gate(director=director, asker=Nobody(), project=here, max_denials=0)
     last = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
     model = DeterministicToolcallModel(outputs=[turn(n, c) for n, c in enumerate([*map(filled, attempts.values()), last])])
-    agent = SupervisedAgent(model, LocalEnvironment(timeout=120), gate=runs, system_template="", instance_template="",
+    agent = SupervisedAgent(model, LocalEnvironment(timeout=600), gate=runs, system_template="", instance_template="",
                             cost_limit=0.0)
     before = len(events())
     marks = []
@@ -143,7 +144,7 @@ for attempts in json.loads(os.environ["ATTEMPTS"]):
     loop(attempts)
 found["intact"] = gate.store.verify().intact
 away.back.set()
-waiting.join(60)
+waiting.join(600)
 found["permit"] = isinstance(answer[0], Permit)
 found["signers"] = [(e["former"], e["signers"]) for e in events() if e["type"] == "signers.changed"]
 found["said"] = getattr(answer[0], "reason", "")
@@ -310,11 +311,14 @@ def python(source: str) -> str:
 
 AWAY = "(env -i HOME=$HOME PATH=$PATH setsid sh -c '{}' > out 2>&1 &)\n"
 ALONE = 'while kill -0 $1; do sleep 0.01; done; exec script -qec "@HLA@ requests approve @ID@ --yes" /dev/null'
-STOPPED = "kill -STOP @SUPERVISOR@; kill -9 $1; sleep 0.1; @HLA@ requests approve @ID@ --yes; kill -CONT @SUPERVISOR@"
+STOPPED = (
+    "kill -STOP @SUPERVISOR@; kill -9 $1; until grep -q State:.Z /proc/$1/status; do sleep 0.01; done; "
+    "@HLA@ requests approve @ID@ --yes; kill -CONT @SUPERVISOR@"
+)
 ESCAPES = {
     "kills its watcher": "kill -9 $PPID",
-    "kills it, and leaves one behind": AWAY.format(ALONE.replace("$1", "'$PPID'")) + "kill -9 $PPID; sleep 60",
-    "stops the supervisor meanwhile": AWAY.format(STOPPED.replace("$1", "'$PPID'")) + "sleep 60",
+    "kills it, and leaves one behind": AWAY.format(ALONE.replace("$1", "'$PPID'")) + "kill -9 $PPID; sleep 600",
+    "stops the supervisor meanwhile": AWAY.format(STOPPED.replace("$1", "'$PPID'")) + "sleep 600",
 }
 """They get away from the process that watches over them. Each ends the run, and whatever they have left."""
 
@@ -358,9 +362,7 @@ def scene(
         if ordinary:
             os.chown(os.ttyname(slave), 65534, 65534)
         try:
-            done = subprocess.run(
-                argv, stdin=slave, capture_output=True, env=env, cwd=project, start_new_session=True, timeout=300
-            )
+            done = children.run(argv, stdin=slave, capture_output=True, env=env, cwd=project, start_new_session=True)
         finally:
             os.close(slave)
             os.close(master)
@@ -369,6 +371,10 @@ def scene(
         return found
 
     return play
+
+
+us_is_enough = pytest.mark.parametrize("scene", ["us", pytest.param("ordinary", marks=pytest.mark.long)], indirect=True)
+"""For what does not depend on what a user may see of other processes."""
 
 
 def nothing_came_of_it(found: dict[str, Any]) -> None:
@@ -403,7 +409,7 @@ def test_who_gets_away_ends_the_run(scene: Scene, project: Path) -> None:
         assert "run.stopped" in result["events"], (name, result)
     stopped = found["results"]["stops the supervisor meanwhile"]
     assert stopped["refusals"] == ["supervised-command"], (stopped, (project / "out").read_text())
-    assert {pid for pid in reaper.processes() if _cwd(pid) == str(project)} <= {os.getpid()}
+    until(lambda: {pid for pid in reaper.processes() if _cwd(pid) == str(project)} <= {os.getpid()}, "the end of all")
 
 
 def test_who_hides_its_ancestors_is_refused(scene: Scene, request: pytest.FixtureRequest) -> None:
@@ -454,6 +460,7 @@ def test_nothing_of_the_supervisor_is_to_be_had(scene: Scene) -> None:
     assert not found["permit"]
 
 
+@us_is_enough
 def test_a_flipped_row_is_no_approval(scene: Scene) -> None:
     """Triggers and checks are no wall: whoever writes the file can take them away. The votes are counted again."""
     found = scene({"flip": f"@PYTHON@ - <<'END'\n{FLIP}END\n"})
@@ -464,6 +471,7 @@ def test_a_flipped_row_is_no_approval(scene: Scene) -> None:
     assert not found["intact"]  # `hla audit verify` says which row
 
 
+@us_is_enough
 def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
     """For root and for ordinary users: the key is a file of the user that commands run as, and it is locked."""
     attempts = {"sign": SIGN, "guess": GUESS, "replace": REPLACE}
@@ -483,6 +491,7 @@ def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
 FORGED = {"in its name": CLAIM, "a signer of its own": ENLIST, "with the audit key": AUDIT}
 
 
+@us_is_enough
 @pytest.mark.parametrize("name", FORGED)
 def test_a_vote_by_another_key_counts_for_nothing(scene: Scene, name: str) -> None:
     """Whoever writes the store can write a vote. The run counts what those keys have signed that it knew at its start."""

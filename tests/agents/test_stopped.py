@@ -1,7 +1,6 @@
 """`hla stop` while agents work: a mini-swe-agent loop, and any Python function."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from humanlayer_agent.agents.mini import SupervisedAgent
 from humanlayer_agent.agents.require_approval import require_approval
 from humanlayer_agent.errors import ActionDenied, AgentsStopped
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.waiting import until
 
 
 @pytest.fixture
@@ -38,9 +38,7 @@ def stopped_while_it_waits(project: Path, path: Path) -> Iterator[None]:
     """A human elsewhere stops everything while `WAITS` runs, and lets that end then."""
 
     def human() -> None:
-        deadline = time.monotonic() + 60
-        while not (project / "two").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until((project / "two").exists, "the second command")
         with closing(SQLiteStore(path)) as store:
             store.halts.stop("os:1000:bob", "that was wrong")
         (project / "go").touch()
@@ -51,7 +49,7 @@ def stopped_while_it_waits(project: Path, path: Path) -> Iterator[None]:
         yield
     finally:
         (project / "two").touch()
-        thread.join(60)
+        thread.join()
 
 
 def test_a_loop_is_stopped_in_the_middle(agent: Any, project: Path, submit: str) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.testing.waiting import PATIENCE, until
+
 ROOT = Path(__file__).parents[2]
-WAIT = 60
 
 PROGRAM = """
 import fcntl, os, subprocess, sys, termios
@@ -60,7 +61,7 @@ class Terminal:
         self.shown = ""
 
     def until(self, pattern: str) -> "re.Match[str]":
-        deadline = time.monotonic() + WAIT
+        deadline = time.monotonic() + PATIENCE
         while not (found := re.search(pattern, self.shown)):
             assert time.monotonic() < deadline, f"never seen: {pattern}\n{self.shown}"
             if select.select([self.master], [], [], 0.1)[0]:
@@ -149,9 +150,7 @@ print("agent got", agent(look), "end of it", flush=True)
     assert "sk-very-secret" not in seen
 
 
-def test_ctrl_c_at_the_terminal_ends_the_command(
-    terminal: Callable[[str], Terminal], wait_for: Callable[..., None], project: Path
-) -> None:
+def test_ctrl_c_at_the_terminal_ends_the_command(terminal: Callable[[str], Terminal], project: Path) -> None:
     program = terminal(
         """
 print("before", flush=True)
@@ -161,6 +160,6 @@ except KeyboardInterrupt:
     print("interrupted", [os.path.exists("/proc/" + open(f).read().strip()) for f in ("pid", "child")], flush=True)
 """
     )
-    wait_for(lambda: (project / "child").exists() and (project / "child").read_text().endswith("\n"))
+    until(lambda: (project / "child").exists() and (project / "child").read_text().endswith("\n"), "the command")
     program.type("\x03")
     assert program.until(r"interrupted .*\n").group().strip() == "interrupted [False, False]"

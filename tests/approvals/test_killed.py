@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.gate import Gate
@@ -21,6 +19,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
+from tests.support import extent
 from tests.support.keys import make_key, open_key
 
 ANN, BOB = Approver("os:1:ann", "terminal", "terminal"), Approver("slack:T/U", "slack", "chat")
@@ -34,8 +33,8 @@ TEAM = Authority(
 CALLS = ("create_request", "decide", "permit", "consume", "finish")
 STOPS = [f"{when} {call}" for call in CALLS for when in ("before", "inside", "after")]
 STOPS[-3:-3] = ["before execute", "after execute"]
-ROUNDS = 100 if os.environ.get("HLA_SOAK") else 34
-"""The last figure is a bar; it takes a few seconds."""
+ROUNDS = 100 if extent.SOAK else 2 * len(STOPS)
+"""Once with one approval, once with two, at every step."""
 
 
 class Stepping:
@@ -164,7 +163,6 @@ def live(*arguments: Any, stop: str) -> list[tuple[str, str]]:
     return said
 
 
-@pytest.mark.timeout(600)
 def test_killed_at_every_step(tmp_path: Path) -> None:
     path, key, marker = tmp_path / "store", tmp_path / "key", tmp_path / "marker"
     make_key(key)

@@ -37,6 +37,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, answer
+from tests.support import extent
 
 LEGAL = {
     "pending": {"approved", "rejected", "answered", "expired", "withdrawn", "superseded", "terminated"},
@@ -504,21 +505,25 @@ def states(store: SQLiteStore) -> list[tuple[str, str]]:
     return [(row["id"], row["state"]) for row in rows]
 
 
-SOAK = "2000" if os.environ.get("HLA_SOAK") else "300"
-
 TestApprovals = Approvals.TestCase
 TestApprovals.settings = settings(
-    max_examples=int(os.environ.get("HLA_HISTORIES", SOAK)),
+    max_examples=int(os.environ.get("HLA_HISTORIES", extent.examples(300, soak=2000))),
     stateful_step_count=25,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-pytestmark = pytest.mark.timeout(1_800 if os.environ.get("HLA_SOAK") else 240)
+if extent.SOAK:
+    pytestmark = pytest.mark.timeout(7_200)
 
 
 def quick() -> settings:
+    """As many histories as it takes: the first that shows the mistake ends it."""
     return settings(
-        TestApprovals.settings, database=None, phases=[Phase.generate], report_multiple_bugs=False, print_blob=False
+        TestApprovals.settings,
+        max_examples=10_000,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        print_blob=False,
     )
 
 

@@ -16,6 +16,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, R
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
+from tests.support import children, extent
 from tests.support.keys import make_key
 
 Child = subprocess.Popen[str]
@@ -24,27 +25,30 @@ Child = subprocess.Popen[str]
 @pytest.fixture
 def spawn() -> Iterator[Callable[..., Child]]:
     """Starts Python processes; none of them outlives the test."""
-    children: list[Child] = []
+    started: list[Child] = []
 
     def start(program: str, *arguments: object) -> Child:
-        child = subprocess.Popen(
+        child = children.Popen(
             [sys.executable, "-c", program, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        children.append(child)
+        started.append(child)
         return child
 
     yield start
-    for child in children:
+    for child in started:
         child.kill()
         child.communicate()
 
 
 def line(child: Child) -> str:
+    """The next line that a child writes, whole."""
     assert child.stdout is not None
-    return child.stdout.readline().strip()
+    text: str = child.stdout.readline()
+    assert text.endswith("\n"), f"it ended (exit code {child.wait()}) after {text!r}"
+    return text.strip()
 
 
 def results(children: list[Child]) -> list[Any]:
@@ -90,7 +94,7 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import answer
 
 path, key, number = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-store, team = SQLiteStore(path, busy_ms=60_000), team(key)
+store, team = SQLiteStore(path, busy_ms=600_000), team(key)
 requests = store.requests()
 random.Random(number).shuffle(requests)
 print("ready", flush=True)
@@ -103,25 +107,28 @@ for request in requests:
     if result.outcome == "recorded" and result.state != "pending":
         decided.append(request.id)
     replays.append(team.decide(store, request.id, given).outcome)
-    permit = store.permit(request, team.authority, use_by_ms=60_000)
+    permit = store.permit(request, team.authority, use_by_ms=600_000)
     for _ in range(2):
         if isinstance(permit, Permit) and isinstance(store.consume(permit, permit.digest, team.authority), Execution):
             used.append(request.id)
-    replays.append("issued" if isinstance(store.permit(request, team.authority, use_by_ms=60_000), Permit) else "late")
+    replays.append("issued" if isinstance(store.permit(request, team.authority, use_by_ms=600_000), Permit) else "late")
 print(json.dumps([decided, used, sorted(set(replays))]))
 """
 )
 
 
+REQUESTS, ROUNDS = (200, 150) if extent.ALL else (40, 40)
+
+
 def test_six_processes_race(
     spawn: Callable[..., Child], path: Path, tmp_path: Path, draft: Callable[..., ApprovalRequest]
 ) -> None:
-    """200 requests, every other one needs two approvals: one decision each, one use each, no replay counts."""
+    """Every other request needs two approvals: one decision each, one use each, no replay counts."""
     store = SQLiteStore(path)
     store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
     key = tmp_path / "key"
     make_key(key)
-    drafts = [draft(f"command {n}", ttl=10**12, route="two" if n % 2 else "default") for n in range(200)]
+    drafts = [draft(f"command {n}", ttl=10**12, route="two" if n % 2 else "default") for n in range(REQUESTS)]
     wanted = {store.create_request(request).id for request in drafts}
     results_ = results([spawn(RACE, path, key, number) for number in range(6)])
     assert Counter(one for decided, _, _ in results_ for one in decided) == Counter(wanted)
@@ -151,7 +158,7 @@ from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 
 DECISION = PolicyDecision(Verdict.ALLOW, "", "", "0" * 64)
 
-store = SQLiteStore(sys.argv[1], busy_ms=60_000)
+store = SQLiteStore(sys.argv[1], busy_ms=600_000)
 permits = json.loads(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -167,7 +174,7 @@ def test_six_processes_have_the_same_permits(
 ) -> None:
     store = SQLiteStore(path)
     store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
-    permits = [store.allow(act(), decide(Verdict.ALLOW), "d" * 64, use_by_ms=60_000) for _ in range(30)]
+    permits = [store.allow(act(), decide(Verdict.ALLOW), "d" * 64, use_by_ms=600_000) for _ in range(30)]
     listed = json.dumps([[permit.id, permit.digest] for permit in permits])
     answers = results([spawn(CONSUME, path, listed) for _ in range(6)])
     assert [sum(column) for column in zip(*answers, strict=True)] == [1] * len(permits)
@@ -183,10 +190,15 @@ from humanlayer_agent.errors import StoreError
 class HeadBeforeLock(SQLiteStore):
     "The bug that six other projects shipped: the head is read before the lock is held."
 
+    early = None
+
+    def read_head(self):
+        with self._database.read() as connection:
+            return connection.execute("SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
+
     @contextmanager
     def _transaction(self):
-        with self._database.read() as connection:
-            head = connection.execute("SELECT seq, hash FROM audit_event ORDER BY seq DESC LIMIT 1").fetchone()
+        head, self.early = self.early or self.read_head(), None
         with super()._transaction() as ledger:
             if head is not None:
                 ledger.head = lambda: events_entry(head)
@@ -196,12 +208,14 @@ def events_entry(row):
     from humanlayer_agent.audit.chain import Entry
     return Entry(row["seq"], row["hash"], b"")
 
-path, kind = sys.argv[1:]
-store = (HeadBeforeLock if kind == "broken" else SQLiteStore)(path, busy_ms=60_000)
+path, kind, rounds = sys.argv[1:]
+store = (HeadBeforeLock if kind == "broken" else SQLiteStore)(path, busy_ms=600_000)
+if kind == "broken":
+    store.early = store.read_head()  # all of them, before any writes: the race is lost in every run
 print("ready", flush=True)
 sys.stdin.readline()
 written = 0
-for number in range(150):
+for number in range(int(rounds)):
     try:
         store.record(events.POLICY_LOADED, run="r", number=number)
         written += 1
@@ -215,8 +229,8 @@ print(json.dumps(written))
 def test_writers_in_four_processes_make_one_chain(spawn: Callable[..., Child], path: Path, kind: str) -> None:
     """And without the lock they don't: what the first case asserts is false in the second."""
     store = SQLiteStore(path)
-    written = results([spawn(APPEND, path, kind) for _ in range(4)])
-    whole = written == [150] * 4 and store.verify().count == 601
+    written = results([spawn(APPEND, path, kind, ROUNDS) for _ in range(4)])
+    whole = written == [ROUNDS] * 4 and store.verify().count == 4 * ROUNDS + 1
     assert whole == (kind == "real")
     assert store.verify().intact  # the schema refuses a link that does not fit
 
@@ -233,7 +247,7 @@ def test_without_the_triggers_a_missing_lock_breaks_the_chain(
     store = SQLiteStore(path)
     with store._transaction() as ledger:
         ledger._db.execute("DROP TRIGGER audit_event_linked")
-    assert results([spawn(program, path, kind) for _ in range(4)]) == [150] * 4
+    assert results([spawn(program, path, kind, ROUNDS) for _ in range(4)]) == [ROUNDS] * 4
     found = store.verify()
     assert found.intact == (kind == "real")
     assert found.intact or "does not follow" in found.problem
@@ -415,13 +429,13 @@ from humanlayer_agent.approvals.model import Outcome, Run
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 
-store = SQLiteStore(sys.argv[1])
+store = SQLiteStore(sys.argv[1], busy_ms=600_000)
 store.open_run(Run(sys.argv[2], "agent", "i", "u"))
 decision = PolicyDecision(Verdict.ALLOW, "", "", "0" * 64)
 number = 0
 while True:
     action = Action(f"echo {number}", run_id=sys.argv[2])
-    permit = store.allow(action, decision, "d" * 64, use_by_ms=60_000)
+    permit = store.allow(action, decision, "d" * 64, use_by_ms=600_000)
     store.consume(permit, permit.digest, TEST_AUTHORITY)
     print(permit.id, flush=True)
     store.finish(permit.id, Outcome(0))

@@ -35,6 +35,8 @@ from humanlayer_agent.testing.approvers import (
     ScriptedAsker,
     ScriptedDirector,
 )
+from humanlayer_agent.testing.waiting import PATIENCE
+from tests.support import children, extent
 
 SIGNER = Signer()
 """The key of alice's and tester's: every process here trusts it."""
@@ -522,7 +524,7 @@ from humanlayer_agent.approvals.model import Denial, Outcome
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
 
-gate = Gate(ScriptedDirector(), SQLiteStore(sys.argv[1], busy_ms=60_000), None)
+gate = Gate(ScriptedDirector(), SQLiteStore(sys.argv[1], busy_ms=600_000), None)
 action = Action("ls", cwd="/", project="/")
 count = 0
 while True:
@@ -540,9 +542,9 @@ print(count, denial.halted, flush=True)
 
 def test_four_agents_at_full_speed(path: Path) -> None:
     """When `stop` has returned, nothing begins any more: by the order of the log, and by what each agent was told."""
-    with closing(SQLiteStore(path, busy_ms=60_000)) as store:
+    with closing(SQLiteStore(path, busy_ms=600_000)) as store:
         agents = [
-            subprocess.Popen([sys.executable, "-c", AGENT, str(path)], stdout=subprocess.PIPE, text=True)
+            children.Popen([sys.executable, "-c", AGENT, str(path)], stdout=subprocess.PIPE, text=True)
             for _ in range(4)
         ]
         try:
@@ -551,7 +553,7 @@ def test_four_agents_at_full_speed(path: Path) -> None:
                 assert agent.stdout.readline() == "working\n"
             store.halts.stop("os:1:bob")
             begun = ran(store)
-            said = [agent.communicate(timeout=60)[0].split() for agent in agents]
+            said = [agent.communicate(timeout=PATIENCE)[0].split() for agent in agents]
         finally:
             for agent in agents:
                 agent.kill()
@@ -607,7 +609,7 @@ ONE = Authority((Person("ann", ("os:1",)),), {"default": ApprovalRule("default",
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=extent.examples(30))
 @given(
     steps=st.lists(st.sampled_from(["stop", "resume", "resume one", "allow", "use", "approve", "restart"]), max_size=14)
 )

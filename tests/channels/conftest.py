@@ -17,10 +17,9 @@ import pyte
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.testing.waiting import PATIENCE
 from tests.channels.asking import build_request
-
-WAIT = 30
-"""Seconds after which a test gives up; nothing waits that long when it works."""
+from tests.support import children
 
 
 @pytest.fixture(scope="session")
@@ -40,12 +39,14 @@ from tests.channels.asking import build_request
 options = json.loads(sys.argv[1])
 request = build_request(*options.get("command", []))
 cancel = options.get("cancel", "")
+now_ns = time.time_ns
+time.time_ns = lambda: now_ns() + 10**12 * os.path.exists(options.get("late", ""))
 
 
 def ask():
     return TerminalAsker().ask(
         request,
-        until=time.time_ns() // 1_000_000 + options.get("ttl", 600_000),
+        until=now_ns() // 1_000_000 + 600_000,
         cancelled=lambda: bool(cancel) and os.path.exists(cancel),
     )
 
@@ -115,7 +116,7 @@ class Screen:
         self._result = result
         self.raw = b""
         self._gone = False
-        self.child = pexpect.spawn(argv[0], argv[1:], env=env, dimensions=(rows, columns), timeout=WAIT)
+        self.child = children.spawn(argv[0], argv[1:], env=env, dimensions=(rows, columns), timeout=PATIENCE)
         self.child.delaybeforesend = None
         self.modes = termios.tcgetattr(self.child.child_fd)
 
@@ -124,7 +125,7 @@ class Screen:
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
         """Reads output until `condition()`."""
-        end = time.monotonic() + WAIT
+        end = time.monotonic() + PATIENCE
         while not (self._whole_frame() and condition()):
             if time.monotonic() > end:
                 raise AssertionError(f"never seen: {what}\n{self.text()}")
@@ -183,7 +184,7 @@ class Screen:
         self.until(lambda: not self.child.isalive(), "the end of the program")
         try:
             while True:
-                data = self.child.read_nonblocking(65536, timeout=WAIT)
+                data = self.child.read_nonblocking(65536, timeout=PATIENCE)
                 self.raw += data
                 self._stream.feed(data)
         except pexpect.EOF:

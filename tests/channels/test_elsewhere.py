@@ -11,7 +11,9 @@ import pytest
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board
-from tests.hub.conftest import BOB, until
+from humanlayer_agent.testing.waiting import until
+from tests.hub.conftest import BOB
+from tests.support import children
 from tests.support.keys import make_key
 
 COMMON = """
@@ -48,7 +50,9 @@ result = [type(said).__name__, getattr(said, "approved_by", ""), str(getattr(sai
 with open(options["result"] + ".new", "w") as file:
     json.dump(result, file)
 os.rename(options["result"] + ".new", options["result"])
-import time; time.sleep(1)  # what is told at the end is told beside us
+import time
+while not os.path.exists(options["folder"] + "/seen"):  # what is told at the end is told beside us
+    time.sleep(0.01)
 gate.close()
 """
 )
@@ -72,7 +76,7 @@ def board(tmp_path: Path) -> Iterator[Board]:
     """A board that a hub in another process serves."""
     make_key(tmp_path / "key")
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    hub = subprocess.Popen([sys.executable, "-c", HUB, str(tmp_path)], env=environ, stdin=subprocess.PIPE)
+    hub = children.Popen([sys.executable, "-c", HUB, str(tmp_path)], env=environ, stdin=subprocess.PIPE)
     yield Board(tmp_path / "board")
     hub.kill()
     hub.communicate()
@@ -95,6 +99,7 @@ def test_the_terminal_closes_itself_and_says_who_decided(
     else:
         assert (verdict, reason) == ("Denial", f"rejected by {BOB}")
     screen.shows(f"{word} by bob (board): make deploy")
+    (tmp_path / "seen").touch()
     assert "y run once" not in screen.text()
     until(lambda: not board.messages()[0]["offers"], "a settled message")
     assert board.messages()[0]["state"] == f"{word} by bob"
@@ -128,9 +133,9 @@ def test_where_there_is_no_terminal_the_next_step_is_due_at_once(board: Board, t
     other = tmp_path / "other"
     other.mkdir()
     make_key(other / "key")
-    hub = subprocess.Popen([sys.executable, "-c", hub_late, str(other)], env=environ, stdin=subprocess.PIPE)
+    hub = children.Popen([sys.executable, "-c", hub_late, str(other)], env=environ, stdin=subprocess.PIPE)
     options = f'{{"folder": "{other}", "result": "{other}/result"}}'
-    agent = subprocess.Popen(
+    agent = children.Popen(
         [sys.executable, "-c", late, options], env=environ, stdin=subprocess.DEVNULL, start_new_session=False
     )
     try:

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.channels.plain_text import as_text, cells, command_rows, rows, wrap
@@ -152,7 +152,6 @@ HOSTILE = st.text(
 )
 
 
-@settings(deadline=None)
 @given(HOSTILE, st.integers(20, 130))
 def test_every_text_of_a_request_is_made_safe(make_request, text, width):
     request = make_request(text, cwd=text, project=text, agent=text, run_id=text, model_intent=text)
@@ -176,7 +175,6 @@ def test_every_text_of_a_request_is_made_safe(make_request, text, width):
         assert cells(row.text) <= max(width, 24)
 
 
-@settings(deadline=None)
 @given(HOSTILE, st.integers(24, 130))
 def test_the_whole_command_is_in_the_rows(make_request, text, width):
     view = present(make_request(text))

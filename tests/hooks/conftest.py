@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from humanlayer_agent.testing.waiting import PATIENCE
 
 HOOK = [sys.executable, "-I", "-m", "humanlayer_agent.cli", "hook"]
 CLAUDE: dict[str, Any] = {
@@ -53,6 +55,11 @@ class Answered:
         return self.code == 2 or self.verdict == "deny"
 
 
+def _patient(options: tuple[str, ...]) -> tuple[str, ...]:
+    """No hook is late because the machine is busy."""
+    return options if "--deadline" in options else (*options, "--deadline", "600")
+
+
 class Machine:
     """A user with a home and a project, whose coding agent has our hook."""
 
@@ -76,9 +83,11 @@ class Machine:
     def store(self) -> Path:
         return self.home / ".local/share/humanlayer-agent/store.sqlite3"
 
-    def start(self, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.Popen[bytes]":
+    def start(
+        self, *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = HOOK
+    ) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [*HOOK, *arguments],
+            [*program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -88,13 +97,15 @@ class Machine:
 
     def raw(self, data: bytes, *arguments: str, env: dict[str, str] | None = None) -> Answered:
         """Answer whatever stands on standard input."""
-        out, err = (process := self.start(*(arguments or ("claude-code",)), env=env)).communicate(data, timeout=120)
+        out, err = (process := self.start(*(arguments or ("claude-code",)), env=env)).communicate(
+            data, timeout=PATIENCE
+        )
         return Answered(process.returncode, out.decode(), err.decode())
 
     def ask(self, tool: str, inputs: object, *options: str, env: dict[str, str] | None = None, **more: Any) -> Answered:
         """A question of Claude Code."""
         body = {**CLAUDE, "cwd": str(self.project), "tool_name": tool, "tool_input": inputs, **more}
-        return self.raw(json.dumps(body).encode(), "claude-code", *options, env=env)
+        return self.raw(json.dumps(body).encode(), "claude-code", *_patient(options), env=env)
 
     def bash(self, command: str, *options: str, **more: Any) -> Answered:
         return self.ask("Bash", {"command": command}, *options, **more)
@@ -102,7 +113,7 @@ class Machine:
     def gemini(self, tool: str, inputs: object, *options: str, **more: Any) -> Answered:
         """A question of Gemini CLI."""
         body = {**GEMINI, "cwd": str(self.project), "tool_name": tool, "tool_input": inputs, **more}
-        return self.raw(json.dumps(body).encode(), "gemini-cli", *options)
+        return self.raw(json.dumps(body).encode(), "gemini-cli", *_patient(options))
 
     def servers(self) -> list[int]:
         """The processes that answer in this home."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.testing.waiting import PATIENCE
 from tests.hooks.conftest import CLAUDE, HOOK, Machine
 
 QUESTION = json.dumps({**CLAUDE, "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}).encode()
@@ -77,7 +78,7 @@ def test_commands_that_no_shell_can_get(machine: Machine, command: str) -> None:
 )
 def test_bad_options(machine: Machine, options: tuple[str, ...]) -> None:
     process = machine.start(*options)
-    out, err = process.communicate(QUESTION, timeout=120)
+    out, err = process.communicate(QUESTION, timeout=PATIENCE)
     assert process.returncode == 2
     assert err
     assert b"allow" not in out
@@ -158,7 +159,7 @@ def socket_is_not_ours(machine: Machine) -> None:
 def test_broken_settings(new_machine: Callable[[], Machine], breaks: Callable[[Machine], None]) -> None:
     machine = new_machine()
     breaks(machine)
-    answered = machine.bash("ls", "--deadline", "20")
+    answered = machine.bash("ls", "--deadline", "600")
     assert answered.code == 2
     assert answered.verdict == "deny"
     assert answered.err
@@ -197,7 +198,7 @@ def test_input_that_never_ends(machine: Machine) -> None:
         assert process.stdin is not None
         process.stdin.write(QUESTION)
         process.stdin.flush()
-        assert process.wait(timeout=60) == 2
+        assert process.wait(timeout=PATIENCE) == 2
     finally:
         process.communicate()
 
@@ -215,7 +216,7 @@ def test_a_crash_while_it_is_judged(new_machine: Callable[[], Machine]) -> None:
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        answered = machine.bash("ls", "--deadline", "20")
+        answered = machine.bash("ls", "--deadline", "600")
     finally:
         over.set()
         killer.join()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.hooks import client
 from humanlayer_agent.locations import state_folder
+from humanlayer_agent.testing.waiting import PATIENCE
 from tests.hooks.conftest import HOOK, Machine
 
 
@@ -55,7 +56,7 @@ def test_questions_at_once_are_answered_by_one_process(tmp_path: Path) -> None:
     question = b'{"hook_event_name": "PreToolUse", "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}'
     running = [machine.start("claude-code") for _ in range(8)]
     try:
-        answers = [process.communicate(question, timeout=120)[0] for process in running]
+        answers = [process.communicate(question, timeout=PATIENCE)[0] for process in running]
         assert all(b'"allow"' in answer for answer in answers), answers
         assert len(machine.servers()) == 1
         second = subprocess.run([sys.executable, "-I", "-m", "humanlayer_agent.hooks.server"], env=machine.env)
@@ -80,7 +81,7 @@ def test_it_ends_when_it_is_idle_or_not_to_be_found(tmp_path: Path) -> None:
         "from humanlayer_agent.hooks import server; server._LOOK_S = 0.05; "
         "import sys; server.Server(float(sys.argv[1])).serve()"
     )
-    idle = subprocess.run([sys.executable, "-c", code, "0.1"], env=machine.env, timeout=120)
+    idle = subprocess.run([sys.executable, "-c", code, "0.1"], env=machine.env, timeout=PATIENCE)
     assert idle.returncode == 0
     assert not list(machine.folder.glob("*.sock"))
     process = subprocess.Popen([sys.executable, "-c", code, "1000"], env=machine.env)
@@ -88,7 +89,7 @@ def test_it_ends_when_it_is_idle_or_not_to_be_found(tmp_path: Path) -> None:
         while not (found := list(machine.folder.glob("*.sock"))):
             assert process.poll() is None
         found[0].unlink()
-        assert process.wait(120) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import pexpect
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.cli import main
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.coding_agents import hook_entry, settings_path, with_hook
+from humanlayer_agent.testing.waiting import PATIENCE
+from tests.support import children, extent
 from tests.support.keys import known_passphrase, make_key
 
 MINE: dict[str, Any] = {
@@ -65,7 +67,7 @@ def test_nothing_of_the_settings_is_lost() -> None:
     assert without_ours(with_hook(MINE)) == MINE
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=extent.examples(50))
 @given(KEYS, st.lists(JSON, max_size=3))
 def test_whatever_they_hold(others: dict[str, Any], entries: list[Any]) -> None:
     full = {**others, "hooks": {"PreToolUse": entries, "Other": entries}, "env": {"B": "2"}}
@@ -155,11 +157,11 @@ def test_init_asks_first(own_user: Path, tmp_path: Path) -> None:
     assert main(["init", "--yes"]) == 0
     env = {**os.environ, "LC_ALL": "C.UTF-8"}
     for typed, code in (("n", 1), ("y", 0)):
-        child: Any = pexpect.spawn(
+        child: Any = children.spawn(
             sys.executable,
             ["-m", "humanlayer_agent.cli", "init", "--claude-code"],
             env=env,
-            timeout=60,
+            timeout=PATIENCE,
             encoding="utf-8",
         )
         child.expect_exact("Type y to do this")
@@ -173,7 +175,7 @@ def test_init_asks_first(own_user: Path, tmp_path: Path) -> None:
 
 def test_without_a_terminal_nothing_is_written(own_user: Path) -> None:
     assert main(["init", "--yes"]) == 0
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, "-m", "humanlayer_agent.cli", "init", "--claude-code"],
         stdin=subprocess.DEVNULL,
         capture_output=True,

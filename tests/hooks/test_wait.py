@@ -2,9 +2,7 @@
 
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,16 +15,28 @@ from humanlayer_agent.configuration import build_authority, build_signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
-from tests.hooks.conftest import CLAUDE, Answered, Machine
+from humanlayer_agent.testing.waiting import PATIENCE, until
+from tests.hooks.conftest import CLAUDE, HOOK, Answered, Machine
+from tests.support import children
 from tests.support.keys import PASSPHRASE, make_key, passphrase_file
+
+SHORT_OF_TIME = [
+    *HOOK[:2],
+    "-c",
+    "from humanlayer_agent.hooks import client\n"
+    "raise SystemExit(client.run('claude-code', ['--ask', 'wait', '--seconds', '2.5'], 600))",
+]
+"""A hook whose human has half a second, and which itself is not late."""
 
 
 class Waiting:
     """A hook that waits, and the store that it waits for."""
 
-    def __init__(self, machine: Machine, tool: str, inputs: dict[str, Any], *options: str, session: str) -> None:
+    def __init__(
+        self, machine: Machine, tool: str, inputs: dict[str, Any], *options: str, session: str, program: list[str]
+    ) -> None:
         body = {**CLAUDE, "cwd": str(machine.project), "tool_name": tool, "tool_input": inputs, "session_id": session}
-        self.process = machine.start("claude-code", "--ask", "wait", *options)
+        self.process = machine.start("claude-code", "--ask", "wait", *options, program=program)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(body).encode())
         self.process.stdin.close()
@@ -36,12 +46,12 @@ class Waiting:
 
     def request(self) -> ApprovalRequest:
         """The request, once it is there."""
-        end = time.monotonic() + 60
-        while not (found := [r for r in self.store.requests(state="pending") if self.value in r.action.content]):
+
+        def asked() -> list[ApprovalRequest]:
             assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        return found[0]
+            return [r for r in self.store.requests(state="pending") if self.value in r.action.content]
+
+        return until(asked, f"the request about {self.value}")[0]
 
     def say(self, kind: Any, *, signer: Any = None, **more: str) -> None:
         """What the human of this machine says, as `hla requests` records it."""
@@ -56,7 +66,7 @@ class Waiting:
         assert result.outcome == "recorded", result
 
     def answer(self) -> Answered:
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=PATIENCE)
         return Answered(self.process.returncode, out.decode(), err.decode())
 
 
@@ -66,7 +76,7 @@ def person(machine: Machine) -> Machine:
     make_key(machine.home / ".local/share/humanlayer-agent/signing.key")
     init = [sys.executable, "-m", "humanlayer_agent.cli", "init", "--yes"]
     env = {**machine.env, PASSPHRASE_VARIABLE: str(passphrase_file(machine.home))}
-    subprocess.run(init, env=env, cwd=machine.project, check=True, capture_output=True)
+    children.run(init, env=env, cwd=machine.project, check=True, capture_output=True)
     return machine
 
 
@@ -76,8 +86,16 @@ def ask(person: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     monkeypatch.delenv("HUMANLAYER_STORE")
     made: list[Waiting] = []
 
-    def start(command: str, *options: str, tool: str = "Bash", name: str = "command", session: str = "s1") -> Waiting:
-        made.append(Waiting(person, tool, {name: command, "description": "why"}, *options, session=session))
+    def start(
+        command: str,
+        *options: str,
+        tool: str = "Bash",
+        name: str = "command",
+        session: str = "s1",
+        program: list[str] = HOOK,
+    ) -> Waiting:
+        inputs = {name: command, "description": "why"}
+        made.append(Waiting(person, tool, inputs, *options, session=session, program=program))
         return made[-1]
 
     yield start
@@ -90,11 +108,11 @@ def ask(person: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 def test_a_human_approves_at_another_terminal(ask: Callable[..., Waiting], person: Machine) -> None:
     one = ask("curl https://x.invalid/approved")
     request = one.request()
-    child: Any = pexpect.spawn(
+    child: Any = children.spawn(
         sys.executable,
         ["-m", "humanlayer_agent.cli", "requests", "approve", request.id],
         env={**person.env, "LC_ALL": "C.UTF-8"},
-        timeout=60,
+        timeout=PATIENCE,
         encoding="utf-8",
     )
     child.expect_exact('Type "')
@@ -168,7 +186,7 @@ def test_a_signer_who_was_named_during_a_session_does_not_count_in_it(
 
 
 def test_nobody_answers_in_time(ask: Callable[..., Waiting]) -> None:
-    one = ask("curl https://x.invalid/late", "--deadline", "3.2")
+    one = ask("curl https://x.invalid/late", program=SHORT_OF_TIME)
     answered = one.answer()
     assert (answered.code, answered.verdict) == (0, "deny")
     assert "nobody answered" in answered.reason
@@ -179,24 +197,24 @@ def test_a_hook_that_the_tool_has_killed_gets_nothing_approved(ask: Callable[...
     request = one.request()
     one.process.kill()
     one.process.communicate()
-    end = time.monotonic() + 60
-    while (found := one.store.get(request.id)) is None or found.state == "pending":
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert found.state == "withdrawn"
+    until(lambda: one.store.get(request.id).state != "pending", "that it is withdrawn")  # type: ignore[union-attr]
+    assert one.store.get(request.id).state == "withdrawn"  # type: ignore[union-attr]
 
 
 def test_a_crash_while_a_human_is_asked(ask: Callable[..., Waiting], person: Machine) -> None:
     """The process that judges is killed: the hook asks once more, and when that dies as well it gives up."""
-    one = ask("curl https://x.invalid/crash", "--deadline", "60")
+    one = ask("curl https://x.invalid/crash", "--deadline", "600")
     request = one.request()
     for before in range(3):
         # Not sooner: a process that is killed before it has heard of the question is no try. But a question that waits
         # to be heard by one that is being killed is: then fewer kills are enough.
-        while len(list(one.store.events(request=request.id, type="request.adopted"))) < before:
-            if one.process.poll() is not None:
-                break
-            time.sleep(0.01)
+        until(
+            lambda before=before: (
+                len(list(one.store.events(request=request.id, type="request.adopted"))) >= before
+                or one.process.poll() is not None
+            ),
+            "that another process has heard of it",
+        )
         person.end()
     assert one.answer().code == 2
 

@@ -1,7 +1,6 @@
 """A store, a team with routes, a board with humans, and hubs over them."""
 
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,15 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
 from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.hub import channel_service, lease
+from humanlayer_agent.hub import hub as hub_module
 from humanlayer_agent.hub.hub import Hub
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
+from humanlayer_agent.testing.waiting import PATIENCE
 
 ALICE, BOB, EVE = "email:alice@example.com", "email:bob@example.com", "email:eve@example.com"
 
@@ -27,6 +29,18 @@ def team(*steps: Step, **fields: Any) -> Authority:
     rule = ApprovalRule("default", ("alice", "bob"), steps=steps or (Step("board"),), **fields)
     people = (Person("alice", (ALICE,)), Person("bob", (BOB,)), Person("starter", ("os:1000:starter",)))
     return Authority(people, {"default": rule}).trusting(process_signer().fingerprint)
+
+
+LONGEST = 60.0
+"""Seconds of the longest lease that is believed."""
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub that gets no processor for a while loses no lease, and has the time to settle what is left."""
+    monkeypatch.setattr(lease, "TTL", LONGEST)
+    for module in (hub_module, channel_service):
+        monkeypatch.setattr(module, "LAST", PATIENCE)
 
 
 @pytest.fixture
@@ -88,13 +102,4 @@ def serve(store: SQLiteStore, board: Board) -> Iterator[Callable[..., Hub]]:
 
     yield start
     for hub in made:
-        hub.close()
-
-
-def until(condition: Callable[[], Any], what: str, patience: float = 30.0) -> Any:
-    """Wait until `condition()`; returns it."""
-    end = time.monotonic() + patience
-    while not (found := condition()):
-        assert time.monotonic() < end, f"never seen: {what}"
-        time.sleep(0.01)
-    return found
+        hub.close(PATIENCE)

@@ -1,7 +1,6 @@
 """What answers have to pass before they come to the core."""
 
 import threading
-import time
 
 import pytest
 
@@ -9,6 +8,7 @@ from humanlayer_agent.approvals.model import Approver
 from humanlayer_agent.hub.answers import NOT_SHOWN, StoreDesk
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import answer
+from humanlayer_agent.testing.waiting import PATIENCE, until
 from tests.hub.conftest import ALICE, EVE, team
 
 BY = Approver(ALICE, "board", "chat")
@@ -48,15 +48,19 @@ def test_what_is_not_shown_whole_can_be_rejected(store, desk, ask):
     assert desk.decide(request.id, answer(request, "reject", "no", approver=BY)).state == "rejected"
 
 
-def test_an_answer_that_is_faster_than_the_delivery_is_written_down_waits_for_that(store, desk, ask):
+def test_an_answer_that_is_faster_than_the_delivery_is_written_down_waits_for_that(store, desk, ask, monkeypatch):
+    monkeypatch.setattr("humanlayer_agent.hub.answers.PATIENCE", PATIENCE)
     request = ask()
     store.surfaces.begin_delivery(request.id, 0, "board")
     results = []
     human = threading.Thread(
         target=lambda: results.append(desk.decide(request.id, answer(request, "approve", approver=BY)))
     )
+    looks = []
+    deliveries = store.surfaces.deliveries
+    monkeypatch.setattr(store.surfaces, "deliveries", lambda *asked: looks.append(asked) or deliveries(*asked))
     human.start()
-    time.sleep(0.2)
+    until(lambda: len(looks) > 2, "that it looks for the delivery again and again")
     assert not results
     deliver(store, request)
     human.join()

@@ -1,12 +1,12 @@
 """Running one judged command: real bash, real processes."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +18,39 @@ from humanlayer_agent.action import BASH
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes import execution, reaper
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command
+from humanlayer_agent.testing.waiting import PATIENCE, until
+from tests.support import children
+from tests.support.time_outs import met
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
-def bash(command: str, cwd: Path | str = "/", timeout: float = 30, **options: object) -> CommandResult:
+def bash(command: str, cwd: Path | str = "/", timeout: float = PATIENCE, **options: object) -> CommandResult:
     env = command_environment(os.environ)
     return run_command((*BASH, command), cwd=str(cwd), env=env, timeout=timeout, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def reaping(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives what watches over a command other times than its own."""
+
+    def set_times(**seconds: float) -> None:
+        text = Path(reaper.__file__).read_text()
+        for name, value in seconds.items():
+            text, found = re.subn(rf"^{name} = .*", f"{name} = {value}", text, flags=re.MULTILINE)
+            assert found == 1
+        program = tmp_path_factory.mktemp("reaper") / "reaper.py"
+        program.write_text(text)
+        monkeypatch.setattr(reaper, "__file__", str(program))
+
+    return set_times
+
+
+@pytest.fixture(autouse=True)
+def patient(reaping: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed processes end when they get a processor."""
+    reaping(KILL_S=PATIENCE)
+    monkeypatch.setattr(execution, "_REAPER_ENDS_S", PATIENCE + 2)
 
 
 def alive(pid: int) -> bool:
@@ -46,7 +72,7 @@ def test_output_of_both_streams_and_return_code(tmp_path: Path) -> None:
 def test_it_is_bash_without_start_up_files(tmp_path: Path) -> None:
     (tmp_path / ".bashrc").write_text("echo from-bashrc\n")
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    result = run_command((*BASH, "[[ a == a ]] && echo ${BASH_VERSION:+bash}"), cwd="/", env=env, timeout=30)
+    result = run_command((*BASH, "[[ a == a ]] && echo ${BASH_VERSION:+bash}"), cwd="/", env=env, timeout=PATIENCE)
     assert result.output == "bash\n"
 
 
@@ -55,7 +81,7 @@ def test_death_by_signal_is_a_negative_return_code() -> None:
 
 
 def test_time_out_keeps_the_output_so_far() -> None:
-    result = bash("echo early; sleep 600", timeout=0.5)
+    result = met(lambda seconds: bash("echo early; sleep 600", timeout=seconds), lambda result: result.output)
     assert result.timed_out
     assert result.output == "early\n"
     assert result.returncode is None
@@ -67,7 +93,7 @@ def test_output_is_decoded_with_replacements_and_newlines() -> None:
 
 def test_unicode_reaches_bash_whatever_the_locale() -> None:
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
-    result = run_command((*BASH, "echo 'žluťoučký 🐎'; env"), cwd="/", env=env, timeout=30)
+    result = run_command((*BASH, "echo 'žluťoučký 🐎'; env"), cwd="/", env=env, timeout=PATIENCE)
     assert result.output.startswith("žluťoučký 🐎\n")
     assert "LC_CTYPE" not in result.output
 
@@ -123,28 +149,32 @@ class TestNothingIsLeft:
             "(trap '' TERM HUP; exec sleep 600) & echo $!",
             "setsid sleep 600 & echo $!",
             # A daemon: two forks and a session of its own, no descendant of the shell any more.
-            "(setsid bash -c 'trap \"\" TERM; sleep 600 & echo $!; wait' &) ; sleep 0.2",
+            "(setsid bash -c 'trap \"\" TERM; sleep 600 & echo $! | tee pid; wait' &); until [ -s pid ]; do sleep 0.01; done",
             "env -i setsid /bin/sleep 600 >/dev/null 2>&1 & echo $!",
         ],
     )
-    def test_background_processes(self, start: str) -> None:
-        result = bash(start)
+    def test_background_processes(self, start: str, tmp_path: Path) -> None:
+        result = bash(start, tmp_path)
         assert result.returncode == 0
         assert result.left == 0
         assert not alive(int(result.output))
 
     @linux
     def test_time_out(self, tmp_path: Path) -> None:
-        result = bash("setsid sleep 600 & echo $! > pid; sleep 600", tmp_path, timeout=1)
+        result = met(
+            lambda seconds: bash("setsid sleep 600 & echo $! > pid; sleep 600", tmp_path, timeout=seconds),
+            lambda result: noted_pid(tmp_path / "pid"),
+        )
         assert result.timed_out
         assert not alive(noted_pid(tmp_path / "pid"))
 
     def test_a_background_process_does_not_make_us_wait(self) -> None:
         # Without an end of its own it would hold the pipe until the time-out.
-        assert not bash("sleep 600 & echo done", timeout=60).timed_out
+        assert not bash("sleep 600 & echo done", timeout=PATIENCE).timed_out
 
-    def test_what_ends_by_itself_may_finish(self) -> None:
-        assert bash("echo text > >(cat)").output == "text\n"
+    def test_what_ends_by_itself_may_finish(self, reaping: Callable[..., None]) -> None:
+        reaping(NATURAL_END_S=PATIENCE)
+        assert bash("echo text > >(sleep 0.1; cat)").output == "text\n"
 
     @linux
     def test_unless_it_is_to_be_kept(self) -> None:
@@ -157,9 +187,9 @@ class TestNothingIsLeft:
     def test_a_fork_bomb(self, tmp_path: Path) -> None:
         # Bounded: each generation lives shortly and starts the next, in sessions of their own.
         (tmp_path / "bomb").write_text(
-            "[ $1 -gt 0 ] && for i in 1 2; do setsid bash bomb $(($1 - 1)) & done; sleep 600\n"
+            "echo >> born; [ $1 -gt 0 ] && for i in 1 2; do setsid bash bomb $(($1 - 1)) & done; sleep 600\n"
         )
-        bash("bash bomb 5 & sleep 0.3", tmp_path)
+        bash("touch born; bash bomb 5 & until [ $(wc -l < born) -ge 20 ]; do sleep 0.01; done", tmp_path)
         assert not [pid for pid in reaper.processes() if _cwd(pid) == str(tmp_path)]
 
     @linux
@@ -183,13 +213,15 @@ class TestNothingIsLeft:
         """Also where they are in a session of their own, and where several commands run at once."""
         started: list[subprocess.Popen[bytes]] = [subprocess.Popen(["sleep", "600"], start_new_session=True)]
         results: list[CommandResult] = []
-        threads = [
-            threading.Thread(target=lambda: results.append(bash("sleep 1; echo fine", tmp_path))) for _ in range(3)
-        ]
+        command = "echo >> running; until [ -e go ]; do sleep 0.01; done; echo fine"
+        threads = [threading.Thread(target=lambda: results.append(bash(command, tmp_path))) for _ in range(3)]
+        (tmp_path / "running").touch()
         for thread in threads:
             thread.start()
+        until(lambda: (tmp_path / "running").read_text().count("\n") == 3, "all three")
         started.append(subprocess.Popen(["sleep", "600"]))
         assert bash("kill -9 $PPID", tmp_path).unwatched
+        (tmp_path / "go").touch()
         for thread in threads:
             thread.join()
         assert [(result.output, result.unwatched) for result in results] == [("fine\n", False)] * 3
@@ -200,9 +232,11 @@ class TestNothingIsLeft:
 
     @linux
     def test_what_may_stay_is_waited_for(self, tmp_path: Path) -> None:
-        result = bash("setsid sleep 0.2 & echo $! > pid", tmp_path, keep_background=True)
+        stays = "setsid sh -c 'until [ -e go ]; do sleep 0.01; done' & echo $! > pid"
+        result = bash(stays, tmp_path, keep_background=True)
         assert not result.unwatched
         pid = noted_pid(tmp_path / "pid")
+        (tmp_path / "go").touch()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it is ours now
         assert reaper.processes()[pid][0] == "Z"
         bash("true", tmp_path)
@@ -219,15 +253,14 @@ class TestNothingIsLeft:
     @linux
     def test_a_command_that_stops_its_watcher(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(execution, "_REAPER_ENDS_S", 0.5)
-        result = bash("setsid sleep 600 & echo $! > pid; kill -STOP $PPID; sleep 600", tmp_path, timeout=1)
+        stops = "setsid sleep 600 & echo $! > pid; kill -STOP $PPID; sleep 600"
+        result = met(lambda seconds: bash(stops, tmp_path, timeout=seconds), lambda result: noted_pid(tmp_path / "pid"))
         assert result.timed_out
         assert not alive(noted_pid(tmp_path / "pid"))
 
     @linux
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
-    def test_the_supervisor_is_interrupted_or_killed(
-        self, tmp_path: Path, how: signal.Signals, wait_for: Callable[..., None]
-    ) -> None:
+    def test_the_supervisor_is_interrupted_or_killed(self, tmp_path: Path, how: signal.Signals) -> None:
         source = (
             "import os\n"
             "from humanlayer_agent.processes.execution import run_command, command_environment\n"
@@ -235,17 +268,18 @@ class TestNothingIsLeft:
             " cwd=os.getcwd(), env=command_environment(os.environ), timeout=600)\n"
         )
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        supervisor = subprocess.Popen([sys.executable, "-c", source], cwd=tmp_path, env=env, stderr=subprocess.DEVNULL)
-        wait_for(lambda: noted_pid(tmp_path / "pid") and noted_pid(tmp_path / "child"))
+        supervisor = children.Popen([sys.executable, "-c", source], cwd=tmp_path, env=env, stderr=subprocess.DEVNULL)
+        until(lambda: noted_pid(tmp_path / "pid") and noted_pid(tmp_path / "child"), "both processes")
         supervisor.send_signal(how)
         supervisor.wait()
-        wait_for(lambda: not alive(noted_pid(tmp_path / "pid")) and not alive(noted_pid(tmp_path / "child")))
+        for name in ("pid", "child"):
+            until(lambda name=name: not alive(noted_pid(tmp_path / name)), "the end of both")  # type: ignore[misc]
 
-    def test_an_exception_in_the_midst_of_it(self, tmp_path: Path, wait_for: Callable[..., None]) -> None:
+    def test_an_exception_in_the_midst_of_it(self, tmp_path: Path) -> None:
         main = threading.get_ident()
 
         def interrupt() -> None:
-            wait_for(lambda: noted_pid(tmp_path / "pid"))
+            until(lambda: noted_pid(tmp_path / "pid"), "the command")
             signal.pthread_kill(main, signal.SIGINT)
 
         thread = threading.Thread(target=interrupt)
@@ -321,7 +355,7 @@ class TestEnvironment:
 
     def test_an_exported_function_does_not_replace_a_program(self, tmp_path: Path) -> None:
         environ = {**os.environ, "BASH_FUNC_ls%%": "() { echo hijacked; }"}
-        result = run_command((*BASH, "ls"), cwd=str(tmp_path), env=command_environment(environ), timeout=30)
+        result = run_command((*BASH, "ls"), cwd=str(tmp_path), env=command_environment(environ), timeout=PATIENCE)
         assert result.output == ""
 
     def test_no_locale_in_which_bash_reads_something_else(self) -> None:
@@ -355,9 +389,9 @@ class TestEnvironment:
         line = 'echo "\u4f60\\"; echo HIJACKED #"'
         environ = {**os.environ, "LC_ALL": "zh_CN.GBK"}
         raw = {**environ, "LOCPATH": str(tmp_path)}
-        assert run_command((*BASH, line), cwd="/", env=raw, timeout=30).output.endswith("\nHIJACKED\n")
+        assert run_command((*BASH, line), cwd="/", env=raw, timeout=PATIENCE).output.endswith("\nHIJACKED\n")
         ours = {**command_environment(environ), "LOCPATH": str(tmp_path)}
-        assert run_command((*BASH, line), cwd="/", env=ours, timeout=30).output == '\u4f60"; echo HIJACKED #\n'
+        assert run_command((*BASH, line), cwd="/", env=ours, timeout=PATIENCE).output == '\u4f60"; echo HIJACKED #\n'
 
     def test_path_has_no_place_where_the_agent_puts_programs_unasked(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -382,7 +416,7 @@ class TestEnvironment:
             place.chmod(0o755)
         environ = {**os.environ, "PATH": f".:{tmp_path}/bin::{os.environ['PATH']}"}
         env = command_environment(environ, project=str(tmp_path))
-        assert "hijacked" not in run_command((*BASH, "ls"), cwd=str(tmp_path), env=env, timeout=30).output
+        assert "hijacked" not in run_command((*BASH, "ls"), cwd=str(tmp_path), env=env, timeout=PATIENCE).output
 
     def test_a_bash_in_the_project_is_not_taken_for_the_shell(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -420,7 +454,7 @@ from humanlayer_agent.processes.execution import command_environment, run_comman
 from humanlayer_agent.processes.memory_protection import protect_secrets
 look = "env; for p in $PPID " + str(os.getpid()) + "; do tr '\\\\0' '\\\\n' < /proc/$p/environ; done 2>&1"
 def read():
-    return run_command(("bash", "-c", look), cwd="/", env=command_environment(os.environ), timeout=30).output
+    return run_command(("bash", "-c", look), cwd="/", env=command_environment(os.environ), timeout=600).output
 unprotected = read()
 assert "sk-very-secret" in unprotected, unprotected  # or this test would prove nothing
 assert protect_secrets().holds
@@ -428,20 +462,20 @@ protected = read()
 assert "sk-very-secret" not in protected, protected
 assert "Permission denied" in protected, protected
 grandparent = run_command(("bash", "-c", "cat /proc/" + str(os.getpid()) + "/mem | head -c 1"), cwd="/",
-    env=command_environment(os.environ), timeout=30)
+    env=command_environment(os.environ), timeout=600)
 assert "Permission denied" in grandparent.output
 print("held")
 """
         root = str(Path(__file__).parents[2])
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": root, "OPENAI_API_KEY": "sk-very-secret"}
-        done = subprocess.run(ordinary_user(source), env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(ordinary_user(source), env=env, cwd=tmp_path, capture_output=True, text=True)
         assert done.stdout == "held\n", done.stderr
 
     @linux
     def test_protection_says_when_it_does_not_hold(self) -> None:
         source = "from humanlayer_agent.processes.memory_protection import protect_secrets as p; r = p(); print(r.holds, r.why_not)"
         env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        said = subprocess.run([sys.executable, "-c", source], env=env, capture_output=True, text=True).stdout
+        said = children.run([sys.executable, "-c", source], env=env, capture_output=True, text=True).stdout
         bounding = int(Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)
         if os.getuid() == 0 and bounding >> 19 & 1:
             assert said.startswith("False it runs as root")
@@ -464,10 +498,7 @@ def test_starting_is_not_slowed_by_imports() -> None:
 def test_descendants_of_a_tree() -> None:
     child = subprocess.Popen(["bash", "-c", "sleep 600 & sleep 600"], start_new_session=True)
     try:
-        deadline = time.monotonic() + 20
-        while len(reaper.descendants(child.pid)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert len(reaper.descendants(child.pid)) == 2
+        until(lambda: len(reaper.descendants(child.pid)) == 2, "both")
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from humanlayer_agent.processes import identity
+from tests.support import children
 
 
 def test_this_process_is_there() -> None:
@@ -14,7 +15,7 @@ def test_this_process_is_there() -> None:
 
 
 def test_a_process_that_has_ended_is_gone() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    child = children.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     known = identity.identity(child.pid)
     assert not identity.is_gone(known)
     child.communicate(b"\n")

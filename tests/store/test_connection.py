@@ -28,6 +28,7 @@ from humanlayer_agent.store.rows import context_digest, dump_action, dump_decisi
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
+from tests.support import children
 
 NOBODY = 65534
 TEAM = ScriptedApprovers()
@@ -295,7 +296,7 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.audit import events
 print(flush=True)
 sys.stdin.readline()
-store = SQLiteStore(sys.argv[1])
+store = SQLiteStore(sys.argv[1], busy_ms=600_000)
 store.record(events.POLICY_LOADED, run=sys.argv[2])
 """
 
@@ -303,7 +304,7 @@ store.record(events.POLICY_LOADED, run=sys.argv[2])
 def test_several_processes_create_one_store(path: Path) -> None:
     """They all begin at once; one of them makes the schema, and the log begins once."""
     processes = [
-        subprocess.Popen(
+        children.Popen(
             [sys.executable, "-c", CREATE, str(path), str(number)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

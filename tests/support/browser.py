@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from humanlayer_agent.errors import HumanlayerError
+from humanlayer_agent.testing.waiting import PATIENCE
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = (
@@ -22,7 +23,6 @@ OPTIONS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     *("--enable-logging=stderr", "--v=0", "--disable-features=Translate,OptimizationHints,MediaRouter"),
 )
-_TIMEOUT = 90
 _CONSOLE = re.compile(r"INFO:CONSOLE[:(]\d+\)?\] (.*)")
 _REQUEST = re.compile(r"^(?:https?|wss?|ftp)://")
 _ITSELF = "not an origin"
@@ -91,10 +91,10 @@ def _run(page: Path | str, *options: str) -> Visit:
         command = [program, *OPTIONS, f"--user-data-dir={folder}/profile", f"--log-net-log={log}", *options, address]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, stdin=subprocess.DEVNULL
+                command, capture_output=True, text=True, errors="replace", timeout=PATIENCE, stdin=subprocess.DEVNULL
             )
         except subprocess.TimeoutExpired as error:
-            raise BrowserError(f"Chromium did not end in {_TIMEOUT} s") from error
+            raise BrowserError(f"Chromium did not end in {PATIENCE:.0f} s") from error
         if done.returncode != 0:
             raise BrowserError(f"Chromium ended with {done.returncode}: {done.stderr[-500:]}")
         return Visit(tuple(_CONSOLE.findall(done.stderr)), tuple(_requests(log)))

@@ -8,19 +8,17 @@ import base64
 import json
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from humanlayer_agent.testing.waiting import PATIENCE, until
 from tests.support.browser import OPTIONS, BrowserError, find_chromium
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
-PATIENCE = 30.0
-"""Seconds to wait for the browser, or for a page."""
 
 _WHERE = """(() => {
   const found = [...document.querySelectorAll(%s)].find(e => !%s || e.textContent.trim().startsWith(%s));
@@ -56,7 +54,7 @@ class Session:
         self._number += 1
         self._connection.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
-            message = self._receive(PATIENCE)
+            message = self._receive()
             if message.get("id") == self._number:
                 if "error" in message:
                     raise BrowserError(f"{method}: {message['error'].get('message')}")
@@ -134,15 +132,12 @@ class Session:
         )
 
     def _await_load(self, before: int) -> None:
-        end = time.monotonic() + PATIENCE
         while self._loaded == before:
-            if time.monotonic() > end:
-                raise BrowserError("no page came")
-            self._receive(end - time.monotonic())
+            self._receive()
 
-    def _receive(self, timeout: float) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         try:
-            message: dict[str, Any] = json.loads(self._connection.recv(timeout=max(timeout, 0.01)))
+            message: dict[str, Any] = json.loads(self._connection.recv(timeout=PATIENCE))
         except TimeoutError as error:
             raise BrowserError("Chromium did not answer") from error
         match message.get("method"):
@@ -177,7 +172,7 @@ def chromium(*, width: int = 1000, height: int = 900) -> Iterator[Session]:
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(PATIENCE)
             process.kill()
             process.wait()
 
@@ -186,12 +181,14 @@ def _tab(told: Path, process: "subprocess.Popen[bytes]") -> str:
     """Where the first tab is driven, as Chromium has written it down."""
     import urllib.request
 
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end and process.poll() is None:
+    def first() -> str:
+        if process.poll() is not None:
+            raise BrowserError(f"Chromium did not start (exit code {process.poll()})")
         with suppress(OSError, ValueError, IndexError):
             port = int(told.read_text().split()[0])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=PATIENCE) as answer:
                 tabs = [each for each in json.load(answer) if each.get("type") == "page"]
             return str(tabs[0]["webSocketDebuggerUrl"])
-        time.sleep(0.05)
-    raise BrowserError(f"Chromium did not start (exit code {process.poll()})")
+        return ""
+
+    return until(first, "Chromium's first tab")

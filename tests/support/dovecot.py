@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from humanlayer_agent.testing.waiting import PATIENCE
 from tests.support.certificates import Certificates
 from tests.support.mail_servers import PASSWORD, ImapServer, await_port, free_port
 
@@ -106,7 +107,7 @@ def dovecot(folder: Path, certificates: Certificates) -> Iterator[ImapServer]:
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

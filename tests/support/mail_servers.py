@@ -7,12 +7,12 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any
 
+from humanlayer_agent.testing.waiting import PATIENCE, until
 from tests.support.certificates import Certificates
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ class SmtpServer:
             server.transport.close()
         return "250 OK"
 
-    def wait_for(self, count: int, timeout: float = 30.0) -> list[EmailMessage]:
+    def wait_for(self, count: int) -> list[EmailMessage]:
         """The messages, once there are `count` of them."""
         with self._more:
-            if not self._more.wait_for(lambda: len(self.received) >= count, timeout):
+            if not self._more.wait_for(lambda: len(self.received) >= count, PATIENCE):
                 raise AssertionError(f"{len(self.received)} messages came, not {count}")
             return list(self.received)
 
@@ -152,7 +152,7 @@ class ImapServer:
         """A client that has logged in."""
         from imapclient import IMAPClient
 
-        client = IMAPClient("127.0.0.1", self.port, ssl=False, timeout=20)
+        client = IMAPClient("127.0.0.1", self.port, ssl=False, timeout=PATIENCE)
         client.starttls(ssl.create_default_context(cafile=self._certificates.authority))
         client.login(USER, PASSWORD)
         try:
@@ -171,11 +171,13 @@ def free_port() -> int:
 
 def await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
     """Wait until something listens on a port of 127.0.0.1. Raises AssertionError where `process` ends before."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until and process.poll() is None:
+
+    def listens() -> bool:
+        assert process.poll() is None, f"the server for port {port} has ended (exit code {process.poll()})"
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
-    raise AssertionError(f"no server on port {port} (exit code {process.poll()})")
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+        except ConnectionError:
+            return False
+        return True
+
+    until(listens, f"a server on port {port}")

@@ -8,7 +8,7 @@ import pytest
 
 from humanlayer_agent.channels.contract import Ref, Retry
 from humanlayer_agent.errors import ChannelError
-from humanlayer_agent.testing import conformance_rig
+from humanlayer_agent.testing import waiting
 from humanlayer_agent.testing.conformance import ChannelConformance
 from humanlayer_agent.testing.conformance_rig import World
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
@@ -148,7 +148,6 @@ class MistakenRig(BoardRig):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("kind", MISTAKES, ids=lambda kind: kind.__name__)
 def test_a_mistake_is_found(kind: type[ScriptedChannel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformance_rig, "PATIENCE", 1.0)
     name, given = MISTAKES[kind]
     test: Callable[..., None] = getattr(ChannelConformance(), name)
 
@@ -160,5 +159,6 @@ def test_a_mistake_is_found(kind: type[ScriptedChannel], tmp_path: Path, monkeyp
             world.close()
 
     run(ScriptedChannel, tmp_path / "right")
+    monkeypatch.setattr(waiting, "PATIENCE", 1.0)  # of what never comes
     with pytest.raises((AssertionError, pytest.fail.Exception, OSError, KeyError, Retry)):
         run(kind, tmp_path / "wrong")

@@ -1,6 +1,7 @@
 """The fake Slack holds what Slack documents: otherwise what is tested with it proves nothing."""
 
 import json
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, FakeSlack
+from humanlayer_agent.testing.waiting import PATIENCE
 
 NOW = 1_800_000_000.0
 
@@ -199,14 +201,16 @@ def test_a_click_goes_to_one_connection_and_is_not_sent_again(slack: FakeSlack, 
             each.recv()
         assert slack.people.click("U0ALICE", posted["ts"], "a").outcome == "timeout"
         got = []
+        readers = [threading.Thread(target=lambda each=each: got.extend(map(json.loads, each))) for each in (one, two)]
+        for reader in readers:
+            reader.start()
         for each in (one, two):
-            try:
-                got.append(json.loads(each.recv(timeout=0.1)))
-            except TimeoutError:
-                continue
-        assert len(got) == 1
-        action = got[0]["payload"]["actions"][0]
-        assert (action["value"], got[0]["payload"]["container"]["message_ts"]) == ("v", posted["ts"])
+            each.ping().wait(PATIENCE)  # what was sent before it has come
+    for reader in readers:
+        reader.join()
+    assert len(got) == 1
+    action = got[0]["payload"]["actions"][0]
+    assert (action["value"], got[0]["payload"]["container"]["message_ts"]) == ("v", posted["ts"])
 
 
 def test_a_button_that_is_gone_is_only_on_old_screens(slack: FakeSlack, client: WebClient) -> None:
@@ -220,7 +224,7 @@ def test_a_button_that_is_gone_is_only_on_old_screens(slack: FakeSlack, client: 
 def test_a_file_has_the_length_that_was_said(slack: FakeSlack, client: WebClient) -> None:
     place = client.files_getUploadURLExternal(filename="x.txt", length=3)
     with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(urllib.request.Request(place["upload_url"], b"four", method="POST"), timeout=5)
+        urllib.request.urlopen(urllib.request.Request(place["upload_url"], b"four", method="POST"), timeout=PATIENCE)
     raised.value.close()
     assert refused(client.files_completeUploadExternal, files=[{"id": place["file_id"]}], channel_id=CHANNEL) == (
         "file_not_found"
@@ -244,9 +248,11 @@ def test_a_response_address_is_good_five_times(slack: FakeSlack, client: WebClie
     body = json.dumps({"text": "only you"}).encode()
     for _ in range(5):
         urllib.request.urlopen(
-            urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=5
+            urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=PATIENCE
         ).close()
     with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=5)
+        urllib.request.urlopen(
+            urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=PATIENCE
+        )
     raised.value.close()
     assert slack.told("U0ALICE") == ["only you"] * 5

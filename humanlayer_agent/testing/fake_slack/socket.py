@@ -17,6 +17,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 from humanlayer_agent.testing.fake_slack import world
 from humanlayer_agent.testing.fake_slack.limits import LIMITS, Json
 from humanlayer_agent.testing.fake_slack.world import World
+from humanlayer_agent.testing.waiting import PATIENCE
 
 TICKET_SECONDS = 30
 How = Literal["refresh", "warning", "link_disabled", "close", "fin", "rst", "hang"]
@@ -125,11 +126,17 @@ class SocketServer:
             self._draining.discard(number)
             self._changed.notify_all()
 
-    def wait_for(self, count: int, seconds: float = 20.0) -> None:
+    def wait_for(self, count: int) -> None:
         """Wait until so many connections are open that take envelopes."""
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self._live.keys() - self._draining) >= count, seconds):
+            if not self._changed.wait_for(lambda: len(self._live.keys() - self._draining) >= count, PATIENCE):
                 raise AssertionError(f"never saw {count} connections, only {len(self._live)}")
+
+    @property
+    def delivered(self) -> int:
+        """How many envelopes were sent so far."""
+        with self._lock:
+            return self._turn
 
     @property
     def connections(self) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,10 +49,7 @@ async def main() -> dict[str, Any]:
     signer = process_signer()  # the one that the agent trusts: it is in the same process
     vote = Answer("approve", Approver("os:1:bob", "test", "terminal"), request.digest, "late-1")
     result = store.decide(request.id, vote, authority.trusting(signer.fingerprint), signer)
-    deadline = time.monotonic() + 60
-    while (
-        any(t.name.startswith("asyncio_") and _busy(t) for t in threading.enumerate()) and time.monotonic() < deadline
-    ):
+    while any(t.name.startswith("asyncio_") and _busy(t) for t in threading.enumerate()):
         await asyncio.sleep(0.05)
     found = store.get(request.id)
     return {"ended": type(ended).__name__, "late": result.outcome, "state": found.state if found else None}

@@ -26,6 +26,7 @@ from humanlayer_agent.agents.mini_v1 import (
 )
 from humanlayer_agent.agents.supervision import Supervision
 from humanlayer_agent.errors import ConfigError
+from tests.support.time_outs import met
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 CLASSES = {"default": SupervisedAgent, "interactive": SupervisedInteractiveAgent, "textual": SupervisedTextualAgent}
@@ -60,7 +61,7 @@ def agent_of(kind: str, outputs: list[str], env: Any = None, **config: Any) -> A
         config.setdefault("confirm_exit", False)
     config.setdefault("cost_limit", 0.0)
     model = Model(outputs=outputs)
-    model.agent = CLASSES[kind](model, env or LocalEnvironment(timeout=20), **config)
+    model.agent = CLASSES[kind](model, env or LocalEnvironment(timeout=600), **config)
     return model.agent
 
 
@@ -138,9 +139,14 @@ def test_too_many_denials_end_the_run(kind: str, judges: Callable[..., Any], pro
 
 def test_a_time_out_has_the_output_so_far(kind: str, judges: Callable[..., Any], project: Path) -> None:
     made = judges()
-    env = LocalEnvironment(timeout=1)
-    agent = agent_of(kind, said("echo partial; sleep 60; touch late", SUBMIT), env, gate=made.gate)
-    assert agent.run("task")[0] == "Submitted"
+
+    def run(seconds: int) -> Any:
+        env = LocalEnvironment(timeout=seconds)
+        agent = agent_of(kind, said("echo partial; sleep 600; touch late", SUBMIT), env, gate=made.gate)
+        assert agent.run("task")[0] == "Submitted"
+        return agent
+
+    agent = met(run, lambda agent: "partial" in heard(agent)[0])
     assert "timed out" in heard(agent)[0]
     assert "partial" in heard(agent)[0]
     assert not (project / "late").exists()
@@ -293,7 +299,7 @@ def test_an_interruption_of_a_command(
 
     monkeypatch.setattr(interactive.prompt_session, "prompt", lambda *a, **k: "enough")
     made = judges()
-    agent = agent_of("interactive", said("touch running; sleep 60; touch late", SUBMIT), gate=made.gate)
+    agent = agent_of("interactive", said("touch running; sleep 600; touch late", SUBMIT), gate=made.gate)
     threading.Thread(target=interrupt, daemon=True).start()
     assert agent.run("task")[0] == "Submitted"
     assert "Interrupted by user: enough" in heard(agent)[0]

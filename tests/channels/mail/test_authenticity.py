@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.authenticity import REFUSALS, Desk, Refusal, Reply, vet
 from humanlayer_agent.channels.mail.reply_text import MARKER, decided, own_words, said
+from tests.support import extent
 
 TOKENS = Tokens(bytes(range(32)))
 REQUEST, OTHER = "a1" * 16, "b2" * 16
@@ -371,7 +372,7 @@ def below_rule(text: str, width: int) -> str:
 
 
 @pytest.mark.parametrize("quote", [marked, wrapped, unmarked, attributed, below_rule])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=extent.examples(150))
 @given(command=commands, width=st.integers(4, 90))
 def test_no_command_approves_itself(quote: Callable[[str, int], str], command: str, width: int) -> None:
     """Whatever is quoted however, and nothing written above it: that is no approval, and no rejection either."""
@@ -389,13 +390,13 @@ def decided_in(body: str) -> str:
     return said(message).kind
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=extent.examples(200))
 @given(st.text(max_size=300))
 def test_words_are_never_more_than_was_written(text: str) -> None:
     assert decided(text).kind != "approve" or re.fullmatch(r"\s*approve[.!]?\s*", text, re.IGNORECASE)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=extent.examples(200))
 @given(st.binary(max_size=400), st.sampled_from([b"", b"From: alice@example.com\n", mail()]))
 def test_any_bytes_are_judged(junk: bytes, before: bytes) -> None:
     found = vet(before + junk, DESK)

@@ -21,6 +21,7 @@ from humanlayer_agent.channels.mail.reply_text import MARKER
 from humanlayer_agent.configuration import build_gate
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.waiting import PATIENCE, until
 from tests.support.certificates import Certificates
 from tests.support.dovecot import dovecot, find_dovecot
 from tests.support.keys import make_key, passphrase_file
@@ -83,7 +84,7 @@ channels:
     imap: {{{server.format(imap.port, certificates.authority, "IMAP", "IMAP")}}}
     authserv_id: mx.hub.test
 routes:
-  default: {{approvers: [alice], timeout: 2m, steps: [{{to: mail}}, {{to: web, after: 100s}}]}}
+  default: {{approvers: [alice], timeout: 20m, steps: [{{to: mail}}, {{to: web, after: 15m}}]}}
 signers: ["{make_key().fingerprint}"]
 """
     )
@@ -128,7 +129,7 @@ class Running:
 
     def observation(self) -> str:
         """What the model was told of its command, when the run is over."""
-        self._thread.join(60)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         self.gate.close("done")
         return str(next(m for m in self.agent.messages if "raw_output" in (m.get("extra") or {}))["content"])
@@ -200,7 +201,7 @@ def test_the_link_approves(run: Callable[[str], Running], smtp: SmtpServer, tmp_
     words = asked.get_body(("plain",)).get_content().split()
     link = next(word for word in words if "/d/" in word)
     origin = link.partition("/d/")[0]
-    with httpx.Client(headers={"Origin": origin}, timeout=20) as browser:
+    with httpx.Client(headers={"Origin": origin}, timeout=PATIENCE) as browser:
         page = browser.get(link).text
         assert not outside.exists()
         token = page.partition('name="token" value="')[2].partition('"')[0]
@@ -226,7 +227,7 @@ def test_a_bounce_escalates(run: Callable[[str], Running], smtp: SmtpServer, ima
             "Status: 5.1.1\r\n\r\n--b--\r\n"
         ).encode()
     )
-    eventually(lambda: [event for event in events("presentation.delivered") if event["channel"] == "web"])
+    until(lambda: [event for event in events("presentation.delivered") if event["channel"] == "web"], "the next step")
     (failed,) = events("presentation.failed")
     assert "did not arrive" in failed["why"]
     assert not outside.exists()
@@ -245,20 +246,12 @@ def expire() -> None:
         store.close()
 
 
-def eventually(found: Callable[[], Any]) -> Any:
-    for _ in range(600):
-        if value := found():
-            return value
-        threading.Event().wait(0.05)
-    raise AssertionError("never seen")
-
-
 def test_no_mail_arrives(run: Callable[[str], Running], smtp: SmtpServer, tmp_path: Path) -> None:
     """For good: nobody else can be asked, and the reason says which channel failed and why."""
     smtp.refuse["alice@example.com"] = "550 no such user"
     outside = tmp_path / "outside.txt"
     agent = run(f"touch {outside}")
-    eventually(lambda: events("presentation.failed"))
+    until(lambda: events("presentation.failed"), "a delivery that failed")
     (failed,) = events("presentation.failed")
     assert "550" in failed["why"]
     assert not outside.exists()

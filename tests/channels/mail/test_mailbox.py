@@ -9,6 +9,7 @@ import pytest
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.mailbox import Handled, Mailbox
 from humanlayer_agent.channels.settings.schema import Server
+from humanlayer_agent.testing.waiting import PATIENCE
 from tests.support.certificates import Certificates
 from tests.support.mail_servers import PASSWORD, USER, ImapServer, free_port
 
@@ -42,7 +43,7 @@ class Reader:
 
     def wait_for(self, *subjects: str) -> None:
         with self._more:
-            assert self._more.wait_for(lambda: set(subjects) <= set(self.subjects), 30), self.subjects
+            assert self._more.wait_for(lambda: set(subjects) <= set(self.subjects), PATIENCE), self.subjects
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def reader(certificates: Certificates) -> Iterator[Callable[[int], Reader]]:
 
     yield build
     for each in made:
-        each.mailbox.close(10)
+        each.mailbox.close(PATIENCE)
 
 
 class Counted:
@@ -161,7 +162,7 @@ def test_what_is_done_is_not_handled_again(imap: ImapServer, reader: Callable[[i
     first = reader(imap.port)
     first.mailbox.start()
     first.wait_for("one")
-    first.mailbox.close(10)
+    first.mailbox.close(PATIENCE)
     second = reader(imap.port)
     second.mailbox.start()
     imap.deliver(ours("two"))

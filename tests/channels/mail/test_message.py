@@ -6,13 +6,14 @@ from collections.abc import Callable
 from email.message import EmailMessage
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.mail.message import SHOWN, Letterhead, notice_message, request_message
 from humanlayer_agent.channels.mail.reply_text import MARKER, said
 from humanlayer_agent.channels.presentation import present
+from tests.support import extent
 
 ALICE = "alice@example.com"
 HOSTILE = "echo '<script>alert(1)</script>' && cat <<'X'\r\nSubject: hello\nBcc: all@example.com\n\x1b]0;x\x07\u202e\0 {{ 7*7 }}\nX\n"
@@ -113,7 +114,7 @@ def test_hostile_commands_stay_in_the_body(asked: Callable[..., ApprovalRequest]
         assert not set("\x1b\x07\0\u202e") & set(text)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=extent.examples(60))
 @given(command=st.text(min_size=1, max_size=400))
 def test_any_command_can_be_sent(command: str, asked: Callable[..., ApprovalRequest], letterhead: Letterhead) -> None:
     request = asked(command)

@@ -1,5 +1,6 @@
 """A fake Slack, channels to it, and a hub's desk over a real store."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.channels.slack import socket_mode
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.channel import EVENT, SlackChannel
 from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, World
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
+from humanlayer_agent.testing.waiting import PATIENCE, until
 
 PEOPLE = {name: f"slack:{TEAM}/U0{name.upper()}" for name in ("alice", "bob")} | {"stranger": f"slack:{TEAM}/U0MALLORY"}
 ACTIONS = {kind: f"hla_{kind}" for kind in ("approve", "reject", "edit", "respond", "escalate")}
@@ -45,7 +48,6 @@ class SlackSurface:
     def __init__(self, slack: FakeSlack, ts: str) -> None:
         self.slack = slack
         self.ts = ts
-        self.last: Any = None
         self._again: Callable[[], Any] = lambda: None
 
     def text(self) -> str:
@@ -71,43 +73,48 @@ class SlackSurface:
     def click(self, kind: str, who: str, **fields: Any) -> Any:
         """Click a button, also one that is gone from the message; returns what became of the envelope."""
         try:
-            self.last = self.slack.people.click(user_of(who), self.ts, ACTIONS[kind], stale=True, **fields)
+            return self.slack.people.click(user_of(who), self.ts, ACTIONS[kind], stale=True, **fields)
         except LookupError as error:
             raise CannotHappen(str(error)) from None
-        return self.last
 
     def answer(self, kind: str, who: str, words: str = "") -> None:
         stamp = f"{time.time():.6f}"
-        self._again = lambda: self.click(kind, who, action_ts=stamp)
-        self.click(kind, who, action_ts=stamp)
+        user = user_of(who)
+        self._again = lambda: self._sent(kind, who, stamp)
+        told = len(self.slack.told(user))
+        self._sent(kind, who, stamp)
         if kind in ("approve", "escalate"):
             return
-        view = wait_for(
-            lambda: self.slack.people.view(user_of(who)), "a form", seconds=2 if kind in self.offers() else 0.7
-        )
-        if view is None:
+        until(lambda: self.slack.people.view(user) or len(self.slack.told(user)) > told, "a form, or why there is none")
+        if (view := self.slack.people.view(user)) is None:
             raise CannotHappen("no form opened")
-        self._again = lambda: self.slack.people.submit(user_of(who), view["id"], {"said": words})
+        self._again = lambda: self.slack.people.submit(user, view["id"], {"said": words})
         try:
-            self.last = self.slack.people.submit(user_of(who), view["id"], {"said": words} if words else {})
+            self.slack.people.submit(user, view["id"], {"said": words} if words else {})
         except ValueError as error:
             raise CannotHappen(str(error)) from None
+
+    def _sent(self, kind: str, who: str, stamp: str) -> None:
+        """Click, and don't wait for what becomes of it."""
+        ended: list[Any] = []
+
+        def click() -> None:
+            try:
+                ended.append(self.click(kind, who, action_ts=stamp))
+            except CannotHappen as error:
+                ended.append(error)
+
+        before = self.slack.socket.delivered
+        threading.Thread(target=click, daemon=True).start()
+        until(lambda: ended or self.slack.socket.delivered > before, "the click")
+        if ended and isinstance(ended[0], CannotHappen):
+            raise ended[0]
 
     def repeat(self) -> None:
         try:
             self._again()
         except LookupError as error:
             raise CannotHappen(str(error)) from None
-
-
-def wait_for(find: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
-    """What `find` returns, once it is something; None after so many seconds."""
-    end = time.monotonic() + seconds
-    while not (found := find()):
-        if time.monotonic() > end:
-            return None
-        time.sleep(0.01)
-    return found
 
 
 class SlackRig:
@@ -130,8 +137,8 @@ class SlackRig:
                     other.receiver.close(0)  # the process before has died
             before = self.slack.socket.connections
             start(desk)
-            assert made.receiver.wait_open(20), made.receiver.connections
-            assert wait_for(lambda: not set(before) & set(self.slack.socket.connections), "that the others are gone")
+            assert made.receiver.wait_open(PATIENCE), made.receiver.connections
+            until(lambda: not set(before) & set(self.slack.socket.connections), "that the others are gone")
             self.slack.socket.wait_for(1)  # the server may learn of a connection later than we do
 
         made.start = started  # type: ignore[method-assign]
@@ -181,8 +188,11 @@ class SlackRig:
 
 
 @pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with FakeSlack(ack_seconds=0.7) as made:
+def slack(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlack]:
+    """A Slack that is as patient as a test: how long it waits is tested where it is set to something else."""
+    monkeypatch.setattr(socket_mode, "STALE_SECONDS", PATIENCE)
+    with FakeSlack(ack_seconds=PATIENCE) as made:
+        made.world.trigger_seconds = PATIENCE
         yield made
 
 

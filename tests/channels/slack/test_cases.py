@@ -2,15 +2,16 @@
 
 import json
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from humanlayer_agent.channels.slack import clicks
 from humanlayer_agent.testing.conformance_rig import World
 from humanlayer_agent.testing.fake_slack import CHANNEL, TEAM, FakeSlack
-from tests.channels.slack.conftest import SlackRig, SlackSurface, sealed, user_of, wait_for
+from humanlayer_agent.testing.waiting import PATIENCE, until
+from tests.channels.slack.conftest import SlackRig, SlackSurface, sealed, user_of
 
 
 def last(world: World, request: Any, type: str = "vote") -> dict[str, Any]:
@@ -23,7 +24,7 @@ def refusals(world: World, request: Any) -> list[str]:
 
 
 def opened(slack: FakeSlack, who: str) -> dict[str, Any]:
-    view = wait_for(lambda: slack.people.view(user_of(who)), "a form")
+    view = until(lambda: slack.people.view(user_of(who)), "a form")
     assert view is not None
     return view
 
@@ -46,7 +47,7 @@ def test_someone_of_a_foreign_team(world, show, slack, rig) -> None:
     assert surface.click("approve", "eve").acked
     assert world.state(request) == "pending"
     assert refusals(world, request) == ["foreign-team"]
-    assert wait_for(lambda: slack.told("U0EVE"), "told")
+    until(lambda: slack.told("U0EVE"), "told")
     assert "not an approver" in slack.told("U0EVE")[0]
 
 
@@ -67,7 +68,7 @@ def test_a_guest_even_where_the_file_names_them(world, show, slack, field) -> No
     assert surface.click("approve", "alice").acked
     assert world.state(request) == "pending"
     assert refusals(world, request) == ["outsider"]
-    assert wait_for(lambda: slack.told("U0ALICE"), "told")
+    until(lambda: slack.told("U0ALICE"), "told")
 
 
 def test_slack_does_not_say_who_it_is(world, show, slack) -> None:
@@ -86,7 +87,7 @@ def test_a_stranger(world, show, slack, kind) -> None:
     assert surface.click(kind, "mallory").acked
     assert world.state(request) == "pending"
     assert refusals(world, request) == ["unknown-identity"]
-    assert wait_for(lambda: slack.told("U0MALLORY"), "told")
+    until(lambda: slack.told("U0MALLORY"), "told")
     assert "You are not an approver" in slack.told("U0MALLORY")[0]
     assert slack.people.view("U0MALLORY") is None
 
@@ -126,7 +127,7 @@ def test_a_stale_button(world, show, slack) -> None:
     assert surface.click("approve", "alice").acked
     assert world.state(request) == "rejected"
     assert last(world, request)["type"] == "vote.late"
-    assert wait_for(lambda: slack.told("U0ALICE"), "told")
+    until(lambda: slack.told("U0ALICE"), "told")
     assert slack.told("U0ALICE")[0].startswith("Too late")
 
 
@@ -134,19 +135,20 @@ def test_a_stale_button_mends_its_message(world, show, slack) -> None:
     request, surface = show()
     world.decide_elsewhere(request, "reject", "bob")  # and nobody has settled it yet
     surface.click("approve", "alice")
-    assert wait_for(lambda: not surface.offers(), "a settled message")
+    until(lambda: not surface.offers(), "a settled message")
 
 
 @pytest.mark.parametrize("kind", ["approve", "reject", "edit"])
-def test_a_click_after_expiry(world, show, slack, kind) -> None:
-    request, surface = show(ttl_ms=400)
-    time.sleep(max(0.0, request.expires / 1000 - time.time()) + 0.05)
+def test_a_click_after_expiry(world, show, slack, kind, monkeypatch) -> None:
+    request, surface = show()
+    monkeypatch.setattr(world.store, "_clock", lambda: request.expires)
+    monkeypatch.setattr(clicks, "now_ms", lambda: request.expires)
     assert surface.click(kind, "alice").acked
     assert not world.store.votes(request.id)
     event = last(world, request)
     assert (event["type"], event.get("refusal")) in (("vote.late", None), ("vote.refused", "late"))
     assert (world.state(request) == "expired") == (kind != "edit")
-    assert wait_for(lambda: slack.told("U0ALICE"), "told")
+    until(lambda: slack.told("U0ALICE"), "told")
     assert slack.people.view("U0ALICE") is None
 
 
@@ -157,7 +159,7 @@ def test_a_copied_button_value(world, show, slack) -> None:
     assert elsewhere.click("approve", "alice", value=value).acked
     assert (world.state(request), world.state(other)) == ("pending", "pending")
     assert refusals(world, request) == ["not-presented"]
-    assert wait_for(lambda: slack.told("U0ALICE"), "told")
+    until(lambda: slack.told("U0ALICE"), "told")
     assert "approve" in elsewhere.offers(), "the message it was clicked in is left as it is"
 
 
@@ -197,10 +199,10 @@ def test_the_same_message_in_another_channel_or_of_another_app(world, show) -> N
 
 def test_two_approvers_at_once(world, show) -> None:
     request, surface = show()
-    clicks = [threading.Thread(target=surface.click, args=("approve", who)) for who in ("alice", "bob")]
-    for click in clicks:
+    people = [threading.Thread(target=surface.click, args=("approve", who)) for who in ("alice", "bob")]
+    for click in people:
         click.start()
-    for click in clicks:
+    for click in people:
         click.join()
     assert world.state(request) == "approved"
     assert sorted(entry.event["type"] for entry in world.events(request, "vote")) == ["vote.late", "vote.recorded"]
@@ -211,7 +213,7 @@ def test_two_must_approve(world, show, slack) -> None:
     request, surface = show(route="two")
     surface.click("approve", "alice")
     world.settle(request)
-    assert wait_for(lambda: slack.told("U0ALICE"), "told") == ["Counted. 1 more must approve it."]
+    assert until(lambda: slack.told("U0ALICE"), "told") == ["Counted. 1 more must approve it."]
     assert "1 more must approve; 1 have." in surface.text()
     surface.click("approve", "alice")
     assert refusals(world, request) == ["voted-before"]
@@ -305,8 +307,8 @@ def test_a_trigger_that_has_expired(world, show, slack) -> None:
     _, surface = show()
     slack.world.trigger_seconds = -1.0
     assert surface.click("reject", "alice").acked
-    assert wait_for(lambda: slack.told("U0ALICE"), "told") == ["That took too long: click again."]
-    slack.world.trigger_seconds = 3.0
+    assert until(lambda: slack.told("U0ALICE"), "told") == ["That took too long: click again."]
+    slack.world.trigger_seconds = PATIENCE
     surface.click("reject", "alice")
     assert opened(slack, "alice")["callback_id"] == "hla_reject"
 
@@ -323,9 +325,11 @@ def test_escalating_where_nobody_is_further(world, show) -> None:
 def test_what_can_not_be_written_down_is_not_acknowledged(world, show, slack) -> None:
     request, surface = show()
     world.broken_store = True
+    slack.socket.ack_seconds = 0.3
     assert surface.click("approve", "alice").outcome == "timeout"
-    assert wait_for(lambda: slack.told("U0ALICE"), "told")[0].startswith("Nothing was counted, click again")
+    assert until(lambda: slack.told("U0ALICE"), "told")[0].startswith("Nothing was counted, click again")
     world.broken_store = False
+    slack.socket.ack_seconds = PATIENCE
     assert surface.click("approve", "alice").acked
     assert world.state(request) == "approved"
 

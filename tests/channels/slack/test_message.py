@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
@@ -23,6 +22,7 @@ from humanlayer_agent.testing.conformance import HOSTILE, LONG
 from humanlayer_agent.testing.fake_slack import blocks as fake
 from humanlayer_agent.testing.fake_slack.limits import LIMITS
 from tests.channels.slack.conftest import texts
+from tests.support import extent
 
 
 def request_of(command: str = "make deploy", text: str = "text", many: int = 1, **fields: Any) -> ApprovalRequest:
@@ -69,9 +69,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=300) | st.sampled_from(
 )
 
 
-@settings(
-    max_examples=300 if os.environ.get("HLA_SOAK") else 15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=extent.examples(75, soak=300))
 @given(command=TEXT, text=TEXT, many=st.sampled_from([1, 3, 20]), attachment=st.sampled_from(list(Attachment)))
 def test_every_message_is_within_the_limits(command: str, text: str, many: int, attachment: Attachment) -> None:
     request = request_of(command or "x", text, many)

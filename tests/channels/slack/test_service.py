@@ -11,7 +11,8 @@ from humanlayer_agent.channels.slack.health import NEEDED
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.testing.fake_slack import BOT_TOKEN, CHANNEL
 from humanlayer_agent.testing.fake_slack.world import BOT_SCOPES
-from tests.channels.slack.conftest import sealed, wait_for
+from humanlayer_agent.testing.waiting import until
+from tests.channels.slack.conftest import sealed
 
 NOBODY = Audience(())
 LONG = "echo begin\n" + "printf '%s' 'one of many lines'\n" * 200
@@ -114,7 +115,7 @@ def test_a_second_copy_that_nobody_knows_of(world, rig, slack) -> None:
     assert known.click("approve", "alice").acked
     assert world.state(request) == "approved"
     assert lost.click("reject", "bob").acked
-    assert wait_for(lambda: not lost.offers(), "a copy without buttons")
+    until(lambda: not lost.offers(), "a copy without buttons")
     assert "Approved by alice" in lost.text()
 
 
@@ -125,7 +126,7 @@ def test_a_click_before_a_lost_posting_is_found_again_leaves_it_answerable(world
         world.send(request)
     (surface,) = rig.surfaces(request.id)
     assert surface.click("approve", "alice").acked
-    assert wait_for(lambda: slack.told("U0ALICE"), "told")
+    until(lambda: slack.told("U0ALICE"), "told")
     assert "Click again in a moment" in slack.told("U0ALICE")[0]
     for ref in world.channel.find(request):
         world.write_down(request, ref)
@@ -276,7 +277,7 @@ def test_health_alarms_where_somebody_else_gets_clicks(world, rig, slack) -> Non
     with connect(rig.api().socket_url(), compression=None, proxy=None):
         slack.socket.wait_for(2)
         slack.socket.disturb("fin", slack.socket.connections[0])
-        assert wait_for(lambda: world.channel.receiver.connections.counted == 2, "a new hello")
+        until(lambda: world.channel.receiver.connections.counted == 2, "a new hello")
         (problem,) = world.channel.health().problems
         assert "Slack counts 2 connections of this app, and 1 are ours" in problem
 
@@ -285,7 +286,7 @@ def test_a_refused_app_token_is_named(slack, rig) -> None:
     slack.fault("apps.connections.open", "error", error="invalid_auth", count=10**6)
     channel = rig.channel()
     channel.receiver.start()
-    assert wait_for(lambda: channel.receiver.connections.problem, "a problem")
+    until(lambda: channel.receiver.connections.problem, "a problem")
     assert "set SLACK_APP_TOKEN to an app-level token (xapp-...)" in channel.health().problems[-1]
     channel.close()
 

@@ -1,15 +1,16 @@
 """The Socket Mode receiver against everything that happens to connections."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from humanlayer_agent.channels.slack import socket_mode as receiving
 from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply
 from humanlayer_agent.testing.fake_slack import FakeSlack
-from tests.channels.slack.conftest import SlackRig, wait_for
+from humanlayer_agent.testing.waiting import PATIENCE, until
+from tests.channels.slack.conftest import SlackRig
 
 
 class Heard:
@@ -18,13 +19,15 @@ class Heard:
     def __init__(self) -> None:
         self.payloads: list[Any] = []
         self.fails = False
+        self.failed = 0
         self.gate = threading.Event()
         self.gate.set()
         self.after: list[str] = []
 
     def handle(self, envelope: dict[str, Any]) -> Reply:
-        self.gate.wait(10)
+        self.gate.wait(PATIENCE)
         if self.fails:
+            self.failed += 1
             raise RuntimeError("not written down")
         self.payloads.append(envelope["payload"])
         return Reply({"n": len(self.payloads)}, lambda: self.after.append("done"))
@@ -43,7 +46,7 @@ def receive(slack: FakeSlack, heard: Heard) -> Iterator[Callable[..., Receiver]]
     def start(count: int = 1, **options: float) -> Receiver:
         made.append(Receiver(api.socket_url, heard.handle, count=count, **options))
         made[-1].start()
-        assert made[-1].wait_open(20)
+        assert made[-1].wait_open(PATIENCE)
         slack.socket.wait_for(count)
         return made[-1]
 
@@ -56,15 +59,18 @@ def test_an_envelope_is_acknowledged_with_its_payload(receive, slack, heard) -> 
     receive()
     delivery = slack.socket.deliver({"type": "x"})
     assert (delivery.outcome, delivery.response) == ("acked", {"n": 1})
-    assert wait_for(lambda: heard.after, "what is to be done afterwards")
+    until(lambda: heard.after, "what is to be done afterwards")
 
 
 def test_what_fails_is_not_acknowledged(receive, slack, heard) -> None:
     receive()
     heard.fails = True
+    slack.socket.ack_seconds = 0.3
     assert slack.socket.deliver({"type": "x"}).outcome == "timeout"
+    until(lambda: heard.failed, "that it was handled")
     assert heard.after == []
     heard.fails = False
+    slack.socket.ack_seconds = PATIENCE
     assert slack.socket.deliver({"type": "x"}).acked
 
 
@@ -82,7 +88,7 @@ def test_a_refresh_loses_nothing(receive, slack, heard, how) -> None:
     for n in range(5):
         old = slack.socket.disturb(how)
         assert slack.socket.deliver({"type": "x", "n": n}).acked, "also while the new one is being opened"
-        assert wait_for(lambda old=old: set(slack.socket.connections) - {old}, "a new connection")
+        until(lambda old=old: set(slack.socket.connections) - {old}, "a new connection")
         assert slack.socket.deliver({"type": "x", "n": n}).acked
         slack.socket.disturb("close", old)
     assert len(heard.payloads) == 10
@@ -93,22 +99,22 @@ def test_an_end_without_a_word_is_noticed(receive, slack, heard, how) -> None:
     receiver = receive()
     for _ in range(3):
         old = slack.socket.disturb(how)
-        assert wait_for(lambda old=old: set(slack.socket.connections) - {old}, "a new connection")
-        assert wait_for(lambda: slack.socket.deliver({"type": "x"}).acked, "an acknowledgement")
+        until(lambda old=old: set(slack.socket.connections) - {old}, "a new connection")
+        until(lambda: slack.socket.deliver({"type": "x"}).acked, "an acknowledgement")
     assert receiver.connections.problem == ""
 
 
 def test_a_silent_connection_is_replaced(receive, slack, heard) -> None:
-    receive(ping=0.2, pong=0.3)
+    receive(ping=0.2, pong=2.0)
     old = slack.socket.disturb("hang")
-    assert wait_for(lambda: set(slack.socket.connections) - {old}, "a new connection")
-    assert wait_for(lambda: slack.socket.deliver({"type": "x"}).acked, "an acknowledgement")
+    until(lambda: set(slack.socket.connections) - {old}, "a new connection")
+    until(lambda: slack.socket.deliver({"type": "x"}).acked, "an acknowledgement")
 
 
 def test_one_of_two_connections_is_enough(receive, slack, heard) -> None:
     receive(2)
     slack.socket.disturb("rst")
-    assert wait_for(lambda: slack.socket.deliver({"type": "x"}).acked, "an acknowledgement")
+    until(lambda: slack.socket.deliver({"type": "x"}).acked, "an acknowledgement")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +131,15 @@ def test_a_large_envelope(receive, slack, heard) -> None:
     assert slack.socket.deliver({"type": "x", "text": "x" * 2_000_000}).acked
 
 
-def test_too_many_connections_wait(receive, slack, heard) -> None:
+def test_too_many_connections_wait(receive, slack, heard, monkeypatch) -> None:
+    monkeypatch.setattr(receiving, "_REASONS", dict.fromkeys(receiving._REASONS, 3600.0))
     receiver = receive(10)
     other = Receiver(SlackRig(slack).api().socket_url, heard.handle, count=1)
     other.start()
-    assert wait_for(lambda: other.connections.problem, "a problem")
+    until(lambda: other.connections.problem, "a problem")
     assert "more than 10 connections" in other.connections.problem
     opened = len(slack.called("apps.connections.open"))
-    time.sleep(0.3)
+    assert all(slack.socket.deliver({"type": "x"}).acked for _ in range(10))
     assert len(slack.called("apps.connections.open")) <= opened + 1, "it does not hurry"
     other.close(0.1)
     assert receiver.connections.open == 10
@@ -142,7 +149,7 @@ def test_socket_mode_that_was_switched_off_is_told(receive, slack, heard) -> Non
     receiver = receive()
     old = slack.socket.disturb("link_disabled")
     slack.socket.disturb("close", old)
-    assert wait_for(lambda: receiver.connections.problem, "a problem")
+    until(lambda: receiver.connections.problem, "a problem")
     assert "Socket Mode is switched off" in receiver.connections.problem
 
 
@@ -159,15 +166,14 @@ def test_closing_waits_for_what_is_being_written(receive, slack, heard) -> None:
     found: list[Any] = []
     click = threading.Thread(target=lambda: found.append(slack.socket.deliver({"type": "x"})))
     click.start()
-    assert wait_for(lambda: receiver._busy, "an envelope that is being handled")
-    closing = threading.Thread(target=receiver.close, args=(5.0,))
+    until(lambda: receiver._busy, "an envelope that is being handled")
+    closing = threading.Thread(target=receiver.close, args=(PATIENCE,))
     closing.start()
-    assert wait_for(lambda: receiver._closed, "that it closes")
-    late = threading.Thread(target=slack.socket.deliver, args=({"type": "late"},))
-    late.start()
-    time.sleep(0.2)
+    until(lambda: receiver._closed, "that it closes")
+    sent, slack.socket.ack_seconds = slack.socket.delivered, 0.3
+    assert slack.socket.deliver({"type": "late"}).outcome == "timeout"
+    assert slack.socket.delivered > sent
     heard.gate.set()
-    late.join()
     closing.join()
     click.join()
     assert (found[0].acked, len(heard.payloads)) == (True, 1)

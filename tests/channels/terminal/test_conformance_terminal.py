@@ -15,11 +15,11 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from humanlayer_agent.approvals.model import Answer, Approver
 from humanlayer_agent.channels.contract import Health, Ref
 from humanlayer_agent.channels.presentation import present
-from humanlayer_agent.channels.terminal.key_presses import QUIET
 from humanlayer_agent.channels.terminal.prompt import Prompt
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.safe_text import one_line, visible
+from humanlayer_agent.testing import waiting
 from humanlayer_agent.testing.conformance import ChannelConformance
 from humanlayer_agent.testing.conformance_rig import CannotHappen
 from tests.channels.conftest import Emulator
@@ -27,6 +27,8 @@ from tests.channels.conftest import Emulator
 COLUMNS = 160
 GUTTER = re.compile(r"^ *\d* │ ?")
 OFFERED = {"y run once": "approve", "n reject": "reject", "e edit": "edit"}
+KILL_LINE, SUBMIT = "\x0b", "\x13"
+COUNT_WHEN_BOLD = {"y": "y run once", "n": "n reject", "e": "e edit", SUBMIT: "Ctrl-S submit"}
 
 
 class Emulated:
@@ -38,6 +40,7 @@ class Emulated:
         import pyte
 
         self.size = Size(rows, COLUMNS)
+        self.frames = 0
         self.screen = Emulator(COLUMNS, rows)
         self._stream = pyte.Stream(self.screen)
         self._lock = threading.Lock()
@@ -58,7 +61,8 @@ class Emulated:
                     return bool(self.screen.buffer[row][column].bold)
         return False
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        self.frames += 1
 
     def isatty(self) -> bool:
         return True
@@ -77,6 +81,18 @@ class Terminal:
         self._after: list[str] = []
         self._decision = None
         self._closing = threading.Event()
+        self._skipped = 0.0
+        self._reads = self._decided = self._read_at = 0
+        read_keys = self._keys.read_keys
+
+        def read():
+            keys = read_keys()
+            if keys:
+                self._read_at = self._output.frames  # a frame after this one shows what came of them
+                self._reads += 1
+            return keys
+
+        self._keys.read_keys = read
         self.thread = threading.Thread(target=self._ask, daemon=True)
         self.thread.start()
 
@@ -92,7 +108,9 @@ class Terminal:
                 draft=self.request.action.content,
                 input=self._keys,
                 output=output,
+                clock=lambda: time.monotonic() + self._skipped,
             ).run()
+            self._decided += 1
             if self._decision is None:
                 return
             try:
@@ -103,9 +121,9 @@ class Terminal:
             except Exception:  # the process died
                 return
 
-    def close(self, timeout: float) -> None:
+    def close(self) -> None:
         self._closing.set()
-        self.thread.join(timeout)
+        self.thread.join(waiting.PATIENCE)
 
     def record(self, text: str) -> None:
         """What stands in the scrollback in the end."""
@@ -126,36 +144,42 @@ class Terminal:
     def offers(self) -> frozenset[str]:
         if not self.thread.is_alive():
             return frozenset()
-        end = time.monotonic() + 20
-        while not any(label in line for label in OFFERED for line in self._output.lines()):
-            if time.monotonic() > end or not self.thread.is_alive():
-                return frozenset()
-            time.sleep(0.01)
-        found = {kind for line in self._output.lines() for label, kind in OFFERED.items() if label in line}
+        waiting.until(lambda: self._drawn() or not self.thread.is_alive(), self._now)
+        found = self._drawn()
         return frozenset(found | ({"respond"} if "reject" in found else set()))
+
+    def _drawn(self) -> set[str]:
+        return {kind for line in self._output.lines() for label, kind in OFFERED.items() if label in line}
+
+    def _now(self) -> str:
+        return "\n".join(["what comes after:", *self._output.lines()])
 
     def answer(self, kind, who, words="") -> None:
         if not self.offers():
             raise CannotHappen("the question is closed")
-        self._wait(lambda: self._output.bold("n reject") and (kind != "approve" or self._output.bold("y run once")))
+        last = {"approve": "y", "reject": "\r", "respond": "\r", "edit": SUBMIT}[kind]
         for keys in {
-            "approve": ["y"],
-            "reject": ["n", one_line(words), "\r"],
-            "respond": ["n", "\t", one_line(words), "\r"],
-            "edit": ["e", "\x0b", words, "\x13"],
+            "approve": [last],
+            "reject": ["n", one_line(words), last],
+            "respond": ["n", "\t", one_line(words), last],
+            "edit": ["e", KILL_LINE, words, last],
         }[kind]:
-            if keys == "\x13":
-                self._wait(lambda: self._output.bold("Ctrl-S submit"))
+            self._skipped += 1.0  # the human takes their time between two keys
+            if keys in COUNT_WHEN_BOLD:
+                self._wait(lambda keys=keys: self._output.bold(COUNT_WHEN_BOLD[keys]))
+            before = self._reads, self._decided
             self._press(keys)
-            self.thread.join(QUIET + 0.2)  # the last key ends it
+            if keys == last:
+                self._wait(lambda before=before: self._decided > before[1])
+                if self._decision is None:
+                    raise CannotHappen("the question was closed before the key counted")
+            elif keys:
+                self._wait(lambda before=before: self._reads > before[0] and self._output.frames > self._read_at)
 
     def _wait(self, condition) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end, self.text()
-            if not self.thread.is_alive():
-                raise CannotHappen("the question is closed")
-            time.sleep(0.01)
+        waiting.until(lambda: condition() or not self.thread.is_alive(), self._now)
+        if not condition():
+            raise CannotHappen("the question is closed")
 
     def _press(self, keys: str) -> None:
         if not self.thread.is_alive():
@@ -208,7 +232,7 @@ class TerminalChannel:
     def settle(self, outcome, ref) -> None:
         terminal = self._rig.opened[int(ref.where["terminal"])]
         if outcome.request.state != "pending":
-            terminal.thread.join(20)
+            terminal.thread.join(waiting.PATIENCE)
             terminal.record(f"{outcome.request.state} by {outcome.by}: {outcome.request.action.content}")
 
     def remind(self, outcome, ref, level) -> None:
@@ -219,7 +243,7 @@ class TerminalChannel:
 
     def close(self, timeout: float = 2.0) -> None:
         for terminal in self._mine:
-            terminal.close(timeout)
+            terminal.close()
 
 
 class TerminalRig:
@@ -250,4 +274,4 @@ class TestTerminal(ChannelConformance):
         made = TerminalRig()
         yield made
         for each in made.opened:
-            each.close(5)
+            each.close()

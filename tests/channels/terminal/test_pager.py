@@ -1,7 +1,7 @@
 """The whole command has to have been on the screen."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.channels.presentation import present
@@ -13,7 +13,6 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.lists(ACTIONS, max_size=60))
 def test_nothing_is_seen_that_was_not_drawn(make_request, lines, actions):
     view = present(make_request("\n".join(f"echo {'x' * n} line-{n}." for n in range(lines)), model_intent=""))
@@ -36,7 +35,6 @@ def test_nothing_is_seen_that_was_not_drawn(make_request, lines, actions):
         assert all(f"{n}." in drawn.replace(" ", "").replace("+│", "") for n in range(lines))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(24, 100), st.integers(3, 40))
 def test_turning_pages_reaches_the_end(make_request, lines, width, height):
     pager = Pager(present(make_request("\n".join(["echo a b c d e f g h i j k"] * lines))))

@@ -6,7 +6,6 @@ import pwd
 import re
 import shlex
 import signal
-import subprocess
 import termios
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from humanlayer_agent.channels import terminal
 from humanlayer_agent.channels.presentation import present
+from tests.support import children
 
 PRINCIPAL = f"os:{os.getuid()}:{pwd.getpwuid(os.getuid()).pw_name}"
 
@@ -184,9 +184,10 @@ def test_type_ahead_never_answers(open_screen, tmp_path):
     assert screen.result()[:2] == ["reject", ""]
 
 
-def test_time_passes_without_an_answer(open_screen):
-    screen = open_screen(ttl=1500)
+def test_time_passes_without_an_answer(open_screen, tmp_path):
+    screen = open_screen(late=str(tmp_path / "late"))
     screen.shows("y run once")
+    (tmp_path / "late").touch()
     assert screen.result() is None
     screen.ended()
     assert "not answered in time" in screen.text()
@@ -240,7 +241,7 @@ def test_a_reason_is_kept_as_one_safe_line(open_screen):
 
 def test_no_controlling_terminal(ask_argv, ask_env):
     argv, result = ask_argv()
-    subprocess.run(argv, env=ask_env, input=b"y\n", start_new_session=True, check=True, timeout=60)
+    children.run(argv, env=ask_env, input=b"y\n", start_new_session=True, check=True)
     assert json.loads(result.read_text())[0] == "NoTerminal"
 
 
@@ -478,13 +479,14 @@ def test_dumb_terminal_answers_in_words(open_screen):
     assert screen.result()[:2] == ["respond", "it is in /srv"]
 
 
-def test_dumb_terminal_stops_and_times_out(open_screen):
+def test_dumb_terminal_stops_and_times_out(open_screen, tmp_path):
     screen = open_screen(env={"TERM": ""})
     screen.shows("Type yes to run it once")
     screen.send("stop\r")
     assert screen.result()[0] == "terminate"
-    screen = open_screen(env={"TERM": "dumb"}, ttl=1500)
+    screen = open_screen(env={"TERM": "dumb"}, late=str(tmp_path / "late"))
     screen.shows("Type yes to run it once")
+    (tmp_path / "late").touch()
     assert screen.result() is None
     screen = open_screen(env={"TERM": "dumb"})
     screen.shows("Type yes to run it once")

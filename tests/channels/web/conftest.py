@@ -14,10 +14,12 @@ import pytest
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.settings.schema import Web
+from humanlayer_agent.channels.web import channel as web_channel
 from humanlayer_agent.channels.web.app import MailLinks
 from humanlayer_agent.channels.web.channel import WebChannel
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.testing.conformance_rig import CannotHappen, World
+from humanlayer_agent.testing.waiting import PATIENCE
 from tests.support.mail_servers import free_port
 
 TOKENS = Tokens(bytes(range(32)))
@@ -154,7 +156,7 @@ class WebRig:
         """A browser of its own, that sends what browsers send."""
         # There is no TLS here, and reading the authorities that are trusted takes as long as ten pages.
         return httpx.Client(
-            base_url=self.url, headers={"Origin": self.url}, follow_redirects=False, timeout=20, verify=False
+            base_url=self.url, headers={"Origin": self.url}, follow_redirects=False, timeout=PATIENCE, verify=False
         )
 
     def login(self, client: httpx.Client) -> httpx.Response:
@@ -203,7 +205,8 @@ class WebRig:
 
 
 @pytest.fixture
-def web_rig() -> Iterator[WebRig]:
+def web_rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebRig]:
+    monkeypatch.setattr(web_channel, "STARTING", PATIENCE)
     made = WebRig()
     yield made
     made.close()

@@ -453,7 +453,7 @@ def test_an_agent_with_curl(inbox) -> None:
         for n in 1 2 3 4 5 6 7; do curl -s -X POST -H 'Origin: {url}' -d code=AAAAA-AAAA$n {url}/login; done
         for n in 1 2 3; do curl -s {url}/d/$n; done
     """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert "make deploy" not in done.stdout
     assert "not logged in" in done.stdout
     assert decided_nothing(inbox, request)
