@@ -4,14 +4,16 @@
 
 FILE has one JSON object a line: "command", and where the command runs scripts, "files" (their texts by path) and
 "tracked" (paths under version control). Default: agent_runs.jsonl in $HLA_DATA, or in ../shared/data. Each distinct
-command is timed by itself, in turns with bashlex.parse, best of some rounds. Decisions are never remembered there, but
-a Director remembers what it has read: simple commands of literal words, the text of scripts, paths. So each figure is
-told twice: of a Director that goes on from round to round, as one does in a session and in replays of it, and of one
-that is made anew for each round and has seen nothing ("anew").
+command is judged once in the order of the file, first of all in a new process, by a Director of its own for each "run"
+that the rows name ("as met": processor time, without that of making Directors). That is what a user meets.
 
-Three forms: rows without program text; rows in which the text of scripts is judged (they come with files, or write
-Python, or hold it); and decisions that are remembered. Then `check --format jsonl` as one process over all rows. A
-table goes to standard error, the same figures as JSON to standard output.
+Then each is timed by itself, in turns with bashlex.parse, best of some rounds. Decisions are never remembered, but a
+Director remembers what code does that it has read. So each figure is told twice: of a Director that is made anew for
+each round and has seen nothing ("anew"), and of one that goes on from round to round.
+
+Two forms: rows without program text; and rows in which the text of scripts is judged (they come with files, or write
+Python, or hold it). Then `check --format jsonl` as one process over all rows. A table goes to standard error, the same
+figures as JSON to standard output.
 """
 
 import argparse
@@ -22,7 +24,6 @@ import statistics
 import subprocess
 import sys
 import time
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,8 +42,6 @@ from humanlayer_agent.shell.program import SimpleCommand
 ROUNDS = 9
 PROJECT = "/testbed"
 _SCRIPTS = frozenset({"written", "script-file"})
-FEW = 2_000
-"""Distinct commands over which remembered decisions are measured: as many as fit at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,8 @@ def _row(row: dict[str, Any]) -> Row:
 
 
 def decide(director: Director, row: Row) -> PolicyDecision:
-    """A whole decision; none is remembered."""
-    return director.decide(row.action, row.reader)
+    """Make a whole decision."""
+    return director.evaluate(row.action, row.reader)
 
 
 def bashlex_alone(row: Row) -> None:
@@ -157,17 +156,18 @@ def against_bashlex(director: Director, rows: Sequence[Row], policy: str) -> dic
     return found
 
 
-def remembered(director: Director, rows: Sequence[Row]) -> dict[str, Any]:
-    """Decisions that the Director has made before, and what they take in memory."""
-    few = [row for row in rows if row.reader is None][:FEW]
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    for row in few:
-        director.evaluate(row.action)
-    kept = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    times = in_turns({"cached": lambda row: director.evaluate(row.action)}, few)["cached"]
-    return {"rows": len(few), "decision": figures(best(times)), "bytes_per_decision": round(kept / len(few))}
+def as_met(rows: Sequence[Row], policy: str) -> list[float]:
+    """Return the processor time (s) of each row, judged once in order by the Director of its run."""
+    directors: dict[Any, Director] = {}
+    taken = []
+    for row in rows:
+        run = row.row.get("run")
+        if run not in directors:
+            directors[run] = Director.load(policy, project=row.row.get("project", PROJECT))
+        start = time.process_time()
+        decide(directors[run], row)
+        taken.append(time.process_time() - start)
+    return taken
 
 
 def one_process(rows: Sequence[Row], policy: str) -> dict[str, Any]:
@@ -214,16 +214,18 @@ def share_understood(director: Director, rows: Sequence[Row]) -> tuple[float, li
 
 def measure(rows: Sequence[Row], policy: str) -> dict[str, Any]:
     """All figures."""
+    met = as_met(rows, policy)
     director = Director.load(policy, project=PROJECT)
     text = [judges_text(director, row) for row in rows]
     result: dict[str, Any] = {"commands": len(rows)}
     without = [row for row, yes in zip(rows, text, strict=True) if not yes]
+    result["as met"] = {"all rows": figures(met)}
+    result["as met"]["no program text"] = figures([each for each, yes in zip(met, text, strict=True) if not yes])
     result["no program text"] = against_bashlex(director, without, policy)
     result["with program text"] = against_bashlex(
         director, [r for r, yes in zip(rows, text, strict=True) if yes], policy
     )
     result["all rows"] = against_bashlex(director, rows, policy)
-    result["remembered"] = remembered(director, rows)
     result["check --format jsonl"] = one_process(rows, policy)
     result["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
     result["resolved"], result["in_the_way"] = share_understood(director, rows)
@@ -233,18 +235,17 @@ def measure(rows: Sequence[Row], policy: str) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> str:
     """The same for people."""
     lines = [f"{'':34}{'rows':>8}{'rows/s':>10}{'p50 us':>10}{'p99 us':>10}{'ratio':>8}{'p99/p50':>9}"]
+    for form, told in result["as met"].items():
+        lines.append(f"{'as met: ' + form:42}{_numbers(told)}")
     for form in ("no program text", "with program text", "all rows"):
         found = result[form]
         for name in ("decision", "anew", "bashlex.parse"):
             row = found[name]
             ratios = f"{row['ratio']:>8}{row['p99_to_bashlex_p50']:>9}" if "ratio" in row else ""
             lines.append(f"{form + ': ' + name:34}{found['rows']:>8}{_numbers(row)}{ratios}")
-    found = result["remembered"]
-    lines.append(f"{'remembered':34}{found['rows']:>8}{_numbers(found['decision'])}")
     found = result["check --format jsonl"]
     lines.append(f"{'check --format jsonl, whole process':34}{found['rows']:>7}{found['rows_per_s']:>10}")
-    kept = result["remembered"]["bytes_per_decision"]
-    lines.append(f"memory: {kept} bytes a remembered decision, {result['peak_mb']} MB at most for this process")
+    lines.append(f"memory: {result['peak_mb']} MB at most for this process")
     lines.append(f"{result['resolved']:.2%} of simple commands resolved; most often in the way: {result['in_the_way']}")
     return "\n".join(lines)
 

@@ -110,7 +110,6 @@ def build_director(
     environ: Mapping[str, str] | None = None,
     observe: bool = False,
     tested: bool = True,
-    once: bool = False,
 ) -> "Director":
     """The Director for `project`.
 
@@ -119,7 +118,6 @@ def build_director(
             machine, of the user and of the project (see `policy.layers`).
         observe: what it decides is to be recorded only.
         tested: the tests in the policies' own rules must pass; False only to look at policies.
-        once: it judges one action, at once (see `Director`).
 
     Raises:
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
@@ -131,14 +129,14 @@ def build_director(
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
     if policy is not None:
         return Director.load(
-            policy, project=base, environ=environ, observe=observe, reader=DiskReader(base), tested=tested, once=once
+            policy, project=base, environ=environ, observe=observe, reader=DiskReader(base), tested=tested
         )
     from humanlayer_agent.policy.layers import find_layers, observed
 
     _refuse_settings_in(base)
     layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
-    return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base), once=once)
+    return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base))
 
 
 def build_asker(user: Any = None) -> "Asker":

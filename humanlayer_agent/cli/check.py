@@ -128,7 +128,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
 def _director(args: "argparse.Namespace | Given") -> Director:
     from humanlayer_agent.configuration import build_director
 
-    return build_director(args.policy, project=args.project, observe=args.observe, once=args.format != "jsonl")
+    return build_director(args.policy, project=args.project, observe=args.observe)
 
 
 def start_of(director: Director) -> str:

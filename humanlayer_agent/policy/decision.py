@@ -1,7 +1,7 @@
 """The Director's answer.
 
 What is made for every action has slots and is not frozen, because that takes several times as long to build. Treat it
-as immutable all the same: a decision that is remembered is given to everybody who asks.
+as immutable all the same: the gate, the log and whoever asks a human are given the same one.
 """
 
 from dataclasses import dataclass

@@ -15,7 +15,6 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS
-from humanlayer_agent.policy.conditions.symlinks import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation import wording
 from humanlayer_agent.policy.language import loader as loading
@@ -23,7 +22,6 @@ from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
-from humanlayer_agent.policy.memo import Memo
 from humanlayer_agent.shell.analyse import analyse
 from humanlayer_agent.shell.interpreter.memory import Remembered
 from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
@@ -46,7 +44,6 @@ class Director:
         observe: decisions say that they are not enforced.
         reader: gives the files that actions run; without one they are code that nobody has read.
         today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
-        once: it is made for one action, at once: only rules that can concern that are compiled, when it is known.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -68,7 +65,6 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         today: Callable[[], str] | None = None,
-        once: bool = False,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -79,9 +75,6 @@ class Director:
         self.observe = observe
         self.reader = reader
         self._today = today
-        self._once = once
-        self._memo = Memo()
-        self._missing: set[str] = set()
         self._read = Remembered()
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
         self._number = _day_number()
@@ -98,7 +91,6 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         tested: bool = True,
-        once: bool = False,
     ) -> "Director":
         """Read one policy (a file, or a shipped policy's name): it is the whole, no layer is read.
 
@@ -109,9 +101,7 @@ class Director:
         """
         found = loading.load(loading.named(policy), tested=tested, variables=tuple(variables or ()))
         observe = observe or found.observe
-        return cls(
-            found, project=project, environ=environ, variables=variables, observe=observe, reader=reader, once=once
-        )
+        return cls(found, project=project, environ=environ, variables=variables, observe=observe, reader=reader)
 
     @property
     def digest(self) -> str:
@@ -124,24 +114,13 @@ class Director:
         return decision.verdict is Verdict.ALLOW, decision.reason
 
     def evaluate(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
-        """What the policy says of `action`. `reader` stands in for the Director's own.
+        """Say what the policy says of `action`. `reader` stands in for the Director's own.
 
-        An answer that was remembered has no `microseconds`.
+        No decision is remembered: the same action is judged anew each time, by the files that are there now and by
+        where symbolic links lead now.
         """
-        in_force = self.in_force()
-        if reader is None and (known := self._memo.get(action, in_force.digest)) is not None:
-            return known
-        begin, links = time.perf_counter_ns(), Links(self._missing)
-        program = self.program(action, reader) if reader is not None else self.program(action)
-        decision = self._judge(in_force, program, Situation("ok", action.agent, links), action.content, begin)
-        if not (program.unsettled or links.patterns):
-            self._memo.put(action, in_force.digest, decision, links)
-        return decision
-
-    def decide(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
-        """The same, made anew: what was decided before is not looked at."""
-        begin, situation = time.perf_counter_ns(), Situation("ok", action.agent, Links(self._missing))
-        return self._judge(self.in_force(), self.program(action, reader), situation, action.content, begin)
+        begin, program = time.perf_counter_ns(), self.program(action, reader)
+        return self._judge(self.in_force(), program, Situation(agent=action.agent), action.content, begin)
 
     def program(self, action: Action, reader: Reader | None = None) -> Program:
         """What `action` would run, as far as it can be seen."""
@@ -174,7 +153,7 @@ class Director:
         self, in_force: InForce, program: Program, situation: Situation, text: str, begin: int | None
     ) -> PolicyDecision:
         situation.parse = program.status
-        rules = in_force.judging(program)
+        rules = in_force.rules
         judged = rules.judge(program, situation)
         more = [] if judged or program.status == "ok" else rules.unseen(text, situation)
         return wording.decided(
@@ -200,7 +179,7 @@ class Director:
         return self._in_force
 
     def _on(self, day: str) -> InForce:
-        return InForce(self.layers, self.variables, day, once=self._once)
+        return InForce(self.layers, self.variables, day)
 
 
 def _day_number() -> int:

@@ -68,7 +68,7 @@ def analyse(
         environ: variables the command is started with.
         closed: `environ` is complete, so every other variable is unset.
         reader: gives the files that the action runs; without one they stay unread.
-        memory: what was read before; it changes no answer.
+        memory: what code was found to do when it was read before; it changes no answer.
 
     Example:
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
@@ -109,8 +109,6 @@ class Walk:
         self.frames: list[builtins.Frame] = []
         self.rounds = MAX_FOLLOWED
         """How many rounds of loops may still be followed one by one."""
-        self.known: set[str] = set()
-        """Texts of scripts that were met before in this action."""
         self.functions_called: set[int] = set()
         self.functions_defined: dict[int, Function] = {}
         self.heard: list[str] = []
@@ -131,8 +129,6 @@ class Walk:
         """Analyse a whole action."""
         self.program.status = parsed.status
         self.program.reasons = list(parsed.reasons)
-        if parsed.witnesses:
-            self.memory = None  # their words are not all that their text says
         try:
             if parsed.script is not None:
                 self.script(parsed.script, state, _OUTERMOST)
@@ -151,7 +147,6 @@ class Walk:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow
             self.program.doubt(f"internal error: {type(error).__name__}")
-        self.program.unsettled = "scripts" in self.__dict__ and self.scripts.asked
         if state.work.left <= 0:
             self.program.doubt("too much expansion")
 
@@ -201,7 +196,7 @@ class Walk:
             return state.lost(), state.lost()
         from humanlayer_agent.shell.syntax import dialects
 
-        parsed = self.tree(text) if construct == "script-file" else parse(text)
+        parsed = parse(text)
         if parsed.status != "ok":
             self.program.doubt(f"{construct}: {'; '.join(parsed.reasons)}")
         if parsed.script is not None and not dialects.read_by_bash(context.via):
@@ -238,17 +233,6 @@ class Walk:
         text = self.quote(start, end)
         argv = [text] if program else []
         return SimpleCommand(program, argv, self.span(start, end), text, context.via, context.inside, state.cwd)
-
-    def tree(self, text: str) -> Parse:
-        """See `parse`. Each run of a script in one action has a tree of its own: functions are told apart by theirs."""
-        known = self.memory.tree(text) if self.memory is not None and text not in self.known else None
-        self.known.add(text)
-        if known is not None:
-            return known
-        parsed = parse(text)
-        if self.memory is not None:
-            self.memory.put_tree(text, parsed)
-        return parsed
 
     def code(
         self,

@@ -136,8 +136,6 @@ class Program:
     reasons: list[str] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)
     """The files that were read because they are run, each with the SHA-256 (hex) of its bytes."""
-    unsettled: bool = False
-    """True where a reader was asked for files: the next time they may be others."""
     trace: list[Step] = field(default_factory=list, repr=False)
     """The constructs that were passed, in the order in which they ended: what `dataflow` reads."""
     written: "Written | None" = field(default=None, repr=False)

@@ -45,7 +45,7 @@ def verdicts(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, list[str]], dict
 
     def judge(policy: str, commands: list[str]) -> dict[str, Verdict]:
         director = Director.load(policy, project=project)
-        return {c: director.decide(Action(c, cwd=project, project=project)).verdict for c in commands}
+        return {c: director.evaluate(Action(c, cwd=project, project=project)).verdict for c in commands}
 
     return judge
 

@@ -459,7 +459,7 @@ def test_the_director_agrees(tmp_path: Path, base: Any, lower: Any, commands: li
         assume(False)
     director = Director(layers, project=PROJECT, environ={"HOME": HOME})
     reference = Reference([(layer.policy.body, layer.trusted) for layer in layers])
-    for command in (*commands, *commands):  # the second time from memory
+    for command in (*commands, *commands):  # no answer changes a later one
         action = Action(command, cwd=PROJECT, agent="mini")
         decision = director.evaluate(action)
         verdict, rules, parts = reference.judge(director.program(action), "mini")

@@ -12,7 +12,7 @@ from typing import Any
 from humanlayer_agent.policy.conditions import dataflow
 from humanlayer_agent.policy.conditions import names as named
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.path_patterns import Links, PathIndex, PathSet
+from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
 from humanlayer_agent.policy.language.policy import Group, Match, Operands, Program, Texts
 from humanlayer_agent.shell.paths import absolute
@@ -46,14 +46,14 @@ class Compiler:
     Args:
         lists: by name, without `$`.
         variables: by name, as `${NAME}` in path patterns.
-        index: where the path sets of all files are kept that are asked together.
+        links: where the fixed parts of path patterns lead.
     """
 
     def __init__(
-        self, lists: Mapping[str, Sequence[str]], variables: Mapping[str, str], index: PathIndex | None = None
+        self, lists: Mapping[str, Sequence[str]], variables: Mapping[str, str], links: Links | None = None
     ) -> None:
         self.lists, self.variables = lists, variables
-        self.index = PathIndex() if index is None else index
+        self._links = Links() if links is None else links
         self._sets: dict[tuple[str, ...], PathSet] = {}
 
     def match(self, match: Match) -> Clause:
@@ -83,7 +83,7 @@ class Compiler:
         """The set of paths that `names` describe, made once."""
         texts = tuple(self.texts(names))
         if texts not in self._sets:
-            self._sets[texts] = PathSet(texts, self.variables, self.index)
+            self._sets[texts] = PathSet(texts, self.variables, self._links)
         return self._sets[texts]
 
     def _program(self, program: Program) -> Clause:

@@ -1,7 +1,6 @@
 """Patterns against patterns: could a path that a shell's pattern stands for lie in a policy's?"""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 MAX_STEPS = 40_000
@@ -55,7 +54,6 @@ def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T],
     return reach[len(right)]
 
 
-@lru_cache(maxsize=4096)
 def _names(wild: str, pattern: str) -> bool:
     """Could one file name match both? Brackets are taken as any character."""
     hidden = pattern.startswith(".")
@@ -68,7 +66,6 @@ def _same(left: str, right: str) -> bool:
     return left == right or "\0?" in (left, right)
 
 
-@lru_cache(maxsize=256)
 def _tokens(text: str) -> tuple[str, ...]:
     """Characters, with "\0*" for any run and "\0?" for any one character."""
     out: list[str] = []

@@ -1,14 +1,11 @@
 """A rule with its conditions as closures, and what it can apply to."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from humanlayer_agent.policy.conditions import variable_uses
-from humanlayer_agent.policy.conditions.answer_cache import settled, settled_clauses
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
-from humanlayer_agent.policy.conditions.path_patterns import PathIndex
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
 from humanlayer_agent.policy.language.policy import Defaults, Match, Rule
 from humanlayer_agent.shell.program import Effect, SimpleCommand
@@ -17,9 +14,6 @@ VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
 _BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}
 
 Set = frozenset[str]
-Limits = tuple[bool, Collection[str] | None, Collection[str] | None]
-"""Is a rule asked about each effect, and not once a command? The programs and kinds of effect without which it can't
-apply (None: any)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +34,13 @@ class CompiledRule:
     unless: Clause | None
     by_effect: bool
     about_all: bool
-    programs: Collection[str] | None
-    kinds: Collection[str] | None
-    index: PathIndex
-    """Where its path sets are."""
+    programs: Set | None
+    kinds: Set | None
     allows: EffectVerdict
     """The verdict on an effect that this rule allows."""
     severity: int
     traces: bool = False
     """It asks where data comes from."""
-    settled: bool = False
-    """Its answer follows from a key (see `settled`)."""
-    ahead: Clause | None = None
-    """Of a rule that is not settled: the part of `when` that is. Where that says no, so does the rule."""
     uses: tuple[Clause, ...] = ()
     """The conditions by which it means uses of variables (see `variable_uses`)."""
 
@@ -66,37 +54,16 @@ class CompiledRule:
             return min(value, YES - excuse)
         return NO if excuse == YES else value
 
-    def beforehand(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int | None:
-        """What follows from the key: the answer of a settled rule, the no of others. None: they have to be asked."""
-        if self.settled:
-            return self.judge(command, effect, situation)
-        return NO if self.ahead is not None and self.ahead(command, effect, situation) == NO else None
-
     def concerns(self, program: str | None, kind: str | None) -> bool:
         """Can it apply to this program (None: not known), and to an effect of this kind (None: no effect)?"""
-        return within((self.by_effect, self.programs, self.kinds), program, kind)
-
-
-def limits(rule: Rule) -> Limits:
-    """The limits of `rule`, which is not compiled yet."""
-    return about_effects(rule.when), _needed(rule.when, "program"), _needed(rule.when, "effect")
-
-
-def within(limits: Limits, program: str | None, kind: str | None) -> bool:
-    """See `CompiledRule.concerns`."""
-    by_effect, programs, kinds = limits
-    if by_effect is (kind is None) or (kind is not None and kinds is not None and kind not in kinds):
-        return False
-    return programs is None or program is None or any(name in programs for name in names_of(program))
+        if self.by_effect is (kind is None) or (kind is not None and self.kinds is not None and kind not in self.kinds):
+            return False
+        return self.programs is None or program is None or not self.programs.isdisjoint(names_of(program))
 
 
 def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> CompiledRule:
     """`rule` of the layer `layer`, ready to judge."""
     clauses = tuple(compiler.clauses(rule.when))
-    by_effect, programs, kinds = limits(rule)
-    whole = settled(rule, by_effect=by_effect)
-    follows = settled_clauses(rule.when, by_effect=by_effect) if not whole else frozenset()
-    first = [clause for name, clause in clauses if name in follows]
     return CompiledRule(
         rule,
         layer,
@@ -105,16 +72,13 @@ def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> 
         clauses,
         all_of([clause for _, clause in clauses]),
         compiler.match(rule.unless) if rule.unless is not None else None,
-        by_effect,
+        about_effects(rule.when),
         _about_all(rule.when),
-        programs,
-        kinds,
-        compiler.index,
+        _needed(rule.when, "program"),
+        _needed(rule.when, "effect"),
         EffectVerdict(Verdict.ALLOW, (rule.id,)),
         _BY_SEVERITY[rule.severity],
         traces(rule.when),
-        whole,
-        all_of(first) if first else None,
         _uses(rule, compiler),
     )
 

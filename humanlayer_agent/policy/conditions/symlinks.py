@@ -16,36 +16,24 @@ from collections.abc import Iterator, Sequence
 
 from humanlayer_agent.shell.program import Effect
 
-MAX_HINTS = 4_096
-
 _PLAIN, _MISSING, _LINK = range(3)
 """What is found at a path, its last component not followed: something else than a link, nothing, a link."""
-
-_ACCESS_TELLS = os.access in os.supports_follow_symlinks and os.access("/", os.F_OK, follow_symlinks=False)
-"""Does `access` tell what is missing? It costs a third of an `lstat` that fails; but not every system has it."""
-
-Trail = tuple[tuple[str, ...], "tuple[tuple[tuple[str, int], ...], tuple[tuple[str, tuple[str, ...]], ...]] | None"]
-"""Paths that were missing; and others, if there were any, with what was found there or with the names they have."""
 
 
 class Links:
     """Where symbolic links lead, looked up once: everything that is judged together sees one state of the disk.
 
-    Args:
-        hints: what was missing the last time. They decide nothing but how the disk is asked, so many may share them.
+    Nothing that was found is used for another action: links change at any time.
     """
 
-    __slots__ = ("_found", "_hints", "_led", "_names", "patterns")
+    __slots__ = ("_found", "_names", "patterns")
 
-    def __init__(self, hints: set[str] | None = None) -> None:
+    def __init__(self) -> None:
         self._names: dict[str, tuple[str, ...]] = {}
         self._found: dict[str, int] = {}
         """What the disk was asked about, and its answer."""
-        self._led: dict[str, tuple[str, ...]] = {}
-        """The paths that were followed by the system, with their names."""
         self.patterns: dict[tuple[str, bool], tuple[str, ...] | None] = {}
         """Where the patterns that were looked up lead through links (see `globlinks`)."""
-        self._hints: set[str] = set() if hints is None else hints
 
     def names(self, path: str) -> tuple[str, ...]:
         """The names one path has: as written (without `.` and `..`), and where symbolic links lead."""
@@ -57,18 +45,9 @@ class Links:
             # Where `..` leads depends on the links before it.
             up = ".." in path and ".." in path.split("/")
             plain = "/" + posixpath.normpath(path).lstrip("/") if not up else None
-        if plain is not None and path[:1] == "/" and not self._led_through(plain):
-            found = (plain,)
-        else:
-            found = self._led[path] = _followed(path)
+        found = _followed(path) if plain is None or path[:1] != "/" or self._led_through(plain) else (plain,)
         self._names[path] = found
         return found
-
-    def trail(self) -> "Trail":
-        """All that was looked up, with what was found: see `holds`."""
-        missing = tuple([path for path, found in self._found.items() if found == _MISSING and _ACCESS_TELLS])
-        others = tuple([(path, found) for path, found in self._found.items() if path not in missing])
-        return missing, (others, tuple(self._led.items())) if others or self._led else None
 
     def _led_through(self, path: str) -> bool:
         """Is there a link among the components of `path` (absolute, without `.` and `..`)?"""
@@ -81,38 +60,10 @@ class Links:
             part = path if end < 0 else path[:end]
             state = found.get(part)
             if state is None:
-                state = found[part] = self._ask(part)
+                state = found[part] = _found_at(part)
             if state != _PLAIN:
                 return state == _LINK
         return False
-
-    def _ask(self, path: str) -> int:
-        try:
-            if path in self._hints and _ACCESS_TELLS and not os.access(path, os.F_OK, follow_symlinks=False):
-                return _MISSING
-        except ValueError:  # a NUL in it
-            return _MISSING
-        found = _found_at(path)
-        if found == _MISSING:
-            if len(self._hints) >= MAX_HINTS:
-                self._hints.clear()
-            self._hints.add(path)
-        return found
-
-
-def holds(trail: Trail) -> bool:
-    """Does all that a trail names still lead where it did?"""
-    missing, others = trail
-    try:
-        for path in missing:
-            if os.access(path, os.F_OK, follow_symlinks=False):
-                return False
-    except (OSError, ValueError):
-        return False
-    if others is None:
-        return True
-    found, led = others
-    return all(_found_at(path) == each for path, each in found) and all(_followed(path) == names for path, names in led)
 
 
 def _found_at(path: str) -> int:

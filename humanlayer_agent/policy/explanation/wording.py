@@ -3,12 +3,11 @@
 import re
 import time
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.policy.conditions.dataflow import Source
-from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Cleared, Hit, Judged
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
@@ -17,7 +16,6 @@ _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": 
 """Names for what an effect is about, and what is said where that is not known."""
 _SHOWN = 200
 _ONCE = ("once",)
-_RANK = attrgetter("severity")
 
 
 def decided(
@@ -44,29 +42,21 @@ def decided(
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
     unresolved: list[str] = []
-    worst = Verdict.ALLOW
-    cleared = not more
+    hits: list[Hit] = []
     for each in judged:
         parts.append(_part(each))
         effects += each.command.effects
         unresolved += each.command.unresolved
-        cleared = cleared and each.cleared is not None
-        if each.worst > worst:
-            worst = each.worst
-    for hit in more:
-        worst = max(worst, hit.verdict)
+        hits += each.hits()
+    hits += more
+    worst = strictest(hits)
     if program.status != "ok":
         worst = max(worst, unparsed)
     said, reason, suggestion = None, "", ""
     spans: tuple[tuple[int, int], ...] = ()
-    if worst is Verdict.ALLOW and cleared:
-        rules = _allowing([each.cleared for each in judged if each.cleared is not None])
-    elif worst is Verdict.ALLOW:
-        allowing = [hit for each in judged for hit in each.hits() if hit.rule is not None]
-        rules = rule_ids(_ordered(allowing + [hit for hit in more if hit.rule is not None]))
+    if worst is Verdict.ALLOW:
+        rules = rule_ids(_ordered([hit for hit in hits if hit.rule is not None]))
     else:
-        hits = [hit for each in judged if each.cleared is None for hit in each.hits()]
-        hits += more
         ordered = _ordered([h for h in hits if h.verdict is worst])
         first = ordered[0] if ordered else None
         said = first.rule.rule if first is not None and first.rule is not None else None
@@ -100,15 +90,6 @@ def decided(
     )
 
 
-def _allowing(cleared: Sequence[Cleared]) -> tuple[str, ...]:
-    """The ids of the rules that allow, those of the highest severity first."""
-    if len(cleared) == 1 and len(cleared[0].named) == 1:
-        return cleared[0].named
-    rules = [rule for each in cleared for rule in each.rules()]
-    rules.sort(key=_RANK, reverse=True)
-    return tuple(dict.fromkeys([rule.rule.id for rule in rules]))
-
-
 def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:
     """Who is asked: the route of what decides. Where others that ask name another one, no fewer people must agree than
     they want, and none less surely: a command that does more must not get by with less."""
@@ -133,21 +114,15 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
 
 
 def _part(judged: Judged) -> PartVerdict:
-    command, worst, cleared = judged.command, judged.worst, judged.cleared
-    if cleared is not None:
-        return PartVerdict(
-            command.text, command.program, worst, cleared.named, "", command.span, command.via, command.inside,
-            tuple(command.effects), cleared.verdicts,
-        )  # fmt: skip
-    deciding, reason = [hit for hit in judged.hits() if hit.verdict is worst], ""
-    if deciding and worst is not Verdict.ALLOW:
-        reason = reason_of(deciding[0])
+    command, hits = judged.command, judged.hits()
+    worst = strictest(hits)
+    deciding = [hit for hit in hits if hit.verdict is worst]
     return PartVerdict(
         command.text,
         command.program,
         worst,
         rule_ids(deciding),
-        reason,
+        reason_of(deciding[0]) if worst is not Verdict.ALLOW else "",
         command.span,
         command.via,
         command.inside,
@@ -161,7 +136,7 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
         return hits[0].rule.allows
     # What nothing is said about is that the command itself runs, which its own allow covers.
     said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
-    worst = max([h.verdict for h in said], default=Verdict.ALLOW)
+    worst = strictest(said)
     deciding = [h for h in said if h.verdict is worst]
     stopped = worst is not Verdict.ALLOW
     return EffectVerdict(

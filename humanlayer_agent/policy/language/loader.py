@@ -44,13 +44,12 @@ def load(
     compiled = state_path(_FOLDER, f"{key}.json")
     content = read_own_json(compiled)
     if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
-        from humanlayer_agent.policy.language import extension, needed_rules
+        from humanlayer_agent.policy.language import extension
         from humanlayer_agent.policy.language import extension as merge
 
-        body = merge.merged(extension.tree(Path(path), name=name, within=within))
-        content = {"key": key, "policy": body, "ahead": needed_rules.known(policy_from(body))}
+        content = {"key": key, "policy": merge.merged(extension.tree(Path(path), name=name, within=within))}
         write_own_json(compiled, content)
-    policy = policy_from(content["policy"], content["ahead"])
+    policy = policy_from(content["policy"])
     if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):
         from humanlayer_agent.policy.language import examples
 
@@ -90,7 +89,7 @@ def _absolute(path: Path | str) -> str:
 def _current(content: dict[str, Any], read: dict[str, str]) -> bool:
     """Are the files that took part still what they were? `read`: the digests of those that were read just now."""
     try:
-        return "ahead" in content and all(
+        return all(
             (read.get(each["path"]) or sha256(sources.read(each["path"])).hexdigest()) == each["sha256"]
             for each in content["policy"]["sources"]
         )

@@ -172,8 +172,7 @@ class Source:
 class Policy:
     """One file and what it extends. `body` is the whole as plain data: what its digest is over.
 
-    `scopes` are the lists of each file; a rule sees those of its own. `ahead` is what is known before the rules are
-    looked at (see `needed_rules`).
+    `scopes` are the lists of each file; a rule sees those of its own. `rules` are in the order of the files.
     """
 
     name: str
@@ -183,18 +182,7 @@ class Policy:
     scopes: tuple[Mapping[str, tuple[str, ...]], ...]
     sources: tuple[Source, ...]
     body: Mapping[str, Any]
-    ahead: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    _made: dict[int, Rule] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """All rules, in the order of the files. They are made when they are first asked for."""
-        return tuple([self.rule(number) for number in range(len(self.body["rules"]))])
-
-    def rule(self, number: int) -> Rule:
-        """One of them; always the same object."""
-        found = self._made.get(number)
-        return found if found is not None else self._made.setdefault(number, _rule(self.body["rules"][number]))
+    rules: tuple[Rule, ...] = field(repr=False, compare=False)
 
     def deciding(self, rules: Iterable[Rule]) -> str:
         """What decides where `rules` hold, as canonical JSON: the digest of a Director is over this. Rules are without
@@ -208,8 +196,8 @@ class Policy:
         return tuple(rule for rule in self.rules if rule.holds(today))
 
 
-def policy_from(body: Mapping[str, Any], ahead: Mapping[str, Any] | None = None) -> Policy:
-    """The policy in `body`, which `merge` has made. `ahead`: what `needed_rules.known` says of it."""
+def policy_from(body: Mapping[str, Any]) -> Policy:
+    """The policy in `body`, which `merge` has made."""
     return Policy(
         body["policy"],
         body["description"],
@@ -218,7 +206,7 @@ def policy_from(body: Mapping[str, Any], ahead: Mapping[str, Any] | None = None)
         tuple({name: tuple(entries) for name, entries in scope.items()} for scope in body["scopes"]),
         tuple(Source(**source) for source in body["sources"]),
         body,
-        ahead,
+        tuple([_rule(rule) for rule in body["rules"]]),
     )
 
 

@@ -5,7 +5,7 @@ Commands that no allow should let through unnoticed, from `dangers.yaml`, and th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from humanlayer_agent.action import Action
@@ -65,7 +65,7 @@ class Case:
 def judged(director: Director, command: str, agent: str = "", type: str = "bash") -> Case:
     """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`."""
     if type == "bash":
-        program = _program(command, director.environ["HOME"])
+        program = analyse(command, cwd=PROJECT, environ={"HOME": director.environ["HOME"]})
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
     situation = Situation(agent=agent)
@@ -75,12 +75,6 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     hits = [hit for each in judged for hit in each.hits()]
     hits += [] if judged or program.status == "ok" else rules.unseen(command, situation)
     return Case(command, program, situation, decision, tuple(hits))
-
-
-@lru_cache(maxsize=4096)
-def _program(command: str, home: str) -> Program:
-    """What a command would run. It is the same for every policy, and reading it takes most of the time."""
-    return analyse(command, cwd=PROJECT, environ={"HOME": home})
 
 
 def outcome(decision: PolicyDecision) -> tuple[object, ...]:

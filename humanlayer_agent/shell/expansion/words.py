@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 
 from humanlayer_agent.shell.expansion import arithmetic, output, parameters
 from humanlayer_agent.shell.expansion.braces import MAX_VARIANTS, Unknown, expand_braces
@@ -396,7 +395,6 @@ class _Expansion:
         return head
 
 
-@lru_cache(maxsize=64)
 def _separator(ifs: str) -> re.Pattern[str]:
     """What stands between two fields: one character of IFS that is no blank (`mark`), with blanks of IFS around it."""
     blanks = "".join(c for c in ifs if c in " \t\n")

@@ -9,7 +9,6 @@ from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.expansion.field import Field, bare_pattern, wildcards
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Context
-from humanlayer_agent.shell.interpreter.memory import Key, Remembered, stand_ins
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import WRITERS, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect, Simple
@@ -23,28 +22,21 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
     commands, redirections = walk.program.commands, node.redirects
     if redirections and any(map(_expands, redirections)):
         return False
-    start, text = len(commands), walk.text[node.start : node.end]
-    # Of a nested text the spelling alone does not say what the words are, and settings say what wildcards become.
-    special = context.depth or walk.frozen_span or state.functions or state.nullglob or walk.fails_on_globs
-    memory = None if special else walk.memory
-    key = (text, node.start, state.cwd, context.via, context.inside)
-    command = memory.get(key) if memory is not None else None
-    if command is None:
-        fields = _fields(walk, node, state)
-        if fields is None:
-            return False
-        command = _by_itself(memory, key, fields) if memory is not None else None
+    start = len(commands)
+    fields = _fields(walk, node, state)
+    if fields is None:
+        return False
     if redirections:
         from humanlayer_agent.shell.interpreter import redirects
 
         context = redirects.fed(walk, redirections, state, context)
-    if command is not None:
-        commands.append(command)
-    else:
-        command = _command(fields or [], walk.frozen_span or (node.start, node.end), key)
-        commands.append(command)
-        if command.program not in SILENT:
-            command_lookup.outside(walk, command, command.words, state, context)
+    argv = [field.text if field.text is not None else field.word.raw for field in fields]
+    span, text = walk.frozen_span or (node.start, node.end), walk.text[node.start : node.end]
+    command = SimpleCommand(argv[0], argv, span, text, context.via, context.inside, state.cwd)
+    command.words = fields
+    commands.append(command)
+    if command.program not in SILENT:
+        command_lookup.outside(walk, command, fields, state, context)
     if context.stdin.kind == "script":
         command_lookup.doubt_input(walk, command)
     if redirections:
@@ -82,27 +74,3 @@ def _expands(redirect: Redirect) -> bool:
     """Does `redirect` run or set anything, or depend on what the shell knows?"""
     body = redirect.body
     return redirect.target.static is None or redirect.fd.startswith("{") or (body is not None and body.dynamic)
-
-
-def _command(fields: list[Field], span: tuple[int, int], key: Key) -> SimpleCommand:
-    text, _, cwd, via, inside = key
-    argv = [field.text if field.text is not None else field.word.raw for field in fields]
-    command = SimpleCommand(argv[0], argv, span, text, via, inside, cwd)
-    command.words = fields
-    return command
-
-
-def _by_itself(memory: Remembered, key: Key, fields: list[Field]) -> SimpleCommand | None:
-    """What follows from the words and the directory alone, which is remembered. None where that is not all."""
-    name = fields[0].text or ""
-    if "/" in name or not memory.worth_it(name, key):
-        return None
-    command = _command(fields, (key[1], key[1] + len(key[0])), key)
-    try:
-        if name not in SILENT:
-            command_lookup.outside(*stand_ins(key[2], command))
-    except AttributeError:
-        memory.put(name, key, None)
-        return None
-    memory.put(name, key, command)
-    return command

@@ -3,7 +3,6 @@
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from importlib import import_module
 
 from humanlayer_agent.shell.languages.behaviour import Behaviour, Found, Text
@@ -56,7 +55,6 @@ def language_of(path: str, text: str) -> str | None:
     return interpreter(text) or by_name(path)
 
 
-@lru_cache(maxsize=4096)
 def by_name(path: str) -> str | None:
     """The language that a file's name tells; None where it is no code."""
     name = posixpath.basename(path)
@@ -108,7 +106,6 @@ def read(
     return None
 
 
-@lru_cache(maxsize=64)
 def _whole(language: str) -> Whole:
     """The reader of a language in which a file says all, whichever words it is given."""
     module, _, function = _WHOLE[language].partition(":")

@@ -66,8 +66,6 @@ class Scripts:
     def __init__(self, walk: "Walk", reader: Reader | None) -> None:
         self.walk, self.reader = walk, reader
         self.written = Written()
-        self.asked = False
-        """True once the reader was asked: what it said may be different at another time."""
         self.notes: dict[object, bool] = {}
         """What readers of one language found out, so that they do it once."""
         self._sources: dict[str, Source | None] = {}
@@ -180,7 +178,6 @@ class Scripts:
         if self.reader is None or path.startswith(("/dev/", "/proc/")):
             return None
         if path not in self._sources:
-            self.asked = True
             found = self._sources[path] = self.reader.read(path)
             if found is not None:
                 self.walk.program.files.append((path, found.sha256))

@@ -1,4 +1,4 @@
-"""What was read before: it saves time, and changes no answer."""
+"""Code that was read before: it saves time, and changes no answer."""
 
 import threading
 from collections.abc import Iterator
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.shell.analyse import Walk, analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
-from humanlayer_agent.shell.interpreter.memory import MAX_ACTS, MAX_CODE, MAX_PROGRAMS, MAX_WIDER, TREE, Remembered
+from humanlayer_agent.shell.interpreter.memory import MAX_ACTS, MAX_CODE, Remembered
 from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
 from humanlayer_agent.shell.languages.python import read
 from humanlayer_agent.shell.program import Program
@@ -67,7 +68,7 @@ def seen(program: Program) -> list[Any]:
         )
         for c in program.commands
     ]  # fmt: skip
-    return [commands, program.status, program.reasons, program.files, program.unsettled]
+    return [commands, program.status, program.reasons, program.files]
 
 
 def judged(text: str, cwd: str, memory: Remembered | None) -> list[Any]:
@@ -81,56 +82,6 @@ def test_the_answer_is_the_same(asked: list[tuple[str, str]]) -> None:
     memory = Remembered()
     for text, cwd in [*asked, *asked, *asked]:
         assert judged(text, cwd, memory) == judged(text, cwd, None)
-
-
-def test_what_others_add_to_a_command_is_not_remembered() -> None:
-    memory = Remembered()
-    for _ in range(4):
-        program = analyse("ls -la", cwd="/srv", memory=memory)
-        (command,) = program.commands
-        assert len(command.effects) == 1
-        assert not command.unresolved
-        command.effects.append(command.effects[0])
-        command.doubt("x")
-
-
-def test_a_command_is_kept_when_it_comes_again() -> None:
-    memory = Remembered()
-    for count in (0, 1, 2):
-        kept = [c for c in memory._commands.values() if c is not None]
-        assert bool(kept) is (count == 2)
-        analyse("ls -la", cwd="/srv", memory=memory)
-
-
-def test_one_command_that_depends_on_more_keeps_no_other_of_its_program_from_being_kept() -> None:
-    memory = Remembered()
-    for text in ["sed '/x/e date' f"] * 3 + ["sed -n 1p f"] * 3:
-        analyse(text, cwd="/srv", memory=memory)
-    assert [key[0] for key, command in memory._commands.items() if command is not None] == ["sed -n 1p f"]
-
-
-def test_a_program_whose_commands_depend_on_more_is_soon_left_alone() -> None:
-    memory = Remembered()
-    for n in range(30):
-        for _ in range(3):
-            analyse(f"make target{n}", cwd="/srv", memory=memory)
-    assert memory._wider == {"make": MAX_WIDER}
-    memory = Remembered()
-    for n in range(MAX_PROGRAMS + 10):
-        for _ in range(3):
-            analyse(f"prog{n} a", cwd="/srv", memory=memory)
-    assert len(memory._wider) <= MAX_PROGRAMS
-
-
-def test_commands_are_bounded() -> None:
-    memory = Remembered(size=10)
-    for n in range(30):
-        for _ in range(2):
-            analyse(f"ls {n}", cwd="/srv", memory=memory)
-    assert len(memory._commands) == 10
-    for _ in range(3):
-        analyse("ls " + "x" * 5000, cwd="/srv", memory=memory)
-    assert max(len(key[0]) for key in memory._commands) < 100
 
 
 # ---- code -------------------------------------------------------------------------------------------
@@ -195,40 +146,46 @@ def test_what_could_not_be_read_is_not_remembered(source: str) -> None:
     assert memory.code("python", source, None) is None
 
 
+def test_code_that_was_read_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def counted(source: str, **more: Any) -> Behaviour:
+        seen.append(source)
+        return read(source, **more)
+
+    monkeypatch.setattr(python, "read", counted)
+    memory = Remembered()
+    for text in ("python run.py a", "cd /tmp && python /srv/app/run.py a", "python run.py b"):
+        judged(text, "/srv/app", memory)
+    assert len(seen) == 2, "its words are looked at, where it is started is not"
+
+
+def test_a_file_that_was_changed_is_read_again() -> None:
+    memory, effects = Remembered(), []
+    for source in ("import os\nos.remove('a')", "import os\nos.remove('b')"):
+        reader = GivenReader({"/srv/run.py": source}, [])
+        program = analyse("python run.py", cwd="/srv", reader=reader, memory=memory)
+        effects.append({e.operand for c in program.commands for e in c.effects if e.kind == "delete"})
+    assert effects == [{"/srv/a"}, {"/srv/b"}]
+
+
 def test_code_is_bounded() -> None:
     memory, steady = Remembered(), Behaviour(steady=True, anywhere=True)
     for n in range(9):
         memory.put_code("python", str(n) + "x" * (MAX_CODE // 4), None, steady)
         memory.put_code("python", str(n) + "x" * (MAX_CODE // 4), None, steady)
     assert sum(len(text) for text, _ in memory._code) <= MAX_CODE
-    assert memory._code_size == sum(len(text) for text, _ in memory._code)
+    assert memory._size == sum(len(text) for text, _ in memory._code)
     many = Behaviour(doubts=[str(n) for n in range(MAX_ACTS + 1)], steady=True, anywhere=True)
     memory.put_code("python", "many", None, many)
     assert memory.code("python", "many", None) is None
 
 
-def test_trees_are_bounded() -> None:
-    memory = Remembered()
-    for n in range(40):
-        text = f"rm {n} " + "x" * (MAX_CODE // TREE // 10)
-        memory.put_tree(text, parse(text))
-    assert len(memory._trees) == 9
-    assert memory._trees_size == sum(TREE * len(text) for text in memory._trees)
-
-
-@pytest.mark.parametrize("text", ["ls |", "if", "{fd}>f rm x", "echo 'a"])
-def test_what_could_not_be_parsed_is_not_remembered(text: str) -> None:
-    memory = Remembered()
-    memory.put_tree(text, parse(text))
-    assert memory.tree(text) is None
-
-
 def test_each_run_in_one_action_has_a_tree_of_its_own() -> None:
-    memory, text = Remembered(), "bash s.sh a; bash s.sh b"
-    for _ in range(3):
-        walk = Walk(text, {}, GivenReader({"/srv/app/s.sh": SCRIPT}, []), memory)
-        walk.root(parse(text), State(("/srv/app",), {}))
-        assert len(walk.functions_defined) == 2
+    text = "bash s.sh a; bash s.sh b"
+    walk = Walk(text, {}, GivenReader({"/srv/app/s.sh": SCRIPT}, []), Remembered())
+    walk.root(parse(text), State(("/srv/app",), {}))
+    assert len(walk.functions_defined) == 2
 
 
 def test_what_is_done_with_an_answer_changes_no_other() -> None:
@@ -245,7 +202,7 @@ def test_what_is_done_with_an_answer_changes_no_other() -> None:
 
 
 def test_many_threads() -> None:
-    memory, wrong = Remembered(size=20), []
+    memory, wrong = Remembered(), []
 
     def ask(turns: Iterator[int]) -> None:
         for n in turns:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
@@ -162,7 +162,6 @@ _PROGRAMS = {
 """Modules that are a program of another name."""
 
 
-@lru_cache(maxsize=1_024)
 def program_of(name: str) -> Spec | None:
     """What the catalog says of a module: under `python -m NAME`, or as the program that it is."""
     found = lookup(f"python -m {name}") or lookup(_PROGRAMS.get(name, ""))

@@ -5,7 +5,6 @@ guessed: it is unresolved. Sources: the manuals of Maven (its plug-ins too), Gra
 """
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
@@ -185,7 +184,6 @@ _SAME = {
 }
 
 
-@lru_cache(maxsize=32)
 def _patterns(slot: str, program: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     table = _TABLES[slot, _SAME.get(program, program)]
     return tuple((re.compile(pattern, re.ASCII), outcome) for pattern, outcome in table)

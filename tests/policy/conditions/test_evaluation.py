@@ -1,4 +1,4 @@
-"""What is remembered of decisions is only used where judging anew would say the same."""
+"""Each action is judged by the rules that can apply, and anew each time: nothing that was decided outlives the action."""
 
 import threading
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.policy import memo
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.shell.disk_reader import DiskReader
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -23,48 +23,6 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def director(project: Path) -> Director:
     return Director.load("default", project=project, environ={"HOME": "/nowhere/home", "TMPDIR": "/nowhere/tmp"})
-
-
-def judged(director: Director, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commands that were judged, and not remembered."""
-    seen: list[str] = []
-    program = director.program
-
-    def counted(action: Action, reader: object = None) -> object:
-        seen.append(action.content)
-        return program(action)
-
-    monkeypatch.setattr(director, "program", counted)
-    return seen
-
-
-def test_the_same_action_is_judged_once(director: Director, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = judged(director, monkeypatch)
-    action = Action("rm -rf /srv/x", cwd=str(project))
-    first, second = director.evaluate(action), director.evaluate(Action("rm -rf /srv/x", cwd=str(project), step=7))
-    assert (first.verdict, first.rules, first.reason) == (second.verdict, second.rules, second.reason)
-    assert seen == ["rm -rf /srv/x"]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        Action("rm x", cwd="/srv"),
-        Action("rm x", cwd="{project}", env={"A": "1"}),
-        Action("rm x", cwd="{project}", interpreter=("sh", "-c")),
-        Action("rm x", cwd="{project}", type="python"),
-        Action("rm x", cwd="{project}", agent="another"),
-    ],
-)
-def test_another_action_is_judged_anew(
-    director: Director, project: Path, monkeypatch: pytest.MonkeyPatch, other: Action
-) -> None:
-    from dataclasses import replace
-
-    seen = judged(director, monkeypatch)
-    director.evaluate(Action("rm x", cwd=str(project)))
-    director.evaluate(replace(other, cwd=other.cwd.replace("{project}", str(project))))
-    assert len(seen) == 2
 
 
 def test_links_are_looked_up_each_time(director: Director, project: Path, tmp_path: Path) -> None:
@@ -87,17 +45,14 @@ def test_a_link_on_the_way_to_what_was_missing(director: Director, project: Path
     assert director.evaluate(action).verdict is Verdict.ASK
 
 
-def test_it_is_bounded(director: Director, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = judged(director, monkeypatch)
-    for n in range(memo.MAX_ENTRIES + 10):
-        director.evaluate(Action(f"echo {n}", cwd=str(project)))
-    assert len(director._memo._entries) == memo.MAX_ENTRIES
-    director.evaluate(Action("echo 0", cwd=str(project)))
-    assert seen.count("echo 0") == 2, "the oldest went first"
-    long = Action("echo " + "x" * memo.MAX_COMMAND, cwd=str(project))
-    director.evaluate(long)
-    director.evaluate(long)
-    assert seen.count(long.content) == 2, "long ones are not kept"
+def test_files_are_read_each_time(project: Path) -> None:
+    director = Director.load(
+        "default", project=project, environ={"HOME": "/nowhere/home"}, reader=DiskReader(str(project))
+    )
+    action, script = Action("bash run.sh", cwd=str(project)), project / "run.sh"
+    for text, verdict in (("ls\n", Verdict.ALLOW), ("rm -rf /\n", Verdict.DENY), ("ls\n", Verdict.ALLOW)):
+        script.write_text(text)
+        assert director.evaluate(action).verdict is verdict
 
 
 def test_threads_get_the_same_answers(director: Director, project: Path) -> None:
