@@ -43,10 +43,10 @@ $(BIN)/python:
 
 # mini-swe-agent 1 and 2 have the same import name: version 1 is tested in an environment of its own. Our package goes
 # there without its dependencies, which would bring version 2.
-.venv-mini-v1/.test: pyproject.toml tests/agents/v1/requirements.txt
+.venv-mini-v1/.test: pyproject.toml tests/agents/mini_v1/requirements.txt
 	@echo "==> installing mini-swe-agent 1.17 into .venv-mini-v1"
 	@test -x .venv-mini-v1/bin/python || $(PYTHON) -m venv .venv-mini-v1
-	@.venv-mini-v1/bin/python -m pip install --quiet --disable-pip-version-check -r tests/agents/v1/requirements.txt
+	@.venv-mini-v1/bin/python -m pip install --quiet --disable-pip-version-check -r tests/agents/mini_v1/requirements.txt
 	@.venv-mini-v1/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 

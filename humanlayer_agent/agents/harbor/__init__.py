@@ -194,7 +194,7 @@ class SupervisedMini(BaseAgent):  # type: ignore[misc]
 
     def _report(self, agent: "SupervisedAgent", context: Any) -> None:
         """The trajectory as ATIF, and Harbor's summary of it."""
-        from humanlayer_agent.agents.harbor_trajectory import save_as_atif
+        from humanlayer_agent.agents.harbor.atif import save_as_atif
 
         records = agent.env.supervisor.records
         denied = sum(not record.executed for record in records)

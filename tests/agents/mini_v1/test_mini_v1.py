@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".venv-mini-v1/bin/python"
 BEHAVIOURS = Path(__file__).parent / "v1/behaviours.py"
 TESTS = [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from minisweagent.environments.docker import DockerEnvironment, DockerEnvironmentConfig
 
-from humanlayer_agent.agents.harness import instance_of_batch
-from humanlayer_agent.agents.mini_environment import SupervisedEnvironment
+from humanlayer_agent.agents.mini.batch_harness import instance_of_batch
+from humanlayer_agent.agents.mini.supervised_environment import SupervisedEnvironment
 from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
 from humanlayer_agent.errors import ConfigError
 
@@ -32,7 +32,7 @@ class SupervisedDockerEnvironment(SupervisedEnvironment):
         ConfigError: no image was named, and it is no batch run.
 
     Example:
-        mini-extra swebench --environment-class humanlayer_agent.agents.docker.SupervisedDockerEnvironment
+        mini-extra swebench --environment-class humanlayer_agent.agents.mini.docker.SupervisedDockerEnvironment
     """
 
     def __init__(

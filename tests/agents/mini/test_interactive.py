@@ -13,7 +13,7 @@ import pytest
 from humanlayer_agent.testing.waiting import PATIENCE, until
 from tests.support import children
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 PROGRAM = """

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.action import BASH, Action
-from humanlayer_agent.agents.environments import directory_of, interpreter_of
+from humanlayer_agent.agents.enforcement import directory_of, interpreter_of
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,
@@ -289,13 +289,13 @@ HumanLayerAgent = SupervisedAgent
 """The seed design's name."""
 
 _ELSEWHERE = {
-    "SupervisedInteractiveAgent": "humanlayer_agent.agents.mini_v1_interactive",
-    "SupervisedTextualAgent": "humanlayer_agent.agents.mini_v1_textual",
+    "SupervisedInteractiveAgent": "humanlayer_agent.agents.mini_v1.interactive",
+    "SupervisedTextualAgent": "humanlayer_agent.agents.mini_v1.full_screen",
 }
 
 if TYPE_CHECKING:
-    from humanlayer_agent.agents.mini_v1_interactive import SupervisedInteractiveAgent as SupervisedInteractiveAgent
-    from humanlayer_agent.agents.mini_v1_textual import SupervisedTextualAgent as SupervisedTextualAgent
+    from humanlayer_agent.agents.mini_v1.full_screen import SupervisedTextualAgent as SupervisedTextualAgent
+    from humanlayer_agent.agents.mini_v1.interactive import SupervisedInteractiveAgent as SupervisedInteractiveAgent
 
 
 def __getattr__(name: str) -> Any:
@@ -313,6 +313,6 @@ def _finishes(output: dict[str, Any]) -> bool:
 
 
 if __name__ == "__main__":
-    from humanlayer_agent.agents.mini_v1_run import main
+    from humanlayer_agent.agents.mini_v1.__main__ import main
 
     main()

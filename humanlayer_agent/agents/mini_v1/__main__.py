@@ -69,11 +69,11 @@ def _agent_class(*, interactive: bool, visual: bool) -> Any:
     if interactive and visual:
         raise ConfigError("give -i or -v, not both")
     if interactive:
-        from humanlayer_agent.agents.mini_v1_interactive import SupervisedInteractiveAgent
+        from humanlayer_agent.agents.mini_v1.interactive import SupervisedInteractiveAgent
 
         return SupervisedInteractiveAgent
     if visual:
-        from humanlayer_agent.agents.mini_v1_textual import SupervisedTextualAgent
+        from humanlayer_agent.agents.mini_v1.full_screen import SupervisedTextualAgent
 
         return SupervisedTextualAgent
     return SupervisedAgent

@@ -12,8 +12,8 @@ from minisweagent.exceptions import InterruptAgentFlow, Submitted
 from minisweagent.utils.serialize import recursive_merge
 
 from humanlayer_agent.action import BASH, Action
-from humanlayer_agent.agents.environments import directory_of, interpreter_of
-from humanlayer_agent.agents.harness import harness_calls
+from humanlayer_agent.agents.enforcement import directory_of, interpreter_of
+from humanlayer_agent.agents.mini.batch_harness import harness_calls
 from humanlayer_agent.agents.supervision import (
     Record,
     Supervision,

@@ -16,7 +16,7 @@ try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent
     from minisweagent.exceptions import InterruptAgentFlow
 
-    from humanlayer_agent.agents.mini_environment import SupervisedEnvironment, SupervisedLocalEnvironment
+    from humanlayer_agent.agents.mini.supervised_environment import SupervisedEnvironment, SupervisedLocalEnvironment
 except ImportError as error:
     # Not as an ImportError: mini would report it as "Unknown agent type" and hide what is missing.
     raise ConfigError(
@@ -150,13 +150,13 @@ HumanLayerAgent = SupervisedAgent
 """The seed design's name."""
 
 if TYPE_CHECKING:
-    from humanlayer_agent.agents.mini_interactive import SupervisedInteractiveAgent as SupervisedInteractiveAgent
+    from humanlayer_agent.agents.mini.interactive import SupervisedInteractiveAgent as SupervisedInteractiveAgent
 
 
 def __getattr__(name: str) -> Any:
     # Importing mini's interactive agent opens a prompt on stdin: not for those who don't use it.
     if name == "SupervisedInteractiveAgent":
-        from humanlayer_agent.agents.mini_interactive import SupervisedInteractiveAgent
+        from humanlayer_agent.agents.mini.interactive import SupervisedInteractiveAgent
 
         return SupervisedInteractiveAgent
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
