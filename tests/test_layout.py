@@ -145,6 +145,16 @@ def test_light_commands_load_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert loaded_by(*arguments).isdisjoint(LIGHT)
 
 
+def test_a_plain_command_reads_the_compiled_policy_and_loads_nothing_heavy(own_user: Path) -> None:
+    """Each of these takes as long to import as a good part of all else that `check` does."""
+    heavy = {"argparse", "hashlib", "json", "pathlib", "sqlite3", "subprocess", "tempfile"}
+    heavy |= {"pydantic", "pydantic_core", "yaml"}  # these check a policy file; its compiled form needs neither
+    loaded_by("check", "ls -la")  # compiles the policy
+    code = "import sys; print('|'.join(sorted({m.partition('.')[0] for m in sys.modules})), file=sys.stderr)"
+    bare = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (loaded_by("check", "ls -la") - set(bare.stderr.strip().split("|"))).isdisjoint(heavy)
+
+
 def test_importing_the_package_is_cheap() -> None:
     code = "import sys, humanlayer_agent; print('|'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

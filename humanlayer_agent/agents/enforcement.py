@@ -1,23 +1,193 @@
-"""What is to be known of mini's environments, of either version."""
+"""The choke point of mini-swe-agent's supervision, for its versions 1 and 2: a stand-in for one of its environments.
 
+The two versions have the same import name and are never installed together; this imports under either. How an action
+comes in, what is answered and what ends a run differ: `mini.supervised_environment` and `mini_v1` say that.
+"""
+
+import os
+import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_BY_NAME = {
+from minisweagent.environments.local import LocalEnvironment
+
+from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
+from humanlayer_agent.approvals.model import Outcome
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.gate import Gate
+
+WORDS_LIMIT = 4_000
+"""Characters of what the model wrote with its commands that a request keeps."""
+
+_INTERPRETERS = {
     "SingularityEnvironment": ("bash", "-c"),
     "BubblewrapEnvironment": ("bash", "-c"),
     "DockerEnvironment": ("bash", "-lc"),  # version 1; version 2 has it in its settings
 }
 
 
-def interpreter_of(environment: Any) -> tuple[str, ...]:
-    """The argv prefix by which one of mini's environments that runs commands elsewhere does it, or ("unknown",)."""
+class EnforcingEnvironment:
+    """Stands in front of one of mini's environments; its subclass for each version judges every action in `execute`.
+
+    Everything else is the inner environment's. Commands for mini's LocalEnvironment are run by `process.run_command`
+    (as bash, away from the terminal and our secrets); other environments run their own.
+
+    Args:
+        inner: the environment that is supervised.
+        director, user, gate: who judges and who is asked (see `mini.Supervised`).
+        settings: see `Supervision`.
+        watch: called with a `Record` and the output for each action, for display.
+
+    Raises:
+        ConfigError: the environment is supervised already, or a setting can't be used.
+    """
+
+    def __init__(
+        self,
+        inner: Any,
+        *,
+        director: Any = None,
+        user: Any = None,
+        gate: "Gate | None" = None,
+        settings: Supervision | None = None,
+        watch: Callable[[Record, str], None] | None = None,
+    ) -> None:
+        if isinstance(inner, EnforcingEnvironment):
+            raise ConfigError("this environment is supervised already")
+        settings = settings or Supervision()
+        # A subclass that runs commands in its own way keeps its way.
+        self.runs_here = getattr(type(inner), "execute", None) is LocalEnvironment.execute
+        self._inner = inner
+        self.settings = settings
+        self._watch = watch
+        self._start = os.getcwd()
+        if self.runs_here:
+            warn_unless_protected()
+        known = director if gate is None else getattr(gate, "director", None)
+        self.project = project_of(settings, known, None if self.runs_here else _directory_of(inner))
+        self._environment()  # a setting that can't be used is an error now, not at the first command
+        self._close: weakref.finalize[..., Any] | None = None
+
+        def supervisor() -> Supervisor:
+            opened = open_gate(settings, director=director, user=user, gate=gate, project=self.project)
+            if gate is None and director is None and not self.runs_here:
+                judge: Any = opened.director
+                judge.reader = None  # the files of this machine are not those that its commands run
+            if gate is None:  # ours to close, also where no agent says that the run has ended
+                self._close = weakref.finalize(self, close_gate, opened)
+            return Supervisor(opened, settings)
+
+        self._new_supervisor = supervisor
+        self.supervisor = supervisor()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not there yet: while being copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def new_run(self) -> None:
+        """Begin a run of an agent."""
+        if self._close is not None and not self._close.alive:
+            self.supervisor = self._new_supervisor()
+        self.supervisor.new_run()
+
+    def end_run(self, status: str) -> None:
+        """End the agent's run: what is still open of it in the store is settled."""
+        if self._close is not None and self._close.detach():
+            close_gate(self.supervisor.gate, status)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return what became of every command so far, for the trajectory."""
+        return [record.listed() for record in self.supervisor.records]
+
+    def _propose(self, command: str, cwd: str, *, step: int, words: str, call_id: str = "") -> Action:
+        """Return the action to judge: `command`, and all that is known of where and for whom it would run."""
+        directory = cwd or getattr(self._inner.config, "cwd", "") or self._directory()
+        return Action(
+            content=command,
+            cwd=os.path.abspath(directory) if self.runs_here else directory,
+            project=str(self.project),
+            interpreter=BASH if self.runs_here else _interpreter_of(self._inner),
+            env=self._environment() if self.runs_here else {},  # elsewhere there are more that we don't know
+            agent=self.settings.agent,
+            run_id=getattr(self.supervisor.gate, "run_id", "") or "",
+            step=step,
+            call_id=call_id,
+            model_intent=words,
+        )
+
+    def _supervise(
+        self,
+        proposed: Action,
+        run: Callable[[Action], dict[str, Any]],
+        ends: tuple[type[Exception], ...] = (),
+    ) -> tuple[Record, dict[str, Any]]:
+        """Judge `proposed`, and run what is permitted.
+
+        Args:
+            run: runs an action and returns mini's result; `unwatched` in it says that the run is over with it.
+            ends: what `run` raises where the command ran to its end and ended the task. It is recorded, and passed on.
+
+        Returns:
+            What became of it, and the result: empty where nothing ran.
+        """
+        output: dict[str, Any] = {}
+        ended: list[Exception] = []
+
+        def outcome(permitted: Action) -> Outcome:
+            try:
+                output.update(run(permitted))
+            except ends as end:
+                ended.append(end)
+                return Outcome(0)
+            code = output.get("returncode")
+            unwatched = bool(output.pop("unwatched", False))
+            info = str(output.get("exception_info") or "")
+            return Outcome(code if isinstance(code, int) else None, info, unwatched=unwatched)
+
+        record = self.supervisor.supervise(proposed, outcome)
+        if self._watch is not None:
+            self._watch(record, str(output.get("output", "")))
+        if ended:
+            raise ended[0]
+        return record, output
+
+    def _run_here(self, action: Action, timeout: int) -> CommandResult:
+        """Run the command of `action` on this machine; `timeout` in seconds."""
+        return run_command(
+            (*action.interpreter, action.content),
+            cwd=action.cwd,
+            env=action.env,
+            timeout=timeout,
+            keep_background=self.settings.keep_background,
+        )
+
+    def _directory(self) -> str:
+        try:
+            return os.getcwd()
+        except OSError:  # a command removed it
+            return self._start
+
+    def _environment(self) -> dict[str, str]:
+        own = dict(getattr(self._inner.config, "env", None) or {})
+        if not self.runs_here:
+            return own
+        return command_environment(os.environ, own, self.settings.pass_env, str(self.project))
+
+
+def _interpreter_of(environment: Any) -> tuple[str, ...]:
+    """Return the argv prefix by which an environment runs commands elsewhere, or ("unknown",)."""
     configured = getattr(environment.config, "interpreter", None)
     if configured:
         return tuple(str(part) for part in configured)
-    return _BY_NAME.get(type(environment).__name__, ("unknown",))
+    return _INTERPRETERS.get(type(environment).__name__, ("unknown",))
 
 
-def directory_of(environment: Any) -> Path | None:
-    """The directory an environment is set to start commands in, if any."""
+def _directory_of(environment: Any) -> Path | None:
+    """Return the directory an environment is set to start commands in, if any."""
     return Path(environment.config.cwd) if getattr(environment.config, "cwd", "") else None

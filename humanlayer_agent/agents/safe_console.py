@@ -22,3 +22,12 @@ def make_safe(module: Any) -> Console:
         module.console = SafeConsole(highlight=False)
     console: Console = module.console
     return console
+
+
+def announce(console: Console, mode: str) -> None:
+    """Say on the console that commands are supervised, and what mini's own mode adds to that."""
+    if mode == "confirm":
+        note = "mini's confirm mode asks about every command as well, and there Enter approves (-y turns it off)"
+    else:
+        note = f"mini's mode is {mode}: supervision asks, about what the policy does not allow"
+    console.print(f"[bold]Supervised[/bold]: {note}.")

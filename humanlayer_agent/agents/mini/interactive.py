@@ -6,7 +6,7 @@ from minisweagent.agents import interactive
 from minisweagent.agents.interactive import InteractiveAgent, InteractiveAgentConfig
 
 from humanlayer_agent.agents.mini import Supervised
-from humanlayer_agent.agents.safe_console import make_safe
+from humanlayer_agent.agents.safe_console import announce, make_safe
 from humanlayer_agent.agents.supervision import Supervision
 
 console = make_safe(interactive)
@@ -26,8 +26,4 @@ class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.config.mode == "confirm":
-            note = "mini's confirm mode asks about every command as well, and there Enter approves (-y turns it off)"
-        else:
-            note = f"mini's mode is {self.config.mode}: supervision asks, about what the policy does not allow"
-        console.print(f"[bold]Supervised[/bold]: {note}.")
+        announce(console, self.config.mode)

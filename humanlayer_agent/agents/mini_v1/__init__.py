@@ -8,32 +8,18 @@ and can't be installed together.
     python -m humanlayer_agent.agents.mini_v1 -m MODEL -t TASK
 """
 
-import os
 import subprocess
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.action import BASH, Action
-from humanlayer_agent.agents.enforcement import directory_of, interpreter_of
-from humanlayer_agent.agents.supervision import (
-    Record,
-    Supervision,
-    Supervisor,
-    close_gate,
-    open_gate,
-    project_of,
-    refuse_misspelled_section,
-    supervision_settings,
-)
+from humanlayer_agent.agents.supervision import Record, refuse_misspelled_section, supervision_settings
 from humanlayer_agent.approvals.denial_texts import text
-from humanlayer_agent.approvals.model import Outcome
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.processes.execution import command_environment, run_command, warn_unless_protected
 
 try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent, NonTerminatingException, TerminatingException
-    from minisweagent.environments.local import LocalEnvironment
+
+    from humanlayer_agent.agents.enforcement import WORDS_LIMIT, EnforcingEnvironment
 except ImportError as error:
     raise ConfigError(
         f"mini-swe-agent 1.17 is needed here, and it can't be imported ({error}): pip install 'mini-swe-agent==1.17.*' "
@@ -41,6 +27,7 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
+    from humanlayer_agent.action import Action
     from humanlayer_agent.approvals.gate import Gate
 
 __all__ = [
@@ -53,7 +40,6 @@ __all__ = [
     "SupervisionTerminated",
 ]
 
-_INTENT_LIMIT = 4_000
 _FINISHED = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
 
 
@@ -72,70 +58,14 @@ class SupervisionDenials(TerminatingException):  # type: ignore[misc]
 _ENDS: dict[str, type[Exception]] = {each.__name__: each for each in (SupervisionTerminated, SupervisionDenials)}
 
 
-class SupervisedEnvironment:
-    """Stands in front of one of mini's environments and judges every command before it may run there.
+class SupervisedEnvironment(EnforcingEnvironment):
+    """One of mini-swe-agent 1.17's environments, supervised (see `EnforcingEnvironment`).
 
-    Everything but `execute` is the inner environment's. Commands for mini's LocalEnvironment are run as bash, away from
-    the terminal and our secrets; other environments run their own.
-
-    Args:
-        inner: the environment that is supervised.
-        director, user, gate, watch: see `mini.Supervised`.
-        settings: see `Supervision`.
+    An action is the command's text. What did not run, and what ends the run, is raised.
     """
 
-    def __init__(
-        self,
-        inner: Any,
-        *,
-        director: Any = None,
-        user: Any = None,
-        gate: "Gate | None" = None,
-        settings: Supervision | None = None,
-        watch: Callable[[Record, str], None] | None = None,
-    ) -> None:
-        if isinstance(inner, SupervisedEnvironment):
-            raise ConfigError("this environment is supervised already")
-        self.settings = settings or Supervision()
-        self.runs_here = getattr(type(inner), "execute", None) is LocalEnvironment.execute
-        self.agent: Any = None
-        """Whose model proposes the commands: its last message says why."""
-        self._inner = inner
-        self._watch = watch
-        if self.runs_here:
-            warn_unless_protected()
-        known = director if gate is None else getattr(gate, "director", None)
-        self.project = project_of(self.settings, known, None if self.runs_here else directory_of(inner))
-        self._environment()  # a setting that can't be used is an error now, not at the first command
-        self._close: weakref.finalize[..., Any] | None = None
-
-        def supervisor() -> Supervisor:
-            opened = open_gate(self.settings, director=director, user=user, gate=gate, project=self.project)
-            if gate is None and director is None and not self.runs_here:
-                judge: Any = opened.director
-                judge.reader = None  # the files of this machine are not those that its commands run
-            if gate is None:
-                self._close = weakref.finalize(self, close_gate, opened)
-            return Supervisor(opened, self.settings)
-
-        self._new_supervisor = supervisor
-        self.supervisor = supervisor()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # not there yet: while being copied or unpickled
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def new_run(self) -> None:
-        """An agent starts a run."""
-        if self._close is not None and not self._close.alive:
-            self.supervisor = self._new_supervisor()
-        self.supervisor.new_run()
-
-    def end_run(self, status: str) -> None:
-        """The agent's run has ended: what is still open of it in the store is settled."""
-        if self._close is not None and self._close.detach():
-            close_gate(self.supervisor.gate, status)
+    agent: Any = None
+    """Whose model proposes the commands: its last message says why."""
 
     def execute(self, command: str, cwd: str = "", *, timeout: int | None = None) -> dict[str, Any]:
         """Judge the command, and run it in the inner environment if it is permitted.
@@ -148,20 +78,11 @@ class SupervisedEnvironment:
         if not isinstance(command, str):
             raise ActionDenied(text("not_text", type=type(command).__name__))
         self.supervisor.new_message()
-        output: dict[str, Any] = {}
-
-        def run(permitted: Action) -> Outcome:
-            if self.runs_here:
-                output.update(self._run_here(permitted, timeout))
-            else:
-                output.update(self._inner.execute(permitted.content, cwd, timeout=timeout))
-            code = output.get("returncode")
-            unwatched = bool(output.pop("unwatched", False))  # then the run has ended
-            return Outcome(code if isinstance(code, int) else None, unwatched=unwatched)
-
-        record = self.supervisor.supervise(self._propose(command, cwd), run)
-        if self._watch is not None:
-            self._watch(record, str(output.get("output", "")))
+        step = int(getattr(getattr(self.agent, "model", None), "n_calls", 0))
+        record, output = self._supervise(
+            self._propose(command, cwd, step=step, words=self._words()),
+            lambda permitted: self._run(permitted, cwd, timeout),
+        )
         if self.supervisor.exit is not None:
             raise _ENDS[self.supervisor.exit.status](self.supervisor.exit.content)
         if not record.executed:
@@ -170,51 +91,25 @@ class SupervisedEnvironment:
             output["output"] = f"{output.get('output', '')}\n{record.text}"
         return output
 
-    def records(self) -> list[dict[str, Any]]:
-        """What became of every command so far, for the trajectory."""
-        return [record.listed() for record in self.supervisor.records]
-
-    def _propose(self, command: str, cwd: str) -> Action:
-        directory = cwd or getattr(self._inner.config, "cwd", "") or os.getcwd()
-        return Action(
-            content=command,
-            cwd=os.path.abspath(directory) if self.runs_here else directory,
-            project=str(self.project),
-            interpreter=BASH if self.runs_here else interpreter_of(self._inner),
-            env=self._environment() if self.runs_here else {},  # elsewhere there are more that we don't know
-            agent=self.settings.agent,
-            run_id=getattr(self.supervisor.gate, "run_id", "") or "",
-            step=int(getattr(getattr(self.agent, "model", None), "n_calls", 0)),
-            model_intent=self._words(),
-        )
-
     def _words(self) -> str:
-        """What the model wrote with its command; "" for a command that a human typed."""
+        """Return what the model wrote with its command; "" for a command that a human typed."""
         if self.agent is None or getattr(self.agent.config, "mode", "") == "human":
             return ""
         said = [m.get("content") for m in self.agent.messages if m.get("role") == "assistant"]
         content = said[-1] if said else ""
-        return content[:_INTENT_LIMIT].strip() if isinstance(content, str) else ""
+        return content[:WORDS_LIMIT].strip() if isinstance(content, str) else ""
 
-    def _environment(self) -> dict[str, str]:
-        own = dict(getattr(self._inner.config, "env", None) or {})
+    def _run(self, permitted: "Action", cwd: str, timeout: int | None) -> dict[str, Any]:
+        """Run what is permitted, here or in the inner environment, and return the result as mini has it."""
         if not self.runs_here:
-            return own
-        return command_environment(os.environ, own, self.settings.pass_env, str(self.project))
-
-    def _run_here(self, action: Action, timeout: int | None) -> dict[str, Any]:
+            ran: dict[str, Any] = self._inner.execute(permitted.content, cwd, timeout=timeout)
+            return ran
         seconds = timeout or self._inner.config.timeout
-        result = run_command(
-            (*action.interpreter, action.content),
-            cwd=action.cwd,
-            env=action.env,
-            timeout=seconds,
-            keep_background=self.settings.keep_background,
-        )
-        if result.unwatched:
+        result = self._run_here(permitted, seconds)
+        if result.unwatched:  # then the run has ended
             return {"output": result.output, "returncode": None, "unwatched": True}
         if result.timed_out:
-            raise subprocess.TimeoutExpired(action.content, seconds, output=result.output.encode())
+            raise subprocess.TimeoutExpired(permitted.content, seconds, output=result.output.encode())
         if result.returncode is None:
             raise ActionDenied("The end of the command was not seen: it ended the process that watched over it.")
         return {"output": result.output, "returncode": result.returncode}
@@ -310,9 +205,3 @@ def __getattr__(name: str) -> Any:
 def _finishes(output: dict[str, Any]) -> bool:
     """Whether mini takes this output for the end of the task: then nothing is added to what is submitted."""
     return str(output.get("output", "")).lstrip().startswith(_FINISHED)
-
-
-if __name__ == "__main__":
-    from humanlayer_agent.agents.mini_v1.__main__ import main
-
-    main()

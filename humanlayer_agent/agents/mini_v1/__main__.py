@@ -98,3 +98,7 @@ def main() -> None:
     except ConfigError as error:
         print(f"humanlayer-agent: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

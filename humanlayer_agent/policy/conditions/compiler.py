@@ -9,12 +9,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from humanlayer_agent.policy.conditions import dataflow
+from humanlayer_agent.policy.conditions import dataflow, linear_regex
 from humanlayer_agent.policy.conditions import names as named
+from humanlayer_agent.policy.conditions import word_patterns as words
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet
-from humanlayer_agent.policy.language.policy import Group, Match, Operands, Program, Texts
+from humanlayer_agent.policy.language.policy import (
+    Among,
+    Effects,
+    Environment,
+    Flags,
+    Match,
+    Operands,
+    Paths,
+    Program,
+    Texts,
+)
 from humanlayer_agent.shell.paths import absolute
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 
@@ -99,7 +110,7 @@ class Compiler:
             clauses.append(_located(self.paths(program.path)))
         return all_of(clauses)
 
-    def _paths(self, paths: Group) -> Clause:
+    def _paths(self, paths: Paths) -> Clause:
         clauses: list[Clause] = []
         roles = frozenset(paths.role) if paths.role is not None else None
 
@@ -125,7 +136,7 @@ class Compiler:
             clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
         return all_of(clauses)
 
-    def _among(self, group: Group, find: Finder, has: Membership) -> Clause:
+    def _among(self, group: Among, find: Finder, has: Membership) -> Clause:
         """Of the effects that `find` gives: is any, is none among the names of `group`?"""
         clauses: list[Clause] = []
         if group.any is not None:
@@ -136,7 +147,7 @@ class Compiler:
             clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), c, e))
         return all_of(clauses)
 
-    def _env(self, env: Group) -> Clause:
+    def _env(self, env: Environment) -> Clause:
         places = self.paths(env.value_in) if env.value_in is not None else None
         return named.variables(self.texts(env.any or ()), places)
 
@@ -190,7 +201,6 @@ def _named(names: Sequence[str]) -> Clause:
 
 
 def _regex(pattern: str) -> Clause:
-    from humanlayer_agent.policy.conditions import linear_regex
 
     wanted = linear_regex.Regex(pattern)
 
@@ -255,7 +265,7 @@ def _absent(command: SimpleCommand) -> int:
     return NO if command.flags_complete and command.resolved else MAYBE
 
 
-def _flags(flags: Group) -> Clause:
+def _flags(flags: Flags) -> Clause:
     some = frozenset(flags.any) if flags.any is not None else None
     every = frozenset(flags.all) if flags.all is not None else None
     none = frozenset(flags.none) if flags.none is not None else None
@@ -313,7 +323,6 @@ def _operands(operands: Operands) -> Clause:
 
 
 def _argv(texts: Texts) -> Clause:
-    from humanlayer_agent.policy.conditions import word_patterns as words
 
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
     return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
@@ -346,7 +355,7 @@ def _about(attribute: str, wanted: frozenset[object]) -> Clause:
     return judge
 
 
-def _effects(effects: Group) -> Clause:
+def _effects(effects: Effects) -> Clause:
     some = frozenset(effects.any) if effects.any is not None else None
     every = frozenset(effects.all) if effects.all is not None else None
     only = frozenset(effects.only) if effects.only is not None else None

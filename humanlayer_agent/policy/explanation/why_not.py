@@ -7,7 +7,7 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import MAYBE
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried, clause_text
-from humanlayer_agent.policy.language.policy import Group, Match
+from humanlayer_agent.policy.language.policy import Among, Environment, Match, Paths
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 NEAREST = 3
@@ -146,13 +146,14 @@ def _hint(when: Match, name: str, command: SimpleCommand, effect: Effect | None)
     return ""
 
 
-def _places(group: Group, operand: str, where: str) -> str:
-    if group.all is not None or group.any is not None:
+def _places(group: Paths | Among | Environment, operand: str, where: str) -> str:
+    wanted = getattr(group, "all", None) or group.any
+    if wanted is not None:
         verb = "lay in" if where == "in" else "were one of"
-        return f"{operand} {verb} {_listed(group.all or group.any or (), 'or')}"
-    if group.none is not None:
+        return f"{operand} {verb} {_listed(wanted, 'or')}"
+    if (none := getattr(group, "none", None)) is not None:
         verb = "lay outside of" if where == "in" else "were none of"
-        return f"{operand} {verb} {_listed(group.none, 'and')}"
+        return f"{operand} {verb} {_listed(none, 'and')}"
     return ""
 
 

@@ -95,8 +95,8 @@ def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:
     they want, and none less surely: a command that does more must not get by with less."""
     routes: list[str | dict[str, Any]] = []
     for hit in asking:
-        if hit.rule is not None and hit.rule.rule.route not in routes:
-            routes.append(hit.rule.rule.route)
+        if hit.rule is not None and (route := hit.rule.rule.route_data) not in routes:
+            routes.append(route)
     if len(routes) < 2:
         return routes[0] if routes else "default"
     first = routes[0]

@@ -12,14 +12,16 @@ ways only: `override` in a rule, and `{add: [...]}` in a list.
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.language import schema, yaml_positions
-from humanlayer_agent.policy.language.schema import Added, Match, Rule
+from humanlayer_agent.policy.language.form import keys_of
+from humanlayer_agent.policy.language.policy import Match, WrittenRule
+from humanlayer_agent.policy.language.schema import Added
 from humanlayer_agent.policy.language.sources import BUILTIN, read, shipped, shipped_names
 from humanlayer_agent.policy.language.yaml_positions import Key
 from humanlayer_agent.redaction.secret_names import secret_variables
@@ -36,7 +38,7 @@ class Unit:
     path: Path
     sha256: str
     document: yaml_positions.Document
-    policy: schema.Policy
+    policy: schema.PolicyFile
     extended: "list[Unit]" = field(default_factory=list)
     lists: dict[str, list[str]] = field(default_factory=dict)
 
@@ -185,9 +187,9 @@ def _visible_lists(unit: Unit) -> dict[str, list[str]]:
 def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str, list[str]]) -> None:
     groups = {"paths": match.paths, "hosts": match.hosts, "names": match.names, "env": match.env}
     for key, group in groups.items():
-        for part in group.model_fields_set if group is not None else ():
-            entries = getattr(group, part)
-            for entry in entries if isinstance(entries, list) else ():
+        for part, name_of_it in keys_of(type(group)).items() if group is not None else ():
+            entries = getattr(group, name_of_it)
+            for entry in entries if isinstance(entries, tuple) else ():
                 found = [entry]
                 if (name := _name(entry)) is not None and name not in GIVEN_LISTS:
                     found = named[name] = _list(unit, name, (*path, key, part), ())
@@ -203,10 +205,10 @@ def _name_lists(unit: Unit, match: Match, path: tuple[Key, ...], named: dict[str
         _name_lists(unit, inner, (*path, "any", n), named)
     for n, inner in enumerate(match.all or ()):
         _name_lists(unit, inner, (*path, "all", n), named)
-    if match.not_ is not None:
-        _name_lists(unit, match.not_, (*path, "not"), named)
+    if match.negated is not None:
+        _name_lists(unit, match.negated, (*path, "not"), named)
     if match.flow is not None:
-        _name_lists(unit, match.flow.from_, (*path, "flow", "from"), named)
+        _name_lists(unit, match.flow.source, (*path, "flow", "from"), named)
         if match.flow.to is not None:
             _name_lists(unit, match.flow.to, (*path, "flow", "to"), named)
 
@@ -230,7 +232,7 @@ def _sees(unit: Unit, name: str) -> bool:
     return any(name in u.lists for u in unit.units())
 
 
-def _flat(unit: Unit, entries: list[str], where: tuple[Key, ...], open_names: tuple[str, ...]) -> list[str]:
+def _flat(unit: Unit, entries: Sequence[str], where: tuple[Key, ...], open_names: tuple[str, ...]) -> list[str]:
     out: dict[str, None] = {}
     for entry in entries:
         name = _name(entry)
@@ -251,15 +253,14 @@ def _name(entry: str) -> str | None:
 def _rules(unit: Unit, numbers: dict[int, int], lists: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
     inherited = [rule for each in unit.extended for rule in _rules(each, numbers, lists)]
     own = []
-    for n, rule in enumerate(unit.policy.rules):
+    for n, (rule, plain) in enumerate(zip(unit.policy.rules, unit.policy.rules_as_data(), strict=True)):
         _replace(unit, n, rule, inherited)
         line = unit.document.positions[("rules", n)].line
-        plain = rule.model_dump(mode="json", by_alias=True, exclude_none=True)
         own.append({**plain, "scope": numbers[id(unit)], "origin": f"{unit.name}:{line}"})
     return inherited + own
 
 
-def _replace(unit: Unit, n: int, rule: Rule, inherited: list[dict[str, Any]]) -> None:
+def _replace(unit: Unit, n: int, rule: WrittenRule, inherited: list[dict[str, Any]]) -> None:
     """Mark what `rule` overrides; refuse an id that an extended rule has."""
     override = rule.override
     if override is None or override.rule != rule.id:

@@ -1,52 +1,102 @@
-"""A policy after it was checked and merged: plain data, quick to load from its compiled form."""
+"""A policy: its rules and their conditions, as a file writes them and as the evaluator reads them.
+
+The same classes serve both. A file is checked against them once (`schema.check`), and merged with what it extends;
+after that a policy is read from its compiled form by `policy_from`.
+"""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.policy.language.form import LISTED, SOME, Form, Written, keys_of, spelled
+from humanlayer_agent.shell.program import EFFECT_KINDS
 
-Names = tuple[str, ...] | None
+
+def _regex(text: str) -> str:
+    from humanlayer_agent.policy.conditions.linear_regex import Regex
+
+    Regex(text)
+    return text
+
+
+def _day(value: Any) -> Any:
+    from datetime import date
+
+    try:
+        return date.fromisoformat(value).isoformat()
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r}: expected a day such as 2030-12-31") from None
+
+
+def _ways() -> Any:
+    from humanlayer_agent.shell.dataflow import Way
+
+    return Way
+
+
+Names = Annotated[tuple[str, ...], LISTED]
+Kind = Annotated[str, Form(of=lambda: Literal[EFFECT_KINDS])]
+Kinds = Annotated[tuple[Kind, ...], LISTED]
+RegexText = Annotated[str, Form(after=_regex)]
+Identifier = Annotated[str, Form(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Sentence = Annotated[str, Form(max_length=400)]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A pattern for a word: a glob, or a regular expression (see `word_patterns`, `regex`)."""
+class Text(Written):
+    """A pattern for a word: a glob, or a regular expression (see `word_patterns`, `linear_regex`)."""
 
     glob: str | None = None
-    regex: str | None = None
+    regex: RegexText | None = None
+
+    @staticmethod
+    def long_form(value: Any) -> Any:
+        """Take a text as a glob."""
+        return {"glob": value} if isinstance(value, str) else value
+
+    def mistake(self) -> str:
+        """Say where it is not exactly one of the two."""
+        return "expected a glob, or {regex: ...}" if (self.glob is None) == (self.regex is None) else ""
 
 
-Texts = tuple[Text, ...]
+Texts = Annotated[tuple[Text, ...], LISTED]
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """The `program` clause: every key that is not None must hold."""
+class Program(Written):
+    """The name of the program, as the catalog has it, and where it lies. Several keys mean all of them."""
 
-    names: Names = None
-    regex: str | None = None
+    __pydantic_config__ = spelled(names="in")
+    names: Names | None = None
+    regex: RegexText | None = None
     resolved: bool | None = None
-    path: Names = None
+    path: Names | None = None
+
+    @staticmethod
+    def long_form(value: Any) -> Any:
+        """Take a text, or a list of them, as names."""
+        return {"in": value} if isinstance(value, str | list) else value
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        wanted = "expected a name, a list of names, or one of the keys in, regex, resolved, path"
+        return wanted if self == Program() else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """The keys of `flags`, `effects`, `paths`, `hosts`, `names` or `env`, as written (see `schema`)."""
+class Flags(Written):
+    """Options by their canonical names in the catalog (`recursive`, not `-r`)."""
 
-    any: Names = None
-    all: Names = None
-    none: Names = None
-    only: Names = None
-    role: Names = None
-    resolved: bool | None = None
-    contents_of: Names = None
-    value_in: Names = None
+    any: Names | None = None
+    all: Names | None = None
+    none: Names | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Operands:
-    """The keys of `operands`."""
+class Operands(Written):
+    """The words that are no options."""
 
     any: Texts | None = None
     all: Texts | None = None
@@ -54,47 +104,115 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Environment(Written):
+    """Variables that an `environment` effect is about (set, printed, used): patterns with `*`, or `$name` of a list.
+
+    `value_in`: set to directories that all lie in these; the value is read as a list with colons between.
+    """
+
+    any: Names | None = None
+    value_in: Names | None = None
+
+    def mistake(self) -> str:
+        """Say where no variable is named."""
+        return "the key 'any' is missing" if self.any is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects(Written):
+    """The kinds of effects of the whole command."""
+
+    any: Kinds | None = None
+    all: Kinds | None = None
+    only: tuple[Kind, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paths(Written):
+    """Where paths lie: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant.
+
+    `contents_of`: what is touched is all that is in one of these directories (`dir/*`, `dir/.*`), not the directory.
+    """
+
+    __pydantic_config__ = spelled(any="any_within", all="all_within", none="none_within")
+    any: Names | None = None
+    all: Names | None = None
+    none: Names | None = None
+    contents_of: Names | None = None
+    role: Names | None = None
+    resolved: bool | None = None
+
+    def mistake(self) -> str:
+        """Say where no place is named."""
+        where = (self.any, self.all, self.none, self.contents_of)
+        missing = all(each is None for each in where)
+        return "say where: any_within, all_within, none_within or contents_of" if missing else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Among(Written):
+    """Hosts that are contacted, or what else an effect names (a package, a module): patterns, or `$name` of a list."""
+
+    __pydantic_config__ = spelled(any="any_in", none="none_in")
+    any: Names | None = None
+    none: Names | None = None
+
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "say which: any_in or none_in" if self == Among() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Match(Written):
     """A condition; every key that is not None must hold."""
 
+    __pydantic_config__ = spelled(negated="not")
     program: Program | None = None
-    subcommand: Names = None
-    flags: Group | None = None
-    options: Mapping[str, Texts] | None = None
+    subcommand: Names | None = None
+    flags: Flags | None = None
+    options: Annotated[Mapping[str, Texts], SOME] | None = None
     operands: Operands | None = None
     argv: Texts | None = None
-    env: Group | None = None
-    effect: Names = None
-    role: Names = None
+    env: Environment | None = None
+    effect: Kinds | None = None
+    role: Names | None = None
     recursive: bool | None = None
-    effects: Group | None = None
-    paths: Group | None = None
-    hosts: Group | None = None
-    names: Group | None = None
-    via: Names = None
-    inside: Names = None
+    effects: Effects | None = None
+    paths: Paths | None = None
+    hosts: Among | None = None
+    names: Among | None = None
+    via: Names | None = None
+    inside: Names | None = None
     resolved: bool | None = None
     unread: bool | None = None
-    parse: Names = None
+    parse: Annotated[tuple[Literal["ok", "partial", "failed"], ...], LISTED] | None = None
     agent: Texts | None = None
-    any: "tuple[Match, ...] | None" = None
-    all: "tuple[Match, ...] | None" = None
+    any: "Annotated[tuple[Match, ...], SOME] | None" = None
+    all: "Annotated[tuple[Match, ...], SOME] | None" = None
     negated: "Match | None" = None
     flow: "Flow | None" = None
 
+    def mistake(self) -> str:
+        """Say where it asks nothing."""
+        return "an empty condition would match everything: name at least one clause" if self == Match() else ""
+
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """The keys of `flow`, as written (see `schema`); `source` is `from`."""
+class Flow(Written):
+    """Data of what `from` matches can come to the effect or command that is judged, and that matches `to`.
 
+    `through`: by these ways only.
+    """
+
+    __pydantic_config__ = spelled(source="from")
     source: Match
     to: Match | None = None
-    through: Names = None
+    through: Annotated[tuple[Annotated[str, Form(of=_ways)], ...], LISTED] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
-    """Commands that a rule must match, be unsure about, or leave alone."""
+class Tests(Written):
+    """Commands the rule must decide (`match`), must ask about because it can't tell (`maybe`), must leave alone."""
 
     __test__ = False
     match: tuple[str, ...] = ()
@@ -103,39 +221,62 @@ class Tests:
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class Override(Written):
     """One rule replaces another up to and including the day `expires` (UTC, ISO 8601).
 
     On the rule that replaces, `rule` is the replaced one; on the replaced rule, it is the one that replaces it.
     """
 
-    rule: str
-    reason: str
-    expires: str
+    rule: Identifier
+    reason: Annotated[str, Form(min_length=1, max_length=400)]
+    expires: Annotated[str, Form(before=_day)]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """`scope` numbers the lists it sees; `origin` is file:line; `inherited` says that an extended file holds it;
-    `written` is the rule as data."""
+class RaisedRoute(Written):
+    """A route of the channels files, of which this rule asks more: a larger quorum, a greater assurance, never less."""
 
-    id: str
-    decision: str
-    severity: str
-    reason: str
-    suggestion: str
+    name: RouteName = "default"
+    quorum: Annotated[int, Form(ge=1, le=32)] = 1
+    min_assurance: Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"] = "os"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRule(Written):
+    """A rule as its file has it."""
+
+    id: Identifier
+    decision: Literal["allow", "ask", "deny"]
+    severity: Literal["low", "medium", "high", "critical"] = "medium"
+    reason: Sentence = ""
+    suggestion: Sentence = ""
     when: Match
-    unless: Match | None
-    route: str | dict[str, Any]
-    remember: tuple[str, ...]
-    tests: Tests
+    unless: Match | None = None
+    override: Override | None = None
     locked: bool = False
+    route: RouteName | RaisedRoute = "default"
+    remember: tuple[Literal["once", "run"], ...] = ("once",)
+    tests: Tests = Tests()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(WrittenRule):
+    """A rule of a policy, which is one file and what it extends.
+
+    `scope` numbers the lists it sees; `origin` is file:line; `inherited` says that an extended file holds it;
+    `written` is the rule as data.
+    """
+
     scope: int = 0
     origin: str = ""
     inherited: bool = False
-    override: Override | None = None
     overridden: Override | None = None
     written: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def route_data(self) -> str | dict[str, Any]:
+        """The route as plain data, which a decision has."""
+        return self.route if isinstance(self.route, str) else asdict(self.route)
 
     def holds(self, today: str) -> bool:
         """Does it hold on the day `today` (UTC, ISO 8601)? When a replacement expires, the original holds again."""
@@ -210,7 +351,7 @@ def policy_from(body: Mapping[str, Any]) -> Policy:
     )
 
 
-_PLAIN = ("id", "decision", "severity", "reason", "suggestion", "route", "locked", "scope", "origin", "inherited")
+_PLAIN = ("id", "decision", "severity", "reason", "suggestion", "locked", "scope", "origin", "inherited")
 
 
 def _rule(body: Mapping[str, Any]) -> Rule:
@@ -218,6 +359,7 @@ def _rule(body: Mapping[str, Any]) -> Rule:
         **{key: body[key] for key in _PLAIN if key in body},
         when=_match(body["when"]),
         unless=_match(body["unless"]) if "unless" in body else None,
+        route=body["route"] if isinstance(body["route"], str) else RaisedRoute(**body["route"]),
         remember=tuple(body["remember"]),
         tests=Tests(**{kind: tuple(commands) for kind, commands in body["tests"].items()}),
         override=Override(**body["override"]) if "override" in body else None,
@@ -226,16 +368,24 @@ def _rule(body: Mapping[str, Any]) -> Rule:
     )
 
 
-_GROUP_KEYS = {"any_within": "any", "all_within": "all", "none_within": "none", "any_in": "any", "none_in": "none"}
+_PARTS: dict[str, type[Written]] = {
+    "program": Program,
+    "flags": Flags,
+    "env": Environment,
+    "effects": Effects,
+    "paths": Paths,
+    "hosts": Among,
+    "names": Among,
+}
+_FIELDS = {kind: keys_of(kind) for kind in _PARTS.values()}
 
 
 def _match(body: Mapping[str, Any]) -> Match:
     keys: dict[str, Any] = {}
     for key, value in body.items():
-        if key in ("flags", "effects", "paths", "hosts", "names", "env"):
-            keys[key] = Group(**{_GROUP_KEYS.get(k, k): _plain(v) for k, v in value.items()})
-        elif key == "program":
-            keys[key] = Program(**{"names" if k == "in" else k: _plain(v) for k, v in value.items()})
+        if (kind := _PARTS.get(key)) is not None:
+            named = _FIELDS[kind]
+            keys[key] = kind(**{named[k]: _plain(v) for k, v in value.items()})
         elif key in ("argv", "agent"):
             keys[key] = _texts(value)
         elif key == "options":

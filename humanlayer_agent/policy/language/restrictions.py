@@ -7,11 +7,12 @@ That data can come somewhere is over-approximated (`shell.dataflow`), so that it
 """
 
 from humanlayer_agent.policy.language import yaml_positions
-from humanlayer_agent.policy.language.schema import Match, Policy
+from humanlayer_agent.policy.language.policy import Match
+from humanlayer_agent.policy.language.schema import PolicyFile
 from humanlayer_agent.policy.language.yaml_positions import Key
 
 
-def check_rules(document: yaml_positions.Document, policy: Policy) -> None:
+def check_rules(document: yaml_positions.Document, policy: PolicyFile) -> None:
     """Raises PolicyError (file:line:column) for an id that stands twice, or an allow that is too broad."""
     seen: set[str] = set()
     for n, rule in enumerate(policy.rules):
@@ -44,9 +45,9 @@ def broad(when: Match) -> bool:
     if when.effects is not None and when.effects.only is not None:
         return "execute" in when.effects.only and when.program is None
     if when.program is not None:
-        if when.program.in_ is None:
+        if when.program.names is None:
             return True
-        names = {name.rpartition("/")[2] for name in when.program.in_}
+        names = {name.rpartition("/")[2] for name in when.program.names}
         return bool(_INTERPRETERS & names) and not (when.subcommand or when.operands or when.argv)
     if when.all is not None:
         return all(broad(m) for m in when.all)
@@ -56,13 +57,13 @@ def broad(when: Match) -> bool:
 
 
 def _narrow(when: Match) -> bool:
-    if when.paths is not None and when.paths.all_within is not None:
+    if when.paths is not None and when.paths.all is not None:
         return True
-    names = when.names.any_in if when.names is not None else None
+    names = when.names.any if when.names is not None else None
     return names is not None and not any(set(name) <= {"*", "?"} for name in names)
 
 
-def check_flows(document: yaml_positions.Document, policy: Policy) -> None:
+def check_flows(document: yaml_positions.Document, policy: PolicyFile) -> None:
     """Raises PolicyError (file:line:column) for a `flow` that lets more through where it holds."""
     for n, rule in enumerate(policy.rules):
         stops = rule.decision != "allow"
@@ -82,13 +83,13 @@ def _loosening(match: Match, path: tuple[Key, ...], stricter: bool) -> tuple[Key
     if match.flow is not None:
         if not stricter:
             return (*path, "flow")
-        inner = [(match.flow.from_, (*path, "flow", "from"), True)]
+        inner = [(match.flow.source, (*path, "flow", "from"), True)]
         if match.flow.to is not None:
             inner.append((match.flow.to, (*path, "flow", "to"), True))
     else:
         inner = []
     inner += [(m, (*path, "any", n), stricter) for n, m in enumerate(match.any or ())]
     inner += [(m, (*path, "all", n), stricter) for n, m in enumerate(match.all or ())]
-    if match.not_ is not None:
-        inner.append((match.not_, (*path, "not"), not stricter))
+    if match.negated is not None:
+        inner.append((match.negated, (*path, "not"), not stricter))
     return next((found for m, at, way in inner if (found := _loosening(m, at, way)) is not None), None)

@@ -27,7 +27,7 @@ def unknown_routes(policies: Iterable[Policy], known: Collection[str]) -> Iterat
 
 def name_of(rule: Rule) -> str:
     """The name of the route that `rule` is asked by."""
-    return rule.route if isinstance(rule.route, str) else str(rule.route.get("name", "default"))
+    return rule.route if isinstance(rule.route, str) else rule.route.name
 
 
 def _error(policy: Policy, rule: Rule, known: Collection[str]) -> PolicyError:

@@ -5,11 +5,12 @@ What a schema found wrong with a YAML document, said at its place in the file.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.language.form import Written, keys_of
 from humanlayer_agent.policy.language.sources import MAX_BYTES
 
 MAX_NODES = 20_000
@@ -177,6 +178,9 @@ class _Builder:
             raise self.fail(node, f"{node.value!r}: {error}") from error
 
 
+Known = type[BaseModel] | type[Written]
+
+
 def explained(document: Document, error: ValidationError, model: type[BaseModel]) -> PolicyError:
     """The first mistake, at its place in the file. `model` is what the whole document was checked against."""
     # Where a key may be a text or a mapping (the route of a rule), and it is a mapping, the text is not what was meant.
@@ -187,30 +191,45 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
         loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
     path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
     message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         key = str(path[-1])
         path = (*path, "\0key")
         message = f"unknown key {key!r}; known here: {', '.join(_known_keys(loc, model))}"
     elif first["type"] == "missing":
         message = f"the key {path[-1]!r} is missing"
         path = path[:-1]
+    elif first["type"] in _MESSAGES:
+        message = _MESSAGES[first["type"]]
     elif "literal" in first["type"]:
         message = f"{first['input']!r}: expected {first['ctx']['expected']}"
     return document.error(path, message)
 
 
-def _known_keys(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
+_MESSAGES = {
+    "dataclass_type": "Input should be a mapping",
+    "model_type": "Input should be a mapping",
+    "tuple_type": "Input should be a valid list",
+}
+"""What pydantic would say with the names of our classes, and of Python's types."""
+
+
+def _known_keys(location: tuple[Any, ...], model: Known) -> list[str]:
     for part in location[:-1]:
-        if isinstance(part, int):
-            continue
-        field = next((f for name, f in model.model_fields.items() if part in (name, f.alias)), None)
-        inner = _model_in(field.annotation) if field is not None else None
-        model = inner or model
-    return sorted(f.alias or name for name, f in model.model_fields.items())
+        if not isinstance(part, int):
+            model = _model_in(_keys(model).get(part)) or model
+    return sorted(_keys(model))
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _keys(model: Known) -> dict[str, Any]:
+    """The keys of a class, with what each takes."""
+    hints = get_type_hints(model)
+    if issubclass(model, BaseModel):
+        return {each.alias or name: hints[name] for name, each in model.model_fields.items()}
+    return {key: hints[name] for key, name in keys_of(model).items()}
+
+
+def _model_in(annotation: Any) -> Known | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel | Written):
         return annotation
     for inner in getattr(annotation, "__args__", ()):
         if (found := _model_in(inner)) is not None:

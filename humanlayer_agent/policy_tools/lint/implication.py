@@ -14,7 +14,18 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.conditions.path_patterns import fill
 from humanlayer_agent.policy.conditions.word_patterns import has_star
 from humanlayer_agent.policy.decision import SEVERITIES, Verdict
-from humanlayer_agent.policy.language.policy import Flow, Group, Match, Operands, Program, Texts
+from humanlayer_agent.policy.language.policy import (
+    Among,
+    Effects,
+    Environment,
+    Flags,
+    Flow,
+    Match,
+    Operands,
+    Paths,
+    Program,
+    Texts,
+)
 
 MAX_STEPS = 2_000
 """Beyond this nothing is shown."""
@@ -158,14 +169,18 @@ def _clause(name: str, given: object, a: Side, wanted: object, b: Side) -> bool:
             return _program(given, a, wanted, b)
         case Operands(), Operands():
             return _operands(given, wanted)
-        case Group(), Group() if name == "paths":
-            return _places(given, a, wanted, b, a.paths, b.paths)
-        case Group(), Group() if name in ("hosts", "names"):
-            return _places(given, a, wanted, b, a.compiler.texts, b.compiler.texts)
-        case Group(), Group() if name == "env":
+        case Paths(), Paths():
+            return _paths(given, a, wanted, b)
+        case Among(), Among():
+            alike = a.by_effect is b.by_effect
+            return _places(given, wanted, ("any",), a.compiler.texts, b.compiler.texts, alike=alike)
+        case Environment(), Environment():
             return _variables(given, a, wanted, b)
-        case Group(), Group():
-            return _group(given, wanted)
+        case Flags(), Flags():
+            return _sets(given, wanted) and set(wanted.none or ()) <= set(given.none or ())
+        case Effects(), Effects():
+            only = given.only is not None and set(given.only) <= set(wanted.only or ())
+            return _sets(given, wanted) and (wanted.only is None or only)
         case tuple(), tuple() if name == "subcommand":
             return all(each in wanted or each.partition(" ")[0] in wanted for each in given)
         case tuple(), tuple() if name != "argv":
@@ -192,7 +207,7 @@ def _operands(given: Operands, wanted: Operands) -> bool:
     )
 
 
-def _variables(given: Group, a: Side, wanted: Group, b: Side) -> bool:
+def _variables(given: Environment, a: Side, wanted: Environment, b: Side) -> bool:
     mine, theirs = a.compiler.texts(given.any or ()), b.compiler.texts(wanted.any or ())
     if mine != theirs and (not set(mine) <= set(theirs) or any(name.startswith("!") for name in theirs)):
         return False
@@ -205,26 +220,32 @@ def _texts(part: Texts | None, whole: Texts) -> bool:
     return set(part or ()) <= set(whole)
 
 
-def _group(given: Group, wanted: Group) -> bool:
-    """`flags` and `effects`."""
+def _sets(given: Flags | Effects, wanted: Flags | Effects) -> bool:
+    """What `flags` and `effects` have in common."""
     some, every = set(given.any or ()), set(given.all or ())
     known = wanted.any is None or (given.any is not None and some <= set(wanted.any))
     if not known and every.isdisjoint(wanted.any or ()):
         return False
-    if wanted.all is not None and not set(wanted.all) <= every:
-        return False
-    if wanted.none is not None and not set(wanted.none) <= set(given.none or ()):
-        return False
-    return wanted.only is None or (given.only is not None and set(given.only) <= set(wanted.only))
+    return wanted.all is None or set(wanted.all) <= every
 
 
-def _places(given: Group, a: Side, wanted: Group, b: Side, left: Expand, right: Expand) -> bool:
-    """`paths`, `hosts` and `names`. Another choice of paths (`role`, `resolved`) can't be compared."""
+def _paths(given: Paths, a: Side, wanted: Paths, b: Side) -> bool:
+    """`paths`. Another choice of paths (`role`, `resolved`) can't be compared."""
     if (given.role, given.resolved) != (wanted.role, wanted.resolved):
         return False
-    if a.by_effect is not b.by_effect and (wanted.all is not None or wanted.none is not None):
+    alike = a.by_effect is b.by_effect
+    if not alike and wanted.all is not None:
         return False
-    for key in ("any", "all", "contents_of"):
+    return _places(given, wanted, ("any", "all", "contents_of"), a.paths, b.paths, alike=alike)
+
+
+def _places(
+    given: Paths | Among, wanted: Paths | Among, keys: Sequence[str], left: Expand, right: Expand, *, alike: bool
+) -> bool:
+    """What stands under `keys`, and what is ruled out. `alike`: both rules are asked about effects, or both are not."""
+    if not alike and wanted.none is not None:
+        return False
+    for key in keys:
         theirs, mine = getattr(wanted, key), getattr(given, key)
         if theirs is not None and (mine is None or not _within(left(mine), right(theirs))):
             return False
@@ -320,10 +341,11 @@ def _about_kinds(side: Side, kinds: set[str]) -> Iterator[str]:
 
 def _about_groups(match: Match, side: Side) -> Iterator[str]:
     for name in ("flags", "effects"):
-        group: Group | None = getattr(match, name)
+        group: Flags | Effects | None = getattr(match, name)
         if group is None:
             continue
-        none, only = set(group.none or ()), group.only
+        none = set(group.none or ()) if isinstance(group, Flags) else set()
+        only = group.only if isinstance(group, Effects) else None
         if (group.all is not None and none & set(group.all)) or (group.any is not None and set(group.any) <= none):
             yield f"`{name}`: what `none` rules out is asked for beside it"
         if only is not None and not set(group.all or ()) <= set(only):

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.policy.conditions.linear_regex import Regex
 from humanlayer_agent.policy.conditions.path_patterns import fill
 from humanlayer_agent.policy.director import FUNCTION
 from humanlayer_agent.policy.language.examples import HOME
-from humanlayer_agent.policy.language.policy import Group, Match, Rule, Text
+from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Match, Paths, Rule, Text
 from humanlayer_agent.shell.programs import catalog
 
 if TYPE_CHECKING:
@@ -173,10 +173,9 @@ def inner_of(match: Match) -> Iterator[Match]:
             yield match.flow.to
 
 
-def _all(group: Group | None) -> list[str]:
+def _all(group: Flags | Effects | Paths | Among | None) -> list[str]:
     """Everything that a group names, whichever key it stands under."""
-    values: list[Any] = [] if group is None else [group.any, group.all, group.none, group.only]
-    return [name for names in values for name in names or ()]
+    return [name for key in ("any", "all", "none", "only") for name in getattr(group, key, None) or ()]
 
 
 def _word(text: str) -> str:

@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 BIN = ROOT / ".venv-harbor/bin"
-PROBE = Path(__file__).parent / "harbor"
+PROBE = Path(__file__).parent
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 VALIDATE = (
     "import sys; from harbor.models.trajectories import Trajectory; Trajectory.model_validate_json(sys.stdin.read())"

@@ -224,3 +224,10 @@ def test_docker_needs_an_image(docker: Callable[[], list[list[str]]], project: P
     with pytest.raises(ConfigError, match="supervision"):
         SupervisedDockerEnvironment(image="x", cwd="/testbed", supervison={})
     assert docker() == []
+
+
+def test_the_earlier_path_of_the_docker_environment_leads_to_it() -> None:
+    from humanlayer_agent.agents import docker
+    from humanlayer_agent.agents.mini.docker import SupervisedDockerEnvironment
+
+    assert docker.SupervisedDockerEnvironment is SupervisedDockerEnvironment

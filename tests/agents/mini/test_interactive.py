@@ -47,7 +47,7 @@ class Session:
         self.project = project
         model = config.pop("model", "tool_model")
         options = json.dumps({"script": script, "answers": answers, "config": config, "model": model})
-        helpers = str(Path(__file__).parent / "conftest.py")
+        helpers = str(Path(__file__).parents[1] / "conftest.py")
         env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
         self.child = children.spawn(
             sys.executable,

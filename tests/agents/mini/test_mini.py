@@ -620,7 +620,7 @@ class TestSettings:
         monkeypatch.chdir(project / "deep" / "er")
         agent = SupervisedAgent(tools([]), LocalEnvironment(cwd="/"), supervision={"store": "s.db"}, **templates)
         assert agent.env.project == project
-        assert agent.env._propose("ls", {}, "").cwd == "/"
+        assert agent.env._propose("ls", "", step=1, words="").cwd == "/"
 
     def test_a_project_that_is_too_wide(
         self, tools: Any, templates: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""mini-swe-agent 1.17, supervised. Run by the pytest of an environment that has it: see ../test_mini_v1.py."""
+"""mini-swe-agent 1.17, supervised. Run by the pytest of an environment that has it: see test_mini_v1.py."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""mini-swe-agent 1.17: the behaviours in v1/behaviours.py, run in an environment of its own, one test for each.
+"""mini-swe-agent 1.17: the behaviours in behaviours.py, run in an environment of its own, one test for each.
 
 Versions 1 and 2 have the same import name. The environment is .venv-mini-v1, made by `make test`.
 """
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".venv-mini-v1/bin/python"
-BEHAVIOURS = Path(__file__).parent / "v1/behaviours.py"
+BEHAVIOURS = Path(__file__).parent / "behaviours.py"
 TESTS = [
     n.name for n in ast.parse(BEHAVIOURS.read_text()).body if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"
 ]

@@ -12,7 +12,7 @@ from humanlayer_agent.policy.conditions.compiler import Compiler, Situation
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
-from humanlayer_agent.policy.language.policy import Group, Match
+from humanlayer_agent.policy.language.policy import Among, Match
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
@@ -99,7 +99,7 @@ def test_an_allow_of_code_by_any_name_is_too_broad(tmp_path: Path, names: str, r
     when = f"{{effect: execute, names: {names}}}"
     path.write_text(f"version: 1\npolicy: p\nrules:\n  - {{id: r, decision: allow, when: {when}}}\n")
     if not refused:
-        assert load(path).rules[0].when.names == Group(any=("x.*",))
+        assert load(path).rules[0].when.names == Among(any=("x.*",))
         return
     with pytest.raises(PolicyError, match="too broad"):
         load(path)
@@ -144,7 +144,7 @@ def test_importing_the_supervision_is_denied(policy: str) -> None:
 def test_a_name_that_is_not_certain() -> None:
     """Of code the name stands there, whatever it does; of the rest it may be another."""
     compiler = Compiler({}, {})
-    clause = compiler.match(Match(names=Group(any=("x",))))
+    clause = compiler.match(Match(names=Among(any=("x",))))
     command = SimpleCommand("frob", ["frob"], (0, 1), "frob")
     for kind, role, operand, resolved, expected in (
         ("execute", "program", "x", False, YES),

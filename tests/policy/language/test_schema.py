@@ -65,6 +65,15 @@ def test_a_small_policy(load: Load) -> None:
         ),
         (HEAD + RULE.replace("id: r", "id: R r"), "p.yaml:4:10: String should match pattern"),
         (HEAD.replace("rules:", "rulez:") + RULE, "p.yaml:3:1: unknown key 'rulez'; known here: defaults, "),
+        (HEAD + RULE.replace("program: rm", "program: null"), "p.yaml:4:34: an empty condition would match everything"),
+        (HEAD + RULE.replace("program: rm", "not: {paths: null}"), "p.yaml:4:40: an empty condition"),
+        (HEAD + RULE.replace("program: rm", "env: {value_in: [/a]}"), "p.yaml:4:40: the key 'any' is missing"),
+        (HEAD + RULE.replace("program: rm", "any: rm"), "p.yaml:4:40: Input should be a valid list"),
+        (HEAD + RULE.replace("{program: rm}", "rm"), "p.yaml:4:34: Input should be a mapping"),
+        (
+            HEAD + RULE.replace("}}", "}, route: {nam: x}}"),
+            "p.yaml:4:57: unknown key 'nam'; known here: min_assurance, ",
+        ),
     ],
 )
 def test_mistakes_are_located(load: Load, text: str, expected: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
-from humanlayer_agent.policy.language.policy import Group, Match
+from humanlayer_agent.policy.language.policy import Among, Match, Paths
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding, Place
 from humanlayer_agent.policy_tools.lint.subject import Subject
@@ -121,10 +121,8 @@ def _within(match: Match) -> Iterator[Match]:
         yield from _within(inner)
 
 
-def _names(group: Group | None) -> list[str]:
-    return (
-        [] if group is None else [n for key in (group.any, group.all, group.none, group.contents_of) for n in key or ()]
-    )
+def _names(group: Paths | Among | None) -> list[str]:
+    return [name for key in ("any", "all", "none", "contents_of") for name in getattr(group, key, None) or ()]
 
 
 def _is_list(name: str) -> bool:
