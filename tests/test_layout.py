@@ -23,8 +23,8 @@ LIGHT = ("litellm", "minisweagent", "slack_sdk", "prompt_toolkit", "typer", "ric
 LARGEST_FOLDER = 20
 LISTS = {"shell/programs/special"}
 """Folders that are a list, one file a program: they may be longer."""
-SHARED_NAMES = {"channel", "message"}
-"""Names that each channel has for the same thing."""
+SHARED_NAMES = {"channel", "interactive", "message"}
+"""Names that each channel, or each version of mini, has for the same thing."""
 NOT_NOUNS = re.compile(r"\w{2,}(?:ed|ing|ly)")
 WORDS_THAT_TELL_NOTHING = frozenset(
     """ahead beside between desk elsewhere given here his known later light made new now once own plain seen shown
@@ -147,7 +147,7 @@ def test_light_commands_load_nothing_heavy(arguments: tuple[str, ...]) -> None:
 
 def test_a_plain_command_reads_the_compiled_policy_and_loads_nothing_heavy(own_user: Path) -> None:
     """Each of these takes as long to import as a good part of all else that `check` does."""
-    heavy = {"argparse", "hashlib", "json", "pathlib", "sqlite3", "subprocess", "tempfile"}
+    heavy = {"argparse", "sqlite3", "subprocess", "tempfile"}
     heavy |= {"pydantic", "pydantic_core", "yaml"}  # these check a policy file; its compiled form needs neither
     loaded_by("check", "ls -la")  # compiles the policy
     code = "import sys; print('|'.join(sorted({m.partition('.')[0] for m in sys.modules})), file=sys.stderr)"

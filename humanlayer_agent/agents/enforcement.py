@@ -1,7 +1,7 @@
 """The choke point of mini-swe-agent's supervision, for its versions 1 and 2: a stand-in for one of its environments.
 
 The two versions have the same import name and are never installed together; this imports under either. How an action
-comes in, what is answered and what ends a run differ: `mini.supervised_environment` and `mini_v1` say that.
+comes in, what is answered and what ends a run differ: `mini.environment` and `mini_v1` say that.
 """
 
 import os

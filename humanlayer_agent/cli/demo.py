@@ -108,7 +108,7 @@ def build_agent(place: Workspace, policy: str, console: Any) -> Any:
     from minisweagent.environments.local import LocalEnvironment
     from minisweagent.models.test_models import DeterministicToolcallModel
 
-    from humanlayer_agent.agents.mini.supervised_environment import SupervisedEnvironment
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import supervision_settings
     from humanlayer_agent.cli.shared.run_output import NarratedAgent, narrator
 

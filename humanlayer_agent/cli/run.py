@@ -68,7 +68,7 @@ def run_agent(
     from minisweagent.environments import get_environment
     from rich.console import Console
 
-    from humanlayer_agent.agents.mini.supervised_environment import SupervisedEnvironment
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
     from humanlayer_agent.cli.shared.run_output import (
         NarratedAgent,

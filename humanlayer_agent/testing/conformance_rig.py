@@ -18,7 +18,7 @@ from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.answers import StoreDesk, ref_of
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing import waiting
+from humanlayer_agent.testing import patience
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 
 Fault = Literal["busy", "down", "gone"]
@@ -231,7 +231,7 @@ class World:
 
     def until(self, condition: Callable[[], Any], what: str) -> None:
         """Wait until `condition()`."""
-        waiting.until(condition, what)
+        patience.until(condition, what)
 
     def until_answered(self, count: int) -> None:
         """Wait until so many answers have come to the desk."""

@@ -17,7 +17,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes import reaper
-from humanlayer_agent.testing.waiting import until
+from humanlayer_agent.testing.patience import until
 from tests.support import children
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from humanlayer_agent.agents.mini import SupervisedAgent
 from humanlayer_agent.agents.require_approval import require_approval
 from humanlayer_agent.errors import ActionDenied, AgentsStopped
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.waiting import until
+from humanlayer_agent.testing.patience import until
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 
 ROOT = Path(__file__).parents[2]
 

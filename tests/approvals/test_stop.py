@@ -35,7 +35,7 @@ from humanlayer_agent.testing.approvers import (
     ScriptedAsker,
     ScriptedDirector,
 )
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children, extent
 
 SIGNER = Signer()

@@ -17,7 +17,7 @@ import pyte
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.channels.asking import build_request
 from tests.support import children
 

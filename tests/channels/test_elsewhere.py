@@ -10,8 +10,8 @@ import pytest
 
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import Board
-from humanlayer_agent.testing.waiting import until
 from tests.hub.conftest import BOB
 from tests.support import children
 from tests.support.keys import make_key

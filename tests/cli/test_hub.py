@@ -18,8 +18,8 @@ from humanlayer_agent.locations import PASSPHRASE_VARIABLE, key_path
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import Board
-from humanlayer_agent.testing.waiting import until
 from tests.support import children
 from tests.support.keys import PASSPHRASE, make_key, passphrase_file
 

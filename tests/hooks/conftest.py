@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 
 HOOK = [sys.executable, "-I", "-m", "humanlayer_agent.cli", "hook"]
 CLAUDE: dict[str, Any] = {

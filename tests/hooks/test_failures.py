@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import CLAUDE, HOOK, Machine
 
 QUESTION = json.dumps({**CLAUDE, "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}).encode()

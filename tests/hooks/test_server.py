@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.hooks import client
 from humanlayer_agent.locations import state_folder
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import HOOK, Machine
 
 

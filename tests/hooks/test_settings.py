@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.cli import main
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.coding_agents import hook_entry, settings_path, with_hook
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children, extent
 from tests.support.keys import known_passphrase, make_key
 

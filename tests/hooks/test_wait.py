@@ -15,7 +15,7 @@ from humanlayer_agent.configuration import build_authority, build_signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hooks.conftest import CLAUDE, HOOK, Answered, Machine
 from tests.support import children
 from tests.support.keys import PASSPHRASE, make_key, passphrase_file

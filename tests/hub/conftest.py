@@ -18,8 +18,8 @@ from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST
+from humanlayer_agent.testing.patience import PATIENCE
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
-from humanlayer_agent.testing.waiting import PATIENCE
 
 ALICE, BOB, EVE = "email:alice@example.com", "email:bob@example.com", "email:eve@example.com"
 

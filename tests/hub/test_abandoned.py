@@ -13,7 +13,7 @@ from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.waiting import until
+from humanlayer_agent.testing.patience import until
 from tests.hub.conftest import team
 
 GONE = "the agent that asked is gone"

@@ -8,7 +8,7 @@ from humanlayer_agent.approvals.model import Approver
 from humanlayer_agent.hub.answers import NOT_SHOWN, StoreDesk
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import answer
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hub.conftest import ALICE, EVE, team
 
 BY = Approver(ALICE, "board", "chat")

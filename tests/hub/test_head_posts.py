@@ -3,8 +3,8 @@
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.heads import heads_in
 from humanlayer_agent.hub.head_posts import witness
+from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import ScriptedChannel
-from humanlayer_agent.testing.waiting import until
 
 
 def test_a_head_is_posted_where_there_is_something_new(store):

@@ -12,8 +12,8 @@ from humanlayer_agent.channels.contract import Retry, Undeliverable
 from humanlayer_agent.hub.hub import Hub, Task
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
+from humanlayer_agent.testing.patience import PATIENCE, until
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
-from humanlayer_agent.testing.waiting import PATIENCE, until
 from tests.hub.conftest import ALICE, BOB, EVE, team
 
 

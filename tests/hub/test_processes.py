@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import Board
-from humanlayer_agent.testing.waiting import until
 from tests.hub.conftest import ALICE, BOB, LONGEST
 from tests.support import children, extent
 from tests.support.keys import make_key

@@ -18,7 +18,7 @@ from humanlayer_agent.action import BASH
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes import execution, reaper
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support import children
 from tests.support.time_outs import met
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from humanlayer_agent.errors import HumanlayerError
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = (

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support.browser import OPTIONS, BrowserError, find_chromium
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support.certificates import Certificates
 from tests.support.mail_servers import PASSWORD, ImapServer, await_port, free_port
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support.certificates import Certificates
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent
     from minisweagent.exceptions import InterruptAgentFlow
 
-    from humanlayer_agent.agents.mini.supervised_environment import SupervisedEnvironment, SupervisedLocalEnvironment
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment, SupervisedLocalEnvironment
 except ImportError as error:
     # Not as an ImportError: mini would report it as "Unknown agent type" and hide what is missing.
     raise ConfigError(

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from humanlayer_agent.agents.mini import SupervisedAgent
-from humanlayer_agent.agents.mini.supervised_environment import model_words
+from humanlayer_agent.agents.mini.environment import model_words
 from humanlayer_agent.agents.supervision import Record, Supervisor
 from humanlayer_agent.approvals.model import person
 from humanlayer_agent.locations import default_store_path

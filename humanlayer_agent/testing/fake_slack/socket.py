@@ -17,7 +17,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 from humanlayer_agent.testing.fake_slack import world
 from humanlayer_agent.testing.fake_slack.limits import LIMITS, Json
 from humanlayer_agent.testing.fake_slack.world import World
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 
 TICKET_SECONDS = 30
 How = Literal["refresh", "warning", "link_disabled", "close", "fin", "rst", "hang"]

@@ -15,7 +15,7 @@ import yaml
 from humanlayer_agent.store.sqlite import SQLiteStore
 
 LOCAL = "humanlayer_agent.agents.mini.SupervisedLocalEnvironment"
-DOCKER = "humanlayer_agent.agents.mini.docker.SupervisedDockerEnvironment"
+DOCKER = "humanlayer_agent.agents.docker.SupervisedDockerEnvironment"
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat done.txt"
 EXAMPLE = Path(__file__).parents[3] / "examples/batch.yaml"
 
@@ -189,7 +189,7 @@ def test_docker_has_the_image_that_mini_works_out(batch: Batch, docker: Callable
 
 
 def test_docker_by_itself(docker: Callable[[], list[list[str]]], judges: Callable[..., Any], project: Path) -> None:
-    from humanlayer_agent.agents.mini.docker import SupervisedDockerEnvironment
+    from humanlayer_agent.agents.docker import SupervisedDockerEnvironment
 
     made = judges()
     env = SupervisedDockerEnvironment(gate=made.gate, image="python:3.11", cwd="/srv/app")
@@ -204,8 +204,8 @@ def test_docker_does_not_take_files_of_this_machine_for_its_own(
     docker: Callable[[], list[list[str]]], project: Path
 ) -> None:
     """A script that git has here is the project's code here, and code that nobody has read in a container."""
+    from humanlayer_agent.agents.docker import SupervisedDockerEnvironment
     from humanlayer_agent.agents.mini import SupervisedLocalEnvironment
-    from humanlayer_agent.agents.mini.docker import SupervisedDockerEnvironment
 
     (project / "tool.sh").write_text("echo tool\n")
     for command in (["git", "init", "-q"], ["git", "add", "."]):
@@ -216,7 +216,7 @@ def test_docker_does_not_take_files_of_this_machine_for_its_own(
 
 
 def test_docker_needs_an_image(docker: Callable[[], list[list[str]]], project: Path) -> None:
-    from humanlayer_agent.agents.mini.docker import SupervisedDockerEnvironment
+    from humanlayer_agent.agents.docker import SupervisedDockerEnvironment
     from humanlayer_agent.errors import ConfigError
 
     with pytest.raises(ConfigError, match=r"environment\.image"):
@@ -228,6 +228,6 @@ def test_docker_needs_an_image(docker: Callable[[], list[list[str]]], project: P
 
 def test_the_earlier_path_of_the_docker_environment_leads_to_it() -> None:
     from humanlayer_agent.agents import docker
-    from humanlayer_agent.agents.mini.docker import SupervisedDockerEnvironment
+    from humanlayer_agent.agents.docker import SupervisedDockerEnvironment
 
     assert docker.SupervisedDockerEnvironment is SupervisedDockerEnvironment

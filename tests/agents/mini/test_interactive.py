@@ -10,7 +10,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support import children
 
 ROOT = Path(__file__).parents[3]

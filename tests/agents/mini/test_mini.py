@@ -21,9 +21,9 @@ from humanlayer_agent.agents.mini import (
     SupervisedEnvironment,
     SupervisedLocalEnvironment,
 )
-from humanlayer_agent.agents.mini.supervised_environment import model_words
+from humanlayer_agent.agents.mini.environment import model_words
 from humanlayer_agent.errors import ConfigError, RunTerminated
-from humanlayer_agent.testing.waiting import until
+from humanlayer_agent.testing.patience import until
 from tests.support.time_outs import met
 
 

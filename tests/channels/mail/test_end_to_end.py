@@ -21,7 +21,7 @@ from humanlayer_agent.channels.mail.reply_text import MARKER
 from humanlayer_agent.configuration import build_gate
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support.certificates import Certificates
 from tests.support.dovecot import dovecot, find_dovecot
 from tests.support.keys import make_key, passphrase_file

@@ -9,7 +9,7 @@ import pytest
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.mailbox import Handled, Mailbox
 from humanlayer_agent.channels.settings.schema import Server
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support.certificates import Certificates
 from tests.support.mail_servers import PASSWORD, USER, ImapServer, free_port
 

@@ -15,7 +15,7 @@ from humanlayer_agent.channels.slack.channel import EVENT, SlackChannel
 from humanlayer_agent.channels.slack.seal import Seal
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, World
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 
 PEOPLE = {name: f"slack:{TEAM}/U0{name.upper()}" for name in ("alice", "bob")} | {"stranger": f"slack:{TEAM}/U0MALLORY"}
 ACTIONS = {kind: f"hla_{kind}" for kind in ("approve", "reject", "edit", "respond", "escalate")}

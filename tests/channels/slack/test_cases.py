@@ -10,7 +10,7 @@ import pytest
 from humanlayer_agent.channels.slack import clicks
 from humanlayer_agent.testing.conformance_rig import World
 from humanlayer_agent.testing.fake_slack import CHANNEL, TEAM, FakeSlack
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.channels.slack.conftest import SlackRig, SlackSurface, sealed, user_of
 
 

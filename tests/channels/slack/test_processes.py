@@ -22,7 +22,7 @@ import pytest
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
-from humanlayer_agent.testing.waiting import until
+from humanlayer_agent.testing.patience import until
 from tests.channels.slack.conftest import user_of
 from tests.support import children, extent
 from tests.support.keys import make_key, passphrase_file

@@ -11,7 +11,7 @@ from humanlayer_agent.channels.slack.health import NEEDED
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.testing.fake_slack import BOT_TOKEN, CHANNEL
 from humanlayer_agent.testing.fake_slack.world import BOT_SCOPES
-from humanlayer_agent.testing.waiting import until
+from humanlayer_agent.testing.patience import until
 from tests.channels.slack.conftest import sealed
 
 NOBODY = Audience(())

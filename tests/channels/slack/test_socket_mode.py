@@ -9,7 +9,7 @@ import pytest
 from humanlayer_agent.channels.slack import socket_mode as receiving
 from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply
 from humanlayer_agent.testing.fake_slack import FakeSlack
-from humanlayer_agent.testing.waiting import PATIENCE, until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.channels.slack.conftest import SlackRig
 
 

@@ -19,7 +19,7 @@ from humanlayer_agent.channels.terminal.prompt import Prompt
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.safe_text import one_line, visible
-from humanlayer_agent.testing import waiting
+from humanlayer_agent.testing import patience
 from humanlayer_agent.testing.conformance import ChannelConformance
 from humanlayer_agent.testing.conformance_rig import CannotHappen
 from tests.channels.conftest import Emulator
@@ -123,7 +123,7 @@ class Terminal:
 
     def close(self) -> None:
         self._closing.set()
-        self.thread.join(waiting.PATIENCE)
+        self.thread.join(patience.PATIENCE)
 
     def record(self, text: str) -> None:
         """What stands in the scrollback in the end."""
@@ -144,7 +144,7 @@ class Terminal:
     def offers(self) -> frozenset[str]:
         if not self.thread.is_alive():
             return frozenset()
-        waiting.until(lambda: self._drawn() or not self.thread.is_alive(), self._now)
+        patience.until(lambda: self._drawn() or not self.thread.is_alive(), self._now)
         found = self._drawn()
         return frozenset(found | ({"respond"} if "reject" in found else set()))
 
@@ -177,7 +177,7 @@ class Terminal:
                 self._wait(lambda before=before: self._reads > before[0] and self._output.frames > self._read_at)
 
     def _wait(self, condition) -> None:
-        waiting.until(lambda: condition() or not self.thread.is_alive(), self._now)
+        patience.until(lambda: condition() or not self.thread.is_alive(), self._now)
         if not condition():
             raise CannotHappen("the question is closed")
 
@@ -232,7 +232,7 @@ class TerminalChannel:
     def settle(self, outcome, ref) -> None:
         terminal = self._rig.opened[int(ref.where["terminal"])]
         if outcome.request.state != "pending":
-            terminal.thread.join(waiting.PATIENCE)
+            terminal.thread.join(patience.PATIENCE)
             terminal.record(f"{outcome.request.state} by {outcome.by}: {outcome.request.action.content}")
 
     def remind(self, outcome, ref, level) -> None:

@@ -19,7 +19,7 @@ from humanlayer_agent.channels.web.app import MailLinks
 from humanlayer_agent.channels.web.channel import WebChannel
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.testing.conformance_rig import CannotHappen, World
-from humanlayer_agent.testing.waiting import PATIENCE
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.support.mail_servers import free_port
 
 TOKENS = Tokens(bytes(range(32)))
