@@ -158,6 +158,6 @@ def test_a_mistake_is_found(kind: type[ScriptedChannel], tmp_path: Path, monkeyp
             world.close()
 
     run(ScriptedChannel, tmp_path / "right")
-    monkeypatch.setattr(waiting, "PATIENCE", 1.0)  # of what never comes
+    monkeypatch.setattr(patience, "PATIENCE", 1.0)  # of what never comes
     with pytest.raises((AssertionError, pytest.fail.Exception, OSError, KeyError, Retry)):
         run(kind, tmp_path / "wrong")
