@@ -8,6 +8,7 @@ import pytest
 
 from humanlayer_agent.channels.contract import Ref, Retry
 from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.testing import patience
 from humanlayer_agent.testing.conformance import ChannelConformance
 from humanlayer_agent.testing.conformance_rig import World
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
