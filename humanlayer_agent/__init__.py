@@ -15,6 +15,7 @@ _WHERE = {
     "PolicyDecision": "humanlayer_agent.policy.decision",
     "SupervisedAgent": "humanlayer_agent.agents.mini",
     "SupervisedLocalEnvironment": "humanlayer_agent.agents.mini",
+    "Verdict": "humanlayer_agent.policy.decision",
     "require_approval": "humanlayer_agent.agents.require_approval",
 }
 

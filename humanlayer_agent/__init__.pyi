@@ -6,6 +6,7 @@ from humanlayer_agent.agents.mini import SupervisedLocalEnvironment as Supervise
 from humanlayer_agent.agents.require_approval import require_approval as require_approval
 from humanlayer_agent.errors import ActionDenied as ActionDenied
 from humanlayer_agent.policy.decision import PolicyDecision as PolicyDecision
+from humanlayer_agent.policy.decision import Verdict as Verdict
 from humanlayer_agent.policy.director import Director as Director
 
 __version__: str
