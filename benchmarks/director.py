@@ -35,9 +35,8 @@ import bashlex
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.shell.disk_reader import GivenReader
+from humanlayer_agent.shell import GivenReader, SimpleCommand
 from humanlayer_agent.shell.languages import python
-from humanlayer_agent.shell.program import SimpleCommand
 
 ROUNDS = 9
 PROJECT = "/testbed"

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import fast_path, parse
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 
 ROUNDS = 3
 

@@ -124,7 +124,7 @@ def build_director(
             expected).
     """
     from humanlayer_agent.policy.director import Director
-    from humanlayer_agent.shell.disk_reader import DiskReader
+    from humanlayer_agent.shell import DiskReader
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
     if policy is not None:

@@ -25,20 +25,6 @@ class NoTerminal(ChannelError):
     """Nobody can be asked at a terminal here (none, or we are a background job). Never an approval."""
 
 
-class Unparsed(HumanlayerError):
-    """Text that the shell front end refuses to read, with the reason.
-
-    Args:
-        reason: a short, stable phrase that names the construct ("unterminated '", "coproc", ...).
-        position: offset in code points of the source where reading stopped, or None.
-    """
-
-    def __init__(self, reason: str, position: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.position = position
-
-
 class ActionDenied(HumanlayerError):
     """Raised by `Gate.run` when an action may not run; `denial` says why."""
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 import humanlayer_agent
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 USER = """
 from humanlayer_agent import Action, Director, Gate, require_approval

@@ -13,7 +13,7 @@ from humanlayer_agent.action import BASH
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.safe_text import characters, one_line, visible, warnings
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 INTENT_SHOWN = 400
 """Characters of the model's own words that are shown; they are untrusted and must not crowd out the command."""

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from humanlayer_agent.shell.programs import catalog
-from humanlayer_agent.shell.programs.spec import SLOTS, Always, Option, Slot, Spec
+from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.shell import catalog
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -24,8 +24,8 @@ def list_(
     Example: hla catalog list archive
     """
     groups: dict[str, list[str]] = {}
-    for name in catalog.names():
-        groups.setdefault(catalog.family(name) or "", []).append(name)
+    for name in CATALOG.names():
+        groups.setdefault(CATALOG.family(name) or "", []).append(name)
     if family is not None and family not in groups:
         print(f"no file {family}; there are: {', '.join(sorted(groups))}")
         raise typer.Exit(2)
@@ -48,10 +48,10 @@ def show(
     Examples: hla catalog show rm · hla catalog show git commit
     """
     names = [program, *(subcommand or [])]
-    spec = catalog.lookup(program)
+    spec = CATALOG.lookup(program)
     for depth, name in enumerate(names[1:], 1):
         if spec is not None:
-            spec = spec.subcommands.get(name) or catalog.lookup(" ".join(names[: depth + 1]))
+            spec = spec.subcommands.get(name) or CATALOG.lookup(" ".join(names[: depth + 1]))
     if spec is None:
         print(f"{' '.join(names)}: the catalog does not know it. A command that runs it is unresolved: a policy asks.")
         raise typer.Exit(1)
@@ -60,12 +60,12 @@ def show(
     _examples(program, subcommand or [])
 
 
-def description(spec: Spec, title: str) -> Iterator[str]:
+def description(spec: catalog.Spec, title: str) -> Iterator[str]:
     """The lines that describe `spec` to people."""
     yield f"{title}: {spec.about}" if spec.about else title
     if spec.grammar:
         yield f"  read by a grammar of its own ({spec.grammar}); what stands here is only a part"
-    spellings: dict[int, tuple[Option, list[str]]] = {}
+    spellings: dict[int, tuple[catalog.Option, list[str]]] = {}
     for key, option in (*((f"-{k}", o) for k, o in spec.short.items()), *spec.long.items()):
         spellings.setdefault(id(option), (option, []))[1].append(key)
     if spellings:
@@ -86,12 +86,12 @@ def description(spec: Spec, title: str) -> Iterator[str]:
     if spec.effects:
         yield "effects"
         yield from (f"  {_always(e)}" for e in spec.effects)
-    if names := sorted({*spec.subcommands, *(catalog.subcommands(title) if " " not in title else ())}):
+    if names := sorted({*spec.subcommands, *(CATALOG.subcommands(title) if " " not in title else ())}):
         yield "sub-commands"
         yield _wrapped(names)
 
 
-def _option(option: Option, keys: list[str]) -> str:
+def _option(option: catalog.Option, keys: list[str]) -> str:
     value = {0: "", 1: " VALUE", 2: "[=VALUE]"}[option.arity]
     left = f"  {', '.join(keys)}{value}"
     does = [f"value: {option.kind}"] if option.arity and option.kind != "text" else []
@@ -101,12 +101,12 @@ def _option(option: Option, keys: list[str]) -> str:
     return f"{left}{gap}{right}"
 
 
-def _slot(slot: Slot) -> str:
+def _slot(slot: catalog.Slot) -> str:
     times = {"*": "each of any number", "+": "each of one or more", "?": "if given"}.get(slot.repeat, "one")
-    return f"{slot.kind} ({times}): {SLOTS[slot.kind]}"
+    return f"{slot.kind} ({times}): {catalog.SLOTS[slot.kind]}"
 
 
-def _always(effect: Always) -> str:
+def _always(effect: catalog.Always) -> str:
     operand = "the working directory" if effect.operand == "." else effect.operand or ""
     return f"{effect.kind} {operand}".rstrip() + _when(effect.when, effect.unless)
 
@@ -124,7 +124,7 @@ def _wrapped(names: list[str]) -> str:
 
 def _examples(program: str, subcommand: list[str]) -> None:
     start = " ".join([program, *subcommand])
-    found = [e for e in catalog.examples() if e.command == start or e.command.startswith(start + " ")]
+    found = [e for e in CATALOG.examples() if e.command == start or e.command.startswith(start + " ")]
     if found:
         print("examples")
     for example in found:

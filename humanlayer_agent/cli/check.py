@@ -138,7 +138,7 @@ def start_of(director: Director) -> str:
 
 
 def _row(director: Director, row: "Row", cwd: str | None) -> dict[str, Any]:
-    from humanlayer_agent.shell.disk_reader import GivenReader
+    from humanlayer_agent.shell import GivenReader
 
     action = Action(row.command, cwd=row.cwd or cwd or start_of(director))
     given = GivenReader(row.files, row.tracked) if row.files or row.tracked else None

@@ -5,8 +5,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.cli.check import common_options, usual
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.program import Program
+from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.shell import Program, analyse
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
 
 
 def _analysed(command: str, cwd: str) -> Program:
-    return analyse(command, cwd=cwd, environ={"HOME": os.environ.get("HOME", "/")})
+    return analyse(command, cwd=cwd, environ={"HOME": os.environ.get("HOME", "/")}, catalog=CATALOG)
 
 
 def _row(row: "Row", cwd: str) -> dict[str, Any]:

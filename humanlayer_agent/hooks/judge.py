@@ -25,8 +25,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.processes.execution import changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
-from humanlayer_agent.shell.disk_reader import DiskReader
-from humanlayer_agent.shell.environment.code_variables import keeps_ascii
+from humanlayer_agent.shell import DiskReader, keeps_ascii
 from humanlayer_agent.store.log_heads import signers_at_start
 from humanlayer_agent.store.sqlite import SQLiteStore
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 
 class Verdict(IntEnum):

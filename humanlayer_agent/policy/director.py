@@ -13,6 +13,7 @@ from pathlib import Path
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
@@ -22,10 +23,7 @@ from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.interpreter.memory import Remembered
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
-from humanlayer_agent.shell.reader import Reader
+from humanlayer_agent.shell import Effect, Program, Reader, Remembered, SimpleCommand, analyse
 
 FUNCTION = "function"
 """The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
@@ -134,6 +132,7 @@ class Director:
             closed=bool(action.env),
             reader=reader or self.reader,
             memory=self._read,
+            catalog=CATALOG,
         )
         if action.type == "bash" and action.interpreter == BASH:
             return program

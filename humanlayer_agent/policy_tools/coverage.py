@@ -23,8 +23,7 @@ from humanlayer_agent.policy.language.policy import Policy, Rule, policy_from
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
-from humanlayer_agent.shell.program import EFFECT_KINDS, Program
-from humanlayer_agent.shell.reader import Reader
+from humanlayer_agent.shell import EFFECT_KINDS, Program, Reader
 
 MAX_CHANGES = 2_000
 """Clauses that are taken out, one after the other."""

@@ -25,7 +25,7 @@ from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.memory_protection import protect_secrets
 from humanlayer_agent.processes.orphans import Brood
-from humanlayer_agent.shell.environment.code_variables import keeps_ascii
+from humanlayer_agent.shell import keeps_ascii
 
 OUTPUT_LIMIT = 10_000_000
 """Bytes of output that are kept: the first and the last half of it."""

@@ -23,8 +23,7 @@ from humanlayer_agent.redaction.secret_names import data, is_secret_name, is_sec
 from humanlayer_agent.redaction.standard_input import in_input, nodes, printed
 from humanlayer_agent.redaction.text_secrets import Span, by_itself, in_text
 from humanlayer_agent.redaction.variable_secrets import in_flow
-from humanlayer_agent.shell.syntax.parse import parse
-from humanlayer_agent.shell.syntax.tree import ArrayLit, Assign, Node, Param, Script, Simple, Test, Word, words_of
+from humanlayer_agent.shell import parse, syntax_tree
 
 _DEPTH = 3
 """How deep commands are looked for in quoted words of commands in quoted words."""
@@ -61,7 +60,7 @@ def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
         for node in every:
             found += _in_node(node, text, depth)
             pieces += _pieces(node)
-            kept += [_whole(script, text) for word in words_of(node) for script in word.scripts()]
+            kept += [_whole(script, text) for word in syntax_tree.words_of(node) for script in word.scripts()]
     found += _in_lists(text)
     for start, end in [*pieces, *_between(pieces, len(text))]:
         found += [Span(start + s, start + e, what) for s, e, what in in_text(text[start:end])]
@@ -74,7 +73,7 @@ def _before_command(span: Span, text: str) -> Span:
     return Span(span.start, inner.start(), span.what) if inner else span
 
 
-def _whole(script: Script, text: str) -> tuple[int, int]:
+def _whole(script: syntax_tree.Script, text: str) -> tuple[int, int]:
     """Where a substitution stands, with its brackets."""
     before = 2 if text[script.start - 2 : script.start] in ("$(", "<(", ">(") else 1
     return max(0, script.start - before), script.end + 1
@@ -105,11 +104,11 @@ def _parts_of_names() -> tuple[str, ...]:
     return tuple(sorted(part for part in parts if not any(other in part for other in parts - {part})))
 
 
-def _pieces(node: Node) -> Iterator[tuple[int, int]]:
+def _pieces(node: syntax_tree.Node) -> Iterator[tuple[int, int]]:
     """Where the words and assignments of a node stand."""
-    for word in words_of(node):
+    for word in syntax_tree.words_of(node):
         yield word.start, word.end
-    if isinstance(node, Simple):
+    if isinstance(node, syntax_tree.Simple):
         for assign in node.assigns:
             yield assign.start, assign.end
 
@@ -138,13 +137,13 @@ def _without(span: Span, kept: list[tuple[int, int]]) -> Iterator[Span]:
     yield Span(start, span.end, span.what)
 
 
-def _in_node(node: Node, text: str, depth: int) -> Iterator[Span]:
-    for word in words_of(node):
+def _in_node(node: syntax_tree.Node, text: str, depth: int) -> Iterator[Span]:
+    for word in syntax_tree.words_of(node):
         yield from _quoted_command(token_of(word, text), depth)
     yield from in_input(node, text, lambda script: in_command(script, depth + 1) if depth < _DEPTH else [])
-    if isinstance(node, Test):
+    if isinstance(node, syntax_tree.Test):
         yield from _compared([token_of(word, text) for word in node.words])
-    if not isinstance(node, Simple):
+    if not isinstance(node, syntax_tree.Simple):
         return
     for assign in node.assigns:
         yield from _assigned(assign, text)
@@ -154,9 +153,9 @@ def _in_node(node: Node, text: str, depth: int) -> Iterator[Span]:
 # ---- assignments -----------------------------------------------------------------------------------
 
 
-def _assigned(assign: Assign, text: str) -> Iterator[Span]:
+def _assigned(assign: syntax_tree.Assign, text: str) -> Iterator[Span]:
     what = f"variable {assign.name[:60]}"
-    arrays = [part for part in assign.value.parts if isinstance(part, ArrayLit)]
+    arrays = [part for part in assign.value.parts if isinstance(part, syntax_tree.ArrayLit)]
     for part in arrays:  # opts=(--password secret)
         yield from _in_tokens([Token("", "", assign.start, ""), *(token_of(word, text) for word in part.words)])
     if not is_secret_variable(assign.name):
@@ -169,10 +168,15 @@ def _assigned(assign: Assign, text: str) -> Iterator[Span]:
                 yield from printed(node, text, what)
 
 
-def _default(word: Word, text: str, what: str) -> Iterator[Span]:
+def _default(word: syntax_tree.Word, text: str, what: str) -> Iterator[Span]:
     """`PASSWORD=${PASSWORD:-secret}`"""
     for part in word.parts:
-        if isinstance(part, Param) and part.op in _OPTIONAL_DEFAULTS and part.arg is not None and part.arg.text:
+        if (
+            isinstance(part, syntax_tree.Param)
+            and part.op in _OPTIONAL_DEFAULTS
+            and part.arg is not None
+            and part.arg.text
+        ):
             yield Span(word.start, word.end, what)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from humanlayer_agent.redaction.secret_names import data, is_secret_name, is_secret_value
 from humanlayer_agent.redaction.text_secrets import Span
-from humanlayer_agent.shell.syntax.tree import Lit, Word
+from humanlayer_agent.shell import syntax_tree
 
 _SEPARATORS = {"pair": ":", "tagged": ":", "percent": "%", "comma": ",", "equals": "="}
 _LOGIN = re.compile(
@@ -60,11 +60,11 @@ class Token:
         return Span(self.start + place, self.start + place + end - start, what)
 
 
-def token_of(word: Word, text: str) -> Token:
+def token_of(word: syntax_tree.Word, text: str) -> Token:
     """`word` of the command line `text`."""
     raw = text[word.start : word.end]
     known = word.text if word.text is not None else unquoted(raw)
-    literal = known if not word.dynamic else "".join(p.text for p in word.parts if isinstance(p, Lit))
+    literal = known if not word.dynamic else "".join(p.text for p in word.parts if isinstance(p, syntax_tree.Lit))
     return Token(raw, known, word.start, literal, word.dynamic)
 
 

@@ -10,17 +10,7 @@ from itertools import pairwise
 from humanlayer_agent.redaction.program_secrets import Token, lines, listed, programs, secret_value, token_of
 from humanlayer_agent.redaction.secret_names import is_secret_name
 from humanlayer_agent.redaction.text_secrets import Span
-from humanlayer_agent.shell.syntax.tree import (
-    Node,
-    Pipeline,
-    Redirect,
-    Script,
-    Simple,
-    Word,
-    children,
-    scripts_of,
-    words_of,
-)
+from humanlayer_agent.shell import syntax_tree
 
 _WRITTEN = re.compile(r"-[neEr]+|(?:%[sb]|\\n)*|-")
 _SCRIPT = re.compile(r"(?:\.(?:sh|bash|zsh|envrc)|\bDockerfile|\bMakefile)$")
@@ -33,37 +23,37 @@ _PAIR = re.compile(r"[^\s:]+:(?P<value>[^\s:]+)")
 Commands = Callable[[str], list[Span]]
 
 
-def nodes(script: Script) -> Iterator[Node]:
+def nodes(script: syntax_tree.Script) -> Iterator[syntax_tree.Node]:
     """Every node of `script`, at any depth, those of substitutions too."""
     if script.body is not None:
         yield from below(script.body)
 
 
-def below(top: Node) -> Iterator[Node]:
+def below(top: syntax_tree.Node) -> Iterator[syntax_tree.Node]:
     """`top` and every node in it."""
     stack = [top]
     while stack:
         node = stack.pop()
         yield node
-        stack += children(node)
-        inner: list[Script] = []
-        for word in words_of(node):
+        stack += syntax_tree.children(node)
+        inner: list[syntax_tree.Script] = []
+        for word in syntax_tree.words_of(node):
             inner += word.scripts()
-        if isinstance(node, Simple):
+        if isinstance(node, syntax_tree.Simple):
             for assign in node.assigns:
-                inner += scripts_of(assign.index_parts)
+                inner += syntax_tree.scripts_of(assign.index_parts)
         stack += [each.body for each in inner if each.body is not None]
 
 
-def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:  # noqa: C901
+def in_input(node: syntax_tree.Node, text: str, commands: Commands) -> Iterator[Span]:  # noqa: C901
     """Secrets in what the commands of `node` read, or write into files.
 
     Args:
         commands: finds the secrets of a text that a shell will read.
     """
-    if isinstance(node, Pipeline):
+    if isinstance(node, syntax_tree.Pipeline):
         for before, after in zip(node.parts, node.parts[1:], strict=False):
-            if isinstance(after, Simple):
+            if isinstance(after, syntax_tree.Simple):
                 tokens = [token_of(word, text) for word in after.words]
                 if _reads_secret(tokens):
                     yield from printed(before, text)
@@ -75,7 +65,7 @@ def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:  # no
                 for pattern in _lines(tokens):
                     for token in _printed_words(before, text):
                         yield from _moved(lines(pattern, token.raw), token.start)
-    if not isinstance(node, Simple):
+    if not isinstance(node, syntax_tree.Simple):
         return
     tokens = [token_of(word, text) for word in node.words]
     secret = _reads_secret(tokens)
@@ -98,12 +88,12 @@ def in_input(node: Node, text: str, commands: Commands) -> Iterator[Span]:  # no
     yield from _handed(node, tokens, text)
 
 
-def printed(node: Node, text: str, what: str = "standard input") -> Iterator[Span]:
+def printed(node: syntax_tree.Node, text: str, what: str = "standard input") -> Iterator[Span]:
     """What `echo`, `printf`, or `cat` of a here-document writes, as a secret."""
     for token in _printed_words(node, text):
         yield from secret_value(token, 0, what)
     for each in below(node):
-        if isinstance(each, Simple) and each.words and each.words[0].text == "cat":
+        if isinstance(each, syntax_tree.Simple) and each.words and each.words[0].text == "cat":
             for redirect in each.redirects:
                 if redirect.body is not None:
                     yield from _body(redirect.body, text)
@@ -111,9 +101,9 @@ def printed(node: Node, text: str, what: str = "standard input") -> Iterator[Spa
                     yield from secret_value(token_of(redirect.target, text), 0, what)
 
 
-def _printed_words(node: Node, text: str) -> Iterator[Token]:
+def _printed_words(node: syntax_tree.Node, text: str) -> Iterator[Token]:
     for each in below(node):
-        if isinstance(each, Simple) and each.words and each.words[0].text in listed("printers") - {"cat"}:
+        if isinstance(each, syntax_tree.Simple) and each.words and each.words[0].text in listed("printers") - {"cat"}:
             for word in each.words[1:]:
                 token = token_of(word, text)
                 if not _WRITTEN.fullmatch(token.text):
@@ -139,17 +129,17 @@ def _lines(tokens: Sequence[Token]) -> Iterator[str]:
         yield from rules.get("lines", ())
 
 
-def _given(redirect: Redirect) -> Word | None:
+def _given(redirect: syntax_tree.Redirect) -> syntax_tree.Word | None:
     return redirect.target if redirect.op == "<<<" else redirect.body
 
 
-def _body(body: Word, text: str) -> Iterator[Span]:
+def _body(body: syntax_tree.Word, text: str) -> Iterator[Span]:
     end = body.end - 1 if text[body.end - 1 : body.end] == "\n" else body.end
     if end > body.start:
         yield Span(body.start, end, "standard input")
 
 
-def _is_script(raw: str, tokens: Sequence[Token], node: Simple) -> bool:
+def _is_script(raw: str, tokens: Sequence[Token], node: syntax_tree.Simple) -> bool:
     """Whether what is read, or written to a file, is a text of commands."""
     if _INTERPRETED.match(raw):
         return True
@@ -191,7 +181,7 @@ def _names_secret(target: str | None) -> bool:
     return ending in ("", "txt", "key", "secret", "token") and is_secret_name(name)
 
 
-def _encoded(before: Node, tokens: Sequence[Token], text: str) -> Iterator[Span]:
+def _encoded(before: syntax_tree.Node, tokens: Sequence[Token], text: str) -> Iterator[Span]:
     """`printf 'user:secret' | base64`"""
     if tokens and tokens[0].text.rpartition("/")[2] == "base64":
         for token in _printed_words(before, text):
@@ -203,7 +193,7 @@ def _encoded(before: Node, tokens: Sequence[Token], text: str) -> Iterator[Span]
             yield from secret_value(words[-1], 0, "encoded")
 
 
-def _handed(node: Simple, tokens: Sequence[Token], text: str) -> Iterator[Span]:
+def _handed(node: syntax_tree.Simple, tokens: Sequence[Token], text: str) -> Iterator[Span]:
     """`--password-file <(echo secret)`, `--password-command 'echo secret'`"""
     known = {option for _, rules in programs(tokens) for option in rules.get("handed", ())}
     for assign in node.assigns:

@@ -15,9 +15,7 @@ from humanlayer_agent.redaction.secret_names import is_secret_value, is_secret_v
 from humanlayer_agent.redaction.standard_input import below
 from humanlayer_agent.redaction.standard_input import nodes as nodes_of
 from humanlayer_agent.redaction.text_secrets import Span
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.dataflow import Flows
-from humanlayer_agent.shell.syntax.tree import Function, Loop, Node, Pipeline, Redirect, Simple
+from humanlayer_agent.shell import Flows, analyse, syntax_tree
 
 _READERS = {"read": frozenset("dinNptu"), "mapfile": frozenset("dnOsuCc"), "readarray": frozenset("dnOsuCc")}
 """Builtins that fill variables from their input, and the options of theirs that have a value."""
@@ -38,7 +36,7 @@ class Held(NamedTuple):
     text: str
 
 
-def in_flow(nodes: list[Node], text: str, find: Callable[[str], list[Span]]) -> Iterator[Span]:
+def in_flow(nodes: list[syntax_tree.Node], text: str, find: Callable[[str], list[Span]]) -> Iterator[Span]:
     """Secrets that are given a name before they are used.
 
     Args:
@@ -165,11 +163,11 @@ def _used_as_secrets(names: list[str], text: str, find: Callable[[str], list[Spa
 _REFERENCE = re.compile(r"(?<!\\)\$(?:(?P<name>[A-Za-z_]\w*|[0-9@*])|\{(?P<braced>[A-Za-z_]\w*|[0-9@*])\})")
 
 
-def _run(nodes: list[Node]) -> set[str]:
+def _run(nodes: list[syntax_tree.Node]) -> set[str]:
     """Names whose value is run, as a program or as a command line: that must stay to be seen."""
     found: list[re.Match[str]] = []
     for node in nodes:
-        if not isinstance(node, Simple) or not node.words:
+        if not isinstance(node, syntax_tree.Simple) or not node.words:
             continue
         raws = [word.raw for word in node.words]
         found += _REFERENCE.finditer(raws[0])
@@ -187,9 +185,9 @@ _BEGINS = re.compile(r"(?:^|[;&|(\n])[ \t\"]*\Z")
 # ---- what names hold -------------------------------------------------------------------------------
 
 
-def _held(node: Node, text: str) -> Iterator[Held]:
+def _held(node: syntax_tree.Node, text: str) -> Iterator[Held]:
     match node:
-        case Simple():
+        case syntax_tree.Simple():
             for assign in node.assigns:
                 yield from _value(assign.name, token_of(assign.value, text))
                 for script in assign.value.scripts():  # x=$(echo secret)
@@ -197,16 +195,16 @@ def _held(node: Node, text: str) -> Iterator[Held]:
                         for given in _printed(each, text):
                             yield Held(assign.name, given.start, given.start + len(given.text), given.text)
             yield from _of_builtin(node, [token_of(word, text) for word in node.words], text)
-        case Loop(kind="for" | "select", name=name, words=words) if name is not None:
+        case syntax_tree.Loop(kind="for" | "select", name=name, words=words) if name is not None:
             for word in words or ():
                 yield from _value(name.text or "", token_of(word, text))
-        case Loop():
+        case syntax_tree.Loop():
             if node.condition is not None and node.redirects:
                 inputs = [raw for redirect in node.redirects for raw in _input(redirect, text)]
                 yield from _read_by(node.condition, inputs, text)
-        case Pipeline():
+        case syntax_tree.Pipeline():
             for before, after in zip(node.parts, node.parts[1:], strict=False):
-                condition = after.condition if isinstance(after, Loop) else after
+                condition = after.condition if isinstance(after, syntax_tree.Loop) else after
                 if condition is not None and _reads(condition):
                     yield from _read_by(condition, list(_printed(before, text)), text)
 
@@ -218,7 +216,7 @@ def _value(name: str, token: Token, offset: int = 0) -> Iterator[Held]:
         yield Held(name, span.start, span.end, value)
 
 
-def _of_builtin(node: Simple, tokens: list[Token], text: str) -> Iterator[Held]:
+def _of_builtin(node: syntax_tree.Simple, tokens: list[Token], text: str) -> Iterator[Held]:
     name = tokens[0].text if tokens else ""
     if name in _READERS:
         inputs = [given for redirect in node.redirects for given in _input(redirect, text)]
@@ -242,11 +240,11 @@ def _positional(words: list[Token]) -> Iterator[Held]:
         yield from _value(str(number), token)
 
 
-def _called(nodes: list[Node], text: str) -> Iterator[Held]:
+def _called(nodes: list[syntax_tree.Node], text: str) -> Iterator[Held]:
     """What functions of this command line are called with."""
-    functions = {node.name.text for node in nodes if isinstance(node, Function)}
+    functions = {node.name.text for node in nodes if isinstance(node, syntax_tree.Function)}
     for node in nodes if functions else ():
-        if isinstance(node, Simple) and node.words and node.words[0].text in functions:
+        if isinstance(node, syntax_tree.Simple) and node.words and node.words[0].text in functions:
             yield from _positional([token_of(word, text) for word in node.words[1:]])
 
 
@@ -257,7 +255,7 @@ class _Input(NamedTuple):
     text: str
 
 
-def _input(redirect: Redirect, text: str) -> Iterator[_Input]:
+def _input(redirect: syntax_tree.Redirect, text: str) -> Iterator[_Input]:
     """What a redirection has a command read."""
     given = redirect.target if redirect.op == "<<<" else redirect.body
     if given is not None:
@@ -274,9 +272,9 @@ def _bare(start: int, raw: str) -> _Input:
     return _Input(start + lead, raw[lead : len(raw) - 1] if lead and raw[-1:] == raw[lead - 1] else raw[lead:])
 
 
-def _printed(node: Node, text: str) -> Iterator[_Input]:
+def _printed(node: syntax_tree.Node, text: str) -> Iterator[_Input]:
     for each in below(node):
-        if isinstance(each, Simple) and each.words and each.words[0].text in listed("printers"):
+        if isinstance(each, syntax_tree.Simple) and each.words and each.words[0].text in listed("printers"):
             for word in each.words[1:]:
                 if not (word.text or "").startswith(("-", "%")):
                     yield _bare(word.start, text[word.start : word.end])
@@ -284,14 +282,16 @@ def _printed(node: Node, text: str) -> Iterator[_Input]:
                 yield from _input(redirect, text)
 
 
-def _reads(reader: Node) -> bool:
-    return any(isinstance(node, Simple) and node.words and node.words[0].text in _READERS for node in below(reader))
+def _reads(reader: syntax_tree.Node) -> bool:
+    return any(
+        isinstance(node, syntax_tree.Simple) and node.words and node.words[0].text in _READERS for node in below(reader)
+    )
 
 
-def _read_by(reader: Node, inputs: list[_Input], text: str) -> Iterator[Held]:
+def _read_by(reader: syntax_tree.Node, inputs: list[_Input], text: str) -> Iterator[Held]:
     """What the `read` or `mapfile` in `reader` puts where, of each line."""
     for node in below(reader) if inputs else ():
-        tokens = [token_of(word, text) for word in node.words] if isinstance(node, Simple) else []
+        tokens = [token_of(word, text) for word in node.words] if isinstance(node, syntax_tree.Simple) else []
         if not tokens or tokens[0].text not in _READERS:
             continue
         names = list(_names(tokens))
@@ -312,7 +312,7 @@ def _names(tokens: list[Token]) -> Iterator[str]:
         skip = option and not skip and token.text[-1] in valued
 
 
-def _separator(node: Simple | object, text: str) -> str:
+def _separator(node: syntax_tree.Simple | object, text: str) -> str:
     """What `read` splits at."""
     for assign in getattr(node, "assigns", ()):
         if assign.name == "IFS":

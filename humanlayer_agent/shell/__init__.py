@@ -1,1 +1,96 @@
-"""What the text of a command would run, and what each of its commands does."""
+"""Reads bash: what the text of a command would run, and what each of its commands does.
+
+This is the package's one door, and all that is public of it; nothing here knows who judges or asks. The names are
+imported when they are first used: who only needs an `Effect` does not load the interpreter.
+
+Example:
+    >>> from humanlayer_agent.shell import analyse
+    >>> [(effect.kind, effect.operand) for effect in analyse("cd /srv && rm -r old", cwd="/").commands[1].effects]
+    [('delete', '/srv/old')]
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analysis import analyse
+    from humanlayer_agent.shell.builtins import BUILTINS
+    from humanlayer_agent.shell.dataflow import WAYS, Flows, Reached, Way
+    from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
+    from humanlayer_agent.shell.environment.code_variables import keeps_ascii
+    from humanlayer_agent.shell.expansion.field import Field
+    from humanlayer_agent.shell.interpreter.memory import Remembered
+    from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
+    from humanlayer_agent.shell.program import EFFECT_KINDS, Effect, EffectKind, Program, SimpleCommand
+    from humanlayer_agent.shell.programs import catalog
+    from humanlayer_agent.shell.programs.catalog import Catalog
+    from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
+    from humanlayer_agent.shell.script_files.file_texts import WrittenText
+    from humanlayer_agent.shell.syntax import tree as syntax_tree
+    from humanlayer_agent.shell.syntax.dialects import unportable
+    from humanlayer_agent.shell.syntax.parse import Parse, parse
+
+__all__ = [
+    "BUILTINS",
+    "EFFECT_KINDS",
+    "MAX_TEXT",
+    "WAYS",
+    "Catalog",
+    "DiskReader",
+    "Effect",
+    "EffectKind",
+    "Field",
+    "Flows",
+    "GivenReader",
+    "Parse",
+    "Program",
+    "Reached",
+    "Reader",
+    "Remembered",
+    "SimpleCommand",
+    "Source",
+    "Way",
+    "WrittenText",
+    "absolute_path",
+    "analyse",
+    "catalog",
+    "keeps_ascii",
+    "parse",
+    "plain_path",
+    "syntax_tree",
+    "takes_all",
+    "unportable",
+]
+
+_NAMES = {
+    "analysis": ["analyse"],
+    "builtins": ["BUILTINS"],
+    "dataflow": ["WAYS", "Flows", "Reached", "Way"],
+    "disk_reader": ["DiskReader", "GivenReader"],
+    "environment.code_variables": ["keeps_ascii"],
+    "expansion.field": ["Field"],
+    "interpreter.memory": ["Remembered"],
+    "paths": ["absolute_path", "plain_path", "takes_all"],
+    "program": ["EFFECT_KINDS", "Effect", "EffectKind", "Program", "SimpleCommand"],
+    "programs.catalog": ["Catalog"],
+    "reader": ["MAX_TEXT", "Reader", "Source"],
+    "script_files.file_texts": ["WrittenText"],
+    "syntax.dialects": ["unportable"],
+    "syntax.parse": ["Parse", "parse"],
+}
+"""The names that each module gives."""
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
+_NAMESPACES = {"catalog": "programs.catalog", "syntax_tree": "syntax.tree"}
+"""Modules that are public as a whole: the form of the catalog's entries, the classes of the syntax tree's nodes."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if (module := _NAMESPACES.get(name)) is not None:
+        found: object = import_module(f"{__name__}.{module}")
+    elif (module := _WHERE.get(name)) is not None:
+        found = getattr(import_module(f"{__name__}.{module}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found  # asked for once
+    return found

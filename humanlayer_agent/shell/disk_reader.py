@@ -5,13 +5,13 @@ or an agent could make its own script "project code" with `git add`. The format 
 Documentation/gitformat-index.txt, versions 2 to 4; an index that is not understood means that nothing is tracked.
 """
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from humanlayer_agent.locations import exists, upwards
 from humanlayer_agent.shell.reader import MAX_TEXT, Source
 
 MAX_HASHED = 8 * 1024 * 1024
@@ -141,9 +141,9 @@ def _bytes(path: str) -> bytes | None:
 
 def _index_of(directory: str) -> tuple[str, bytes]:
     """The working tree that `directory` lies in, and the bytes of its index; b"" where there is none."""
-    for place in upwards(directory):
+    for place in (directory, *map(str, Path(directory).parents)):
         git = os.path.join(place, ".git")
-        if not exists(git):
+        if not _exists(git):
             continue
         try:
             if os.path.isfile(git):  # a worktree or submodule: "gitdir: PATH"
@@ -158,6 +158,17 @@ def _index_of(directory: str) -> tuple[str, bytes]:
         except (OSError, ValueError):
             return place, b""
     return directory, b""
+
+
+def _exists(path: str) -> bool:
+    """Is there something at `path`? Raises OSError where nobody can say (no permission)."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP):
+            raise
+        return False
+    return True
 
 
 def _understood(index: bytes) -> dict[bytes, bytes]:

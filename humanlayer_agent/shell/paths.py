@@ -10,17 +10,17 @@ _ALL_NAMES = re.compile(r"\.{0,2}(?:\[[!^]\.\])?\?{0,3}\*[*?]{0,3}")
 _BRACKET = re.compile(r"\[[!^]?\]?(?:\[[:.=][^\]]*[:.=]\]|[^\]])*\]")
 
 
-def absolute(text: str, cwd: str) -> str:
+def absolute_path(text: str, cwd: str) -> str:
     """`text` as an absolute path from `cwd`. `..` stays: only the kernel knows where it leads through a link."""
     return text if text.startswith("/") else (cwd.rstrip("/") + "/" + text if text else cwd)
 
 
 def logical(text: str, cwd: str) -> str:
     """Where `cd text` leads by name, as bash computes PWD (not resolving symbolic links)."""
-    return plain(absolute(text, cwd))
+    return plain_path(absolute_path(text, cwd))
 
 
-def plain(path: str) -> str:
+def plain_path(path: str) -> str:
     """`path`, which is absolute, without `.`, `..` and doubled slashes, by name alone."""
     if path[:1] == "/" and "/." not in path and "//" not in path and path[-1] != "/":
         return path

@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
 """What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""

@@ -10,7 +10,7 @@ from humanlayer_agent.channels.plain_text import as_text, cells, command_rows, r
 from humanlayer_agent.channels.presentation import Fragment, Style, present
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.safe_text import visible
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 WIDE = """\
  deploy-bot wants to run this

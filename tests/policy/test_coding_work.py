@@ -10,7 +10,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
+from humanlayer_agent.shell import DiskReader, GivenReader
 from tests.support.rows import for_each
 from tests.support.tables import table
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell import analyse
 from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"

@@ -9,8 +9,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.shell.paths import takes_all
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect, takes_all
 from tests.support.rows import for_each
 
 PROJECT, HOME = "/nowhere/project", "/home/somebody"

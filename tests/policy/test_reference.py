@@ -20,8 +20,7 @@ from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.shell.dataflow import WAYS, Flows
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import WAYS, Effect, Flows, Program, SimpleCommand
 from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"

@@ -3,8 +3,7 @@
 import pytest
 
 from humanlayer_agent.redaction import ERASED, redact
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.dataflow import Flows
+from humanlayer_agent.shell import Flows, analyse
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.program import Program
 from tests.support.rows import for_each
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import MAX_COMMANDS, analyse
+from humanlayer_agent.shell.analysis import MAX_COMMANDS, analyse
 from tests.support.extent import examples
 
 WORDS = """x=1 y=$x export declare local readonly unset set shift read eval source trap cd pushd popd if then else elif fi for in

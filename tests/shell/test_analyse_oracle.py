@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.paths import unescape
 from tests.support.extent import seeds

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.paths import absolute, has_wildcard, logical, plain, split_pattern, unescape
+from humanlayer_agent.shell.paths import absolute_path, has_wildcard, logical, plain_path, split_pattern, unescape
 
 
 def test_absolute_keeps_parents() -> None:
-    assert absolute("a/../b", "/p") == "/p/a/../b"
-    assert absolute("/a", "/p") == "/a"
-    assert absolute("a", "/") == "/a"
+    assert absolute_path("a/../b", "/p") == "/p/a/../b"
+    assert absolute_path("/a", "/p") == "/a"
+    assert absolute_path("a", "/") == "/a"
 
 
 def test_logical_goes_by_name() -> None:
@@ -24,7 +24,7 @@ def test_logical_goes_by_name() -> None:
 
 @given(st.text("/.ab", max_size=12))
 def test_a_plain_path_is_what_the_standard_library_makes_of_it(path: str) -> None:
-    assert plain(path) == "/" + posixpath.normpath(path).lstrip("/")
+    assert plain_path(path) == "/" + posixpath.normpath(path).lstrip("/")
 
 
 @pytest.mark.parametrize(

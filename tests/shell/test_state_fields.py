@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import Walk
+from humanlayer_agent.shell.analysis import Walk
 from humanlayer_agent.shell.interpreter import state as states
 from humanlayer_agent.shell.interpreter.context import Context, Ends
 from humanlayer_agent.shell.interpreter.state import READONLY, Glob, State

@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Executio
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 

@@ -20,7 +20,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.coverage import Clause, Coverage, RuleCoverage, count, coverage, key
 from humanlayer_agent.safe_text import one_line
-from humanlayer_agent.shell.disk_reader import GivenReader
+from humanlayer_agent.shell import GivenReader
 
 INCOMPLETE = 5
 _WIDTH = 20

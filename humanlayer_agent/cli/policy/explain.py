@@ -12,7 +12,7 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried
 from humanlayer_agent.safe_text import characters, one_line
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 _NEAR = 3
 """Rules that missed which are shown of each finding."""

@@ -65,7 +65,7 @@ def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, f
 def engine(policies: Sequence[Policy], project: Path | None) -> Engine:
     """What judges recorded commands by `policies`."""
     from humanlayer_agent.configuration import checked_project, find_project
-    from humanlayer_agent.shell.disk_reader import DiskReader
+    from humanlayer_agent.shell import DiskReader
 
     def directors(at: str) -> list[Director]:
         reader = DiskReader(at)

@@ -26,8 +26,7 @@ from humanlayer_agent.policy.language.policy import (
     Program,
     Texts,
 )
-from humanlayer_agent.shell.paths import absolute
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell import Effect, SimpleCommand, absolute_path
 
 FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
 
@@ -218,7 +217,7 @@ def _located(paths: PathSet) -> Clause:
         path = command.path
         if path is None or (not path.startswith("/") and command.cwd is None):
             return MAYBE  # whatever PATH leads to
-        places = [path] if path.startswith("/") else [absolute(path, cwd) for cwd in command.cwd or ()]
+        places = [path] if path.startswith("/") else [absolute_path(path, cwd) for cwd in command.cwd or ()]
         found = [paths.some(Effect("execute", "program", p, True, command.span), situation.links) for p in places]
         return found[0] if len(set(found)) == 1 else MAYBE
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.language.policy import Flow, Match
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Situation
-    from humanlayer_agent.shell.dataflow import Flows, Reached
+    from humanlayer_agent.shell import Flows, Reached
 
 Judge = Callable[[SimpleCommand, Effect | None, Any], int]
 
@@ -127,7 +127,7 @@ def _reached(
     if not found or tracing.program is None or len(tracing.program.commands) < 2:
         return None
     if tracing.flows is None:
-        from humanlayer_agent.shell.dataflow import Flows
+        from humanlayer_agent.shell import Flows
 
         tracing.flows = Flows(tracing.program, situation.links.names)
     return tracing.flows.reached({number: said[0][0] == YES for number, said in found.items()}, ways)

@@ -18,7 +18,7 @@ from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "CompiledRule", "Hit", "Judged", "Rules", "compiled", "strictest"]
 

@@ -11,8 +11,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet, glob_matches
 from humanlayer_agent.policy.language.policy import Text
-from humanlayer_agent.shell.paths import absolute
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell import Effect, SimpleCommand, absolute_path
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Situation
@@ -95,7 +94,7 @@ def _lies_in(effect: Effect, places: PathSet, command: SimpleCommand, situation:
         return MAYBE
     value = YES
     for entry in entries:
-        for path in [entry] if entry.startswith("/") else [absolute(entry, cwd) for cwd in sorted(users)]:
+        for path in [entry] if entry.startswith("/") else [absolute_path(entry, cwd) for cwd in sorted(users)]:
             value = min(value, places.every(Effect("read", "value", path, True, effect.span), situation.links))
     return value
 

@@ -11,8 +11,7 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.symlinks import Links, led_to
 from humanlayer_agent.policy.conditions.word_patterns import components_match, has_star
-from humanlayer_agent.shell.paths import takes_all
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect, takes_all
 
 __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 

@@ -8,7 +8,7 @@ from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
 from humanlayer_agent.policy.language.policy import Defaults, Match, Rule
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell import Effect, SimpleCommand
 
 VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
 _BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}

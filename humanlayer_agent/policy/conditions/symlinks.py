@@ -14,7 +14,7 @@ import posixpath
 import stat
 from collections.abc import Iterator, Sequence
 
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 _PLAIN, _MISSING, _LINK = range(3)
 """What is found at a path, its last component not followed: something else than a link, nothing, a link."""

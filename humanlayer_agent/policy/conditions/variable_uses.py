@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.policy.conditions.kleene import NO
 from humanlayer_agent.policy.language.policy import Match
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell import Program, SimpleCommand
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.compiler import Clause, Situation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.language.policy import Text
-from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell import Field
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.linear_regex import Regex

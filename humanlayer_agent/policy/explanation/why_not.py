@@ -8,7 +8,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried, clause_text
 from humanlayer_agent.policy.language.policy import Among, Environment, Match, Paths
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell import Effect, SimpleCommand
 
 NEAREST = 3
 """Allow rules that are shown of each part."""

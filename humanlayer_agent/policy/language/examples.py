@@ -19,7 +19,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.policy import Policy, Rule
-from humanlayer_agent.shell.program import Program
+from humanlayer_agent.shell import Program
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.policy.language.form import LISTED, SOME, Form, Written, keys_of, spelled
-from humanlayer_agent.shell.program import EFFECT_KINDS
+from humanlayer_agent.shell import EFFECT_KINDS
 
 
 def _regex(text: str) -> str:
@@ -30,7 +30,7 @@ def _day(value: Any) -> Any:
 
 
 def _ways() -> Any:
-    from humanlayer_agent.shell.dataflow import Way
+    from humanlayer_agent.shell import Way
 
     return Way
 

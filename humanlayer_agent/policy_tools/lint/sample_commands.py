@@ -11,12 +11,12 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.linear_regex import Regex
 from humanlayer_agent.policy.conditions.path_patterns import fill
 from humanlayer_agent.policy.director import FUNCTION
 from humanlayer_agent.policy.language.examples import HOME
 from humanlayer_agent.policy.language.policy import Among, Effects, Flags, Match, Paths, Rule, Text
-from humanlayer_agent.shell.programs import catalog
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy_tools.lint.subject import Subject
@@ -111,7 +111,7 @@ def samples() -> dict[str, list[str]]:
 def spelled(program: str, flag: str) -> str | None:
     """How the option with the canonical name `flag` is written; None where the catalog does not know it."""
     words = program.split(" ")
-    spec = catalog.lookup(program) or catalog.lookup(words[0])
+    spec = CATALOG.lookup(program) or CATALOG.lookup(words[0])
     for word in words[1:]:
         if spec is not None:
             spec = spec.subcommands.get(word, spec)

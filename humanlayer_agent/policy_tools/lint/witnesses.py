@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import YES
@@ -16,9 +17,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.examples import PROJECT
 from humanlayer_agent.policy_tools.lint.finding import Witness
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
-from humanlayer_agent.shell.programs import catalog
+from humanlayer_agent.shell import Effect, Program, SimpleCommand, analyse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +64,7 @@ class Case:
 def judged(director: Director, command: str, agent: str = "", type: str = "bash") -> Case:
     """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`."""
     if type == "bash":
-        program = analyse(command, cwd=PROJECT, environ={"HOME": director.environ["HOME"]})
+        program = analyse(command, cwd=PROJECT, environ={"HOME": director.environ["HOME"]}, catalog=CATALOG)
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
     situation = Situation(agent=agent)
@@ -96,7 +95,7 @@ class Danger:
 @cache
 def shown_by_catalog() -> tuple[str, ...]:
     """The examples of the command catalog, of every program that it describes."""
-    return tuple(example.command for example in catalog.examples())
+    return tuple(example.command for example in CATALOG.examples())
 
 
 @cache

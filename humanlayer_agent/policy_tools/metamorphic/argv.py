@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from humanlayer_agent.policy_tools.metamorphic.line import DECLARERS, Line, texts
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare, plain, single
 from humanlayer_agent.policy_tools.metamorphic.transformation import Apply, Transformation
-from humanlayer_agent.shell.syntax.tree import Simple, Word
+from humanlayer_agent.shell import syntax_tree
 
 Written = tuple[str, str] | None
 """What runs before, and what is written in place of the words."""
@@ -53,7 +53,7 @@ def _handed_on(before: str, after: str) -> Apply:
     return apply
 
 
-def _movable(word: Word) -> bool:
+def _movable(word: syntax_tree.Word) -> bool:
     """Whether a word means the same among the elements of an array, and after another command.
 
     A process substitution lives only as long as the command that it stands in.
@@ -100,7 +100,7 @@ def _rewritten(write: Known, *, external: bool = False) -> Apply:
     return apply
 
 
-def _enclosable(command: Simple) -> bool:
+def _enclosable(command: syntax_tree.Simple) -> bool:
     """Whether a loop or a pipeline may stand in place of the words, and feed what stood there."""
     early = any(r.start < command.words[0].start for r in command.redirects)
     return not early and not command.assigns and not any(r.op in _READS_INPUT for r in command.redirects)

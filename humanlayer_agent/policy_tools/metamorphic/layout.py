@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from humanlayer_agent.policy_tools.metamorphic.line import Edit, Line, spans
 from humanlayer_agent.policy_tools.metamorphic.transformation import Apply, Transformation
-from humanlayer_agent.shell.syntax.tree import Redirect, Simple
+from humanlayer_agent.shell import syntax_tree
 
 _HERE = ("<<", "<<-")
 _NAMED: dict[str, str] = {">": "1", ">>": "1", ">|": "1", "<": "0"}
@@ -77,7 +77,7 @@ def _arranged(arrange: Callable[[str, list[str], list[str]], str]) -> Apply:
     return apply
 
 
-def _redirected(write: Callable[[str, Sequence[Redirect], Line], str | None]) -> Apply:
+def _redirected(write: Callable[[str, Sequence[syntax_tree.Redirect], Line], str | None]) -> Apply:
     """A single command with its redirects (no here-documents) written in another way."""
 
     def apply(line: Line, chance: random.Random) -> str | None:
@@ -89,24 +89,24 @@ def _redirected(write: Callable[[str, Sequence[Redirect], Line], str | None]) ->
     return apply
 
 
-def _without(line: Line, command: Simple) -> str:
+def _without(line: Line, command: syntax_tree.Simple) -> str:
     """The command without its redirects."""
     parts = spans(command.assigns, command.words)
     return " ".join(line.text[start:end] for start, end in parts)
 
 
-def _written(redirects: Sequence[Redirect], line: Line) -> str:
+def _written(redirects: Sequence[syntax_tree.Redirect], line: Line) -> str:
     return " ".join(line.text[r.start : r.end] for r in redirects)
 
 
-def _named(rest: str, redirects: Sequence[Redirect], line: Line) -> str:
+def _named(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str:
     """`1>f` for `>f`."""
     return f"{rest} " + " ".join(
         (_NAMED.get(r.op, "") if not r.fd else "") + line.text[r.start : r.end] for r in redirects
     )
 
 
-def _forced(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _forced(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     """`>|f` for `>f`."""
     if not any(r.op == ">" for r in redirects):
         return None
@@ -114,47 +114,47 @@ def _forced(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
     return f"{rest} {' '.join(parts)}"
 
 
-def _only(redirects: Sequence[Redirect], *ops: str) -> Redirect | None:
+def _only(redirects: Sequence[syntax_tree.Redirect], *ops: str) -> syntax_tree.Redirect | None:
     first = redirects[0]
     return first if len(redirects) == 1 and first.op in ops and not first.fd else None
 
 
-def _by_descriptor(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _by_descriptor(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     found, name = _only(redirects, ">", ">>"), next(line.free())
     return f'{rest} {{{name}}}{found.op} {line.of(found.target)} >&"${name}"' if found is not None else None
 
 
-def _by_number(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _by_number(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     found = _only(redirects, ">", ">>")
     return f"{rest} 7{found.op} {line.of(found.target)} >&7" if found is not None else None
 
 
-def _by_exec(rest: str, redirects: Sequence[Redirect], line: Line) -> str:
+def _by_exec(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str:
     return f"( exec {_written(redirects, line)}; {rest} )"
 
 
-def _of_group(rest: str, redirects: Sequence[Redirect], line: Line) -> str:
+def _of_group(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str:
     return f"{{ {rest}; }} {_written(redirects, line)}"
 
 
-def _by_cat(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _by_cat(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     found = _only(redirects, ">", ">>")
     return f"{rest} | cat {found.op} {line.of(found.target)}" if found is not None else None
 
 
-def _by_tee(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _by_tee(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     found = _only(redirects, ">", ">>")
     if found is None:
         return None
     return f"{rest} | tee {'-a ' * (found.op == '>>')}-- {line.of(found.target)} > /dev/null"
 
 
-def _from_cat(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _from_cat(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     found = _only(redirects, "<")
     return f"cat -- {line.of(found.target)} | {rest}" if found is not None else None
 
 
-def _from_process(rest: str, redirects: Sequence[Redirect], line: Line) -> str | None:
+def _from_process(rest: str, redirects: Sequence[syntax_tree.Redirect], line: Line) -> str | None:
     found = _only(redirects, "<")
     return f"{rest} < <(cat < {line.of(found.target)})" if found is not None else None
 
@@ -164,7 +164,7 @@ _ARRANGED: dict[str, Callable[[str, list[str], list[str]], str]] = {
     "redirects-between": lambda assigns, words, redirects: " ".join([assigns + words[0], *redirects, *words[1:]]),
     "redirects-last": lambda assigns, words, redirects: " ".join([assigns + words[0], *words[1:], *redirects]),
 }
-_REDIRECTED: dict[str, Callable[[str, Sequence[Redirect], Line], str | None]] = {
+_REDIRECTED: dict[str, Callable[[str, Sequence[syntax_tree.Redirect], Line], str | None]] = {
     "numbered-redirects": _named,
     "forced-redirects": _forced,
     "redirects-by-name": _by_descriptor,

@@ -6,12 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.program import Program
-from humanlayer_agent.shell.syntax import dialects
-from humanlayer_agent.shell.syntax.parse import parse
-from humanlayer_agent.shell.syntax.tree import Assign, Function, Node, Redirect, Script, Simple, Word, children
-from humanlayer_agent.shell.syntax.tree import Sequence as List
+from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.shell import Program, analyse, parse, syntax_tree, unportable
 
 Edit = tuple[int, int, str]
 """[start, end) of the text, and what comes in its place."""
@@ -45,7 +41,7 @@ class Line:
     """A command line that parses without doubt. `cwd` and `home` are absolute directories."""
 
     text: str
-    script: Script
+    script: syntax_tree.Script
     cwd: str
     home: str
 
@@ -63,24 +59,24 @@ class Line:
         return cls(text, parsed.script, cwd, home)
 
     @cached_property
-    def commands(self) -> list[Simple]:
+    def commands(self) -> list[syntax_tree.Simple]:
         """The simple commands that stand in the line itself, not in a substitution."""
         assert self.script.body is not None
         return list(_simples(self.script.body))
 
     @cached_property
-    def single(self) -> Simple | None:
+    def single(self) -> syntax_tree.Simple | None:
         """The simple command that is the whole line, or None. It has words."""
         body = self.script.body
-        whole = isinstance(body, Simple) and self.text.strip(" \t") == self.of(body)
-        return body if isinstance(body, Simple) and body.words and whole else None
+        whole = isinstance(body, syntax_tree.Simple) and self.text.strip(" \t") == self.of(body)
+        return body if isinstance(body, syntax_tree.Simple) and body.words and whole else None
 
     @cached_property
     def inline(self) -> bool:
         """Whether it is one line after which something may follow: no comment, no here-document, no `;` at the end."""
         body, text = self.script.body, self.text.rstrip(" \t")
         assert body is not None
-        background = isinstance(body, List) and len(body.ops) == len(body.parts)
+        background = isinstance(body, syntax_tree.Sequence) and len(body.ops) == len(body.parts)
         here_document = "<<" in text.replace("<<<", "")
         return "\n" not in text and body.end == len(text) and not background and not here_document
 
@@ -93,7 +89,7 @@ class Line:
     def portable(self) -> bool:
         """Whether a POSIX shell reads it as bash does."""
         plain = "\\" not in self.text and _BASH_ONLY.search(self.text) is None
-        return plain and not self.functions and dialects.unportable(self.script) is None
+        return plain and not self.functions and unportable(self.script) is None
 
     @cached_property
     def echoed(self) -> bool:
@@ -137,14 +133,14 @@ class Line:
     @cached_property
     def functions(self) -> bool:
         """Whether it defines functions, so that a name may stand for one."""
-        return any(isinstance(node, Function) for node in _nodes(self.script.body))
+        return any(isinstance(node, syntax_tree.Function) for node in _nodes(self.script.body))
 
     @cached_property
     def program(self) -> Program:
         """What the line does, as far as it can be told."""
-        return analyse(self.text, cwd=self.cwd, environ={"HOME": self.home})
+        return analyse(self.text, cwd=self.cwd, environ={"HOME": self.home}, catalog=CATALOG)
 
-    def of(self, node: "Simple | Word") -> str:
+    def of(self, node: "syntax_tree.Simple | syntax_tree.Word") -> str:
         """The source of `node`."""
         return self.text[node.start : node.end]
 
@@ -165,7 +161,7 @@ class Line:
         changed = "".join([*out, self.text[at:]])
         return changed if changed != self.text else None
 
-    def argument_words(self, command: Simple) -> list[Word]:
+    def argument_words(self, command: syntax_tree.Simple) -> list[syntax_tree.Word]:
         """The words that may be spelled in another way.
 
         A builtin that reads assignments must be named plainly, and where one of them is an array or is expanded, its
@@ -175,12 +171,12 @@ class Line:
             return command.words
         return [] if any(word.dynamic for word in command.words) else command.words[1:]
 
-    def span(self, command: Simple) -> tuple[int, int] | None:
+    def span(self, command: syntax_tree.Simple) -> tuple[int, int] | None:
         """Where its words stand, if nothing else (a redirect) stands between them."""
         start, end = command.words[0].start, command.words[-1].end
         return None if any(start < r.start < end for r in command.redirects) else (start, end)
 
-    def external(self, command: Simple) -> bool:
+    def external(self, command: syntax_tree.Simple) -> bool:
         """Whether it runs a program, and not something of bash's."""
         name = command.words[0].static if command.words else None
         return bool(name) and name not in BUILTINS and not self.functions
@@ -190,23 +186,25 @@ class Line:
         return posixpath.normpath(posixpath.join(self.cwd, path))
 
 
-def _nodes(node: Node | None) -> Iterator[Node]:
+def _nodes(node: syntax_tree.Node | None) -> Iterator[syntax_tree.Node]:
     if node is not None:
         yield node
-        for child in children(node):
+        for child in syntax_tree.children(node):
             yield from _nodes(child)
 
 
-def _simples(node: Node) -> Iterator[Simple]:
-    return (each for each in _nodes(node) if isinstance(each, Simple))
+def _simples(node: syntax_tree.Node) -> Iterator[syntax_tree.Simple]:
+    return (each for each in _nodes(node) if isinstance(each, syntax_tree.Simple))
 
 
-def spans(*parts: Sequence[Word] | Sequence[Assign] | Sequence[Redirect]) -> list[tuple[int, int]]:
+def spans(
+    *parts: Sequence[syntax_tree.Word] | Sequence[syntax_tree.Assign] | Sequence[syntax_tree.Redirect],
+) -> list[tuple[int, int]]:
     """Where words, assignments and redirects stand, from left to right."""
     return sorted((each.start, each.end) for some in parts for each in some)
 
 
-def texts(words: Sequence[Word]) -> list[str] | None:
+def texts(words: Sequence[syntax_tree.Word]) -> list[str] | None:
     """What `words` stand for, or None where that depends on more than their text."""
     found = [word.static for word in words]
     return [text for text in found if text is not None] if None not in found else None

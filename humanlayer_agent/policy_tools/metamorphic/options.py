@@ -8,14 +8,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy_tools.metamorphic.line import Edit, Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare
 from humanlayer_agent.policy_tools.metamorphic.transformation import Apply, Transformation
-from humanlayer_agent.shell.expansion.field import Field
-from humanlayer_agent.shell.programs import catalog
-from humanlayer_agent.shell.programs.arguments import OptionUse, read_arguments
-from humanlayer_agent.shell.programs.spec import Option, Spec
-from humanlayer_agent.shell.syntax.tree import Simple, Word
+from humanlayer_agent.shell import Field, catalog, syntax_tree
 
 _FAMILIES = frozenset({"files", "text", "list", "search"})
 """Files of the catalog whose programs are GNU's, or read their words as those do."""
@@ -31,7 +28,7 @@ _CONFLICTS = frozenset({"i", "I", "interactive", "no-clobber"})
 class Given:
     """One option as it was given: `name` with its dashes, `value` as it is written in the source (None: none)."""
 
-    option: Option
+    option: catalog.Option
     name: str
     value: str | None
 
@@ -55,7 +52,7 @@ class Given:
 class Call:
     """The arguments of one command. `dashes`: a `--` stands between options and operands."""
 
-    spec: Spec
+    spec: catalog.Spec
     items: Sequence[Given | str]
     dashes: bool
 
@@ -92,15 +89,15 @@ def _rewriter(write: Write) -> Apply:
     return apply
 
 
-def read_call(command: Simple) -> Call | None:
+def read_call(command: syntax_tree.Simple) -> Call | None:
     """The arguments of `command`, where the program is known and each word is understood."""
     name = command.words[0].static
-    if not name or name in _NOT_GETOPT or catalog.family(name) not in _FAMILIES:
+    if not name or name in _NOT_GETOPT or CATALOG.family(name) not in _FAMILIES:
         return None
-    spec, words = catalog.lookup(name), command.words[1:]
+    spec, words = CATALOG.lookup(name), command.words[1:]
     if spec is None or spec.grammar or spec.subcommands or not spec.permute:
         return None
-    arguments = read_arguments(spec, [_field(word) for word in words])
+    arguments = catalog.read_arguments(spec, [_field(word) for word in words])
     if arguments.unknown or arguments.loose:
         return None
     items: list[Given | str] = []
@@ -119,13 +116,13 @@ def read_call(command: Simple) -> Call | None:
     return Call(spec, items, dashes)
 
 
-def _field(word: Word) -> Field:
+def _field(word: syntax_tree.Word) -> Field:
     """A word for `read_arguments`. What begins like a path is no option, whatever its wildcards stand for."""
     text = word.text if word.raw[:1] in ("~", "/", ".") and not word.dynamic else word.static
     return Field(word, word.start, word.end, text=text, prefix=text or "")
 
 
-def _given(spec: Spec, word: Word, uses: Sequence[OptionUse]) -> Iterator[Given]:
+def _given(spec: catalog.Spec, word: syntax_tree.Word, uses: Sequence[catalog.OptionUse]) -> Iterator[Given]:
     text = word.static or ""
     whole = text.startswith("--") or text in spec.long  # chmod -rwx
     for n, use in enumerate(uses):
@@ -175,13 +172,13 @@ def _short(call: Call) -> list[str]:
     return _ordered(call, [_renamed(given, call.spec.short, "-").apart for given in call.options])
 
 
-def lengthened(given: Given, spec: Spec) -> Given:
+def lengthened(given: Given, spec: catalog.Spec) -> Given:
     """By its long name. The catalog may put letters together that it need not tell apart: those have none."""
     letters = sum(option is given.option for option in spec.short.values())
     return _renamed(given, spec.long, "") if letters == 1 or given.option.name == "recursive" else given
 
 
-def _renamed(given: Given, names: dict[str, Option], dash: str) -> Given:
+def _renamed(given: Given, names: dict[str, catalog.Option], dash: str) -> Given:
     """`given` by the first of its `names`; as it is where it has none, or is of that kind already."""
     if given.long is not bool(dash):
         return given

@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy_tools.metamorphic.line import Edit, Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare, plain, single
 from humanlayer_agent.policy_tools.metamorphic.transformation import Apply, Transformation
-from humanlayer_agent.shell.program import Effect
-from humanlayer_agent.shell.programs import catalog
-from humanlayer_agent.shell.syntax.tree import Simple
+from humanlayer_agent.shell import Effect, syntax_tree
 
 _FAMILIES = frozenset({"files", "text", "list", "search", "bytes"})
 _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
@@ -67,7 +66,7 @@ def places(line: Line) -> list[Place]:
     return sorted(found.values(), key=lambda place: place.start)
 
 
-def _place(line: Line, command: Simple, effect: Effect) -> Place | None:
+def _place(line: Line, command: syntax_tree.Simple, effect: Effect) -> Place | None:
     start, end = effect.span
     text = line.text[start:end]
     if effect.kind not in _FILES or effect.operand is None or not effect.resolved or not plain(text):
@@ -83,17 +82,17 @@ def _place(line: Line, command: Simple, effect: Effect) -> Place | None:
     )
 
 
-def _opens(line: Line, command: Simple) -> bool:
+def _opens(line: Line, command: syntax_tree.Simple) -> bool:
     name = (command.words[0].static or "") if command.words else ""
     return (
-        catalog.family(name) in _FAMILIES
+        CATALOG.family(name) in _FAMILIES
         and name not in _TAKES_TEXT
         and not (name == "cp" and _links(command))
         and not _COMPARES.search(line.of(command))
     )
 
 
-def _links(command: Simple) -> bool:
+def _links(command: syntax_tree.Simple) -> bool:
     """Whether it may be `cp -s` or `cp --parents`, which keep the text of what is copied."""
     return any((word.static or "-s").startswith("-") and word.static != "-r" for word in command.words[1:])
 

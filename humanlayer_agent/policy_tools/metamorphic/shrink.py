@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from humanlayer_agent.policy.language.examples import HOME, PROJECT
 from humanlayer_agent.policy_tools.metamorphic.line import Line, spans
 from humanlayer_agent.policy_tools.metamorphic.run import Bench, Failure
-from humanlayer_agent.shell.syntax.tree import Pipeline, Sequence
+from humanlayer_agent.shell import syntax_tree
 
 MAX_STEPS = 200
 """How many smaller forms are tried."""
@@ -40,7 +40,7 @@ def smaller(text: str) -> Iterator[str]:
     if line is None:
         return
     body = line.script.body
-    if isinstance(body, Sequence | Pipeline):
+    if isinstance(body, syntax_tree.Sequence | syntax_tree.Pipeline):
         for part in body.parts:
             if text[part.start : part.end] != text:
                 yield text[part.start : part.end]

@@ -11,10 +11,19 @@ from humanlayer_agent.policy_tools.metamorphic.line import Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import double, here_document, printf_format, single
 from humanlayer_agent.policy_tools.metamorphic.transformation import Apply, Transformation
 from humanlayer_agent.policy_tools.metamorphic.words import encoded, rotated
-from humanlayer_agent.shell.syntax.tree import ArithCommand, Case, Group, If, Loop, Pipeline, Simple, Test
+from humanlayer_agent.shell import syntax_tree
 
 _PLACEHOLDER = re.compile(r"""‹(['"]*)([a-z0-9-]+)['"]*›""")
-_WHOLE = (ArithCommand, Case, Group, If, Loop, Pipeline, Simple, Test)
+_WHOLE = (
+    syntax_tree.ArithCommand,
+    syntax_tree.Case,
+    syntax_tree.Group,
+    syntax_tree.If,
+    syntax_tree.Loop,
+    syntax_tree.Pipeline,
+    syntax_tree.Simple,
+    syntax_tree.Test,
+)
 """What may stand after `!`, `time`, `&&` as it is."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from humanlayer_agent.policy_tools.metamorphic.line import Edit, Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import SPELLINGS, Spell, ansi, bare, plain, printf_format, single
 from humanlayer_agent.policy_tools.metamorphic.transformation import Transformation
-from humanlayer_agent.shell.syntax.tree import Word
+from humanlayer_agent.shell import syntax_tree
 
 Refer = Callable[[str, str], tuple[str, str] | None]
 """From a free name and a text: what must run before, and the word that stands for the text then."""
@@ -27,7 +27,7 @@ def transformations() -> Iterator[Transformation]:
     yield Transformation("no-parameters", _no_parameters)
 
 
-def known_words(line: Line, *, targets: bool = True) -> Iterator[tuple[Word, str]]:
+def known_words(line: Line, *, targets: bool = True) -> Iterator[tuple[syntax_tree.Word, str]]:
     """Words of commands, assigned values, and redirects' targets that stand for one text, with the text."""
     for command in line.commands:
         words = list(line.argument_words(command))

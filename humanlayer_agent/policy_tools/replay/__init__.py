@@ -12,13 +12,14 @@ from pathlib import Path
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.symlinks import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy_tools.replay.run_files import RunFiles
 from humanlayer_agent.policy_tools.replay.steps import Item, NoCommand, Step, Unreadable, Wrote
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell import analyse
 
 MAX_PROJECTS = 32
 """Most projects for which directors are kept; one that comes again after that is made again."""
@@ -145,6 +146,6 @@ class Engine:
 
 def _place_after(command: str, cwd: str) -> str | None:
     """Where a shell is that has run `command` without an error; None where that is not known."""
-    commands = analyse(f"{{ {command}\n}} && :", cwd=cwd).commands
+    commands = analyse(f"{{ {command}\n}} && :", cwd=cwd, catalog=CATALOG).commands
     places = commands[-1].cwd if commands and commands[-1].program == ":" else None
     return places[0] if places is not None and len(places) == 1 else None

@@ -9,11 +9,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from humanlayer_agent.policy_tools.replay.steps import Wrote
-from humanlayer_agent.shell.disk_reader import GivenReader
-from humanlayer_agent.shell.paths import plain
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
-from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
-from humanlayer_agent.shell.script_files.file_texts import Text
+from humanlayer_agent.shell import (
+    MAX_TEXT,
+    Effect,
+    GivenReader,
+    Program,
+    Reader,
+    SimpleCommand,
+    Source,
+    WrittenText,
+    plain_path,
+)
 
 MAX_FILES = 10_000
 """Most files that are known of one run; the oldest are forgotten."""
@@ -36,7 +42,7 @@ class RunFiles:
 
     def read(self, path: str) -> Source | None:
         """The file at `path`; None where nothing is known of it. (A `Reader`.)"""
-        at = plain(path)
+        at = plain_path(path)
         if at not in self._texts:
             return self.disk.read(path) if self.disk is not None else None
         text = self._texts[at]
@@ -60,7 +66,7 @@ class RunFiles:
 
     def wrote(self, change: Wrote) -> None:
         """A tool changed a file."""
-        path = plain(change.path)
+        path = plain_path(change.path)
         text = change.text
         before = self.text(path) if text is None and change.old else None
         if before is not None and change.old in before:
@@ -70,7 +76,7 @@ class RunFiles:
     def ran(self, program: Program, given: Mapping[str, str]) -> None:
         """A command was executed."""
         for path, text in given.items():
-            self.put(plain(path), text)
+            self.put(plain_path(path), text)
         written = program.written
         for path, texts in written.texts.items() if written is not None else ():
             self.put(path, self._final(path, texts))
@@ -78,7 +84,7 @@ class RunFiles:
         moved = {target: self.text(source) for source, target in copies}
         changed = Counter[str]()
         for effect in _changes(program, written.effects if written is not None else set()):
-            path = plain(effect.operand or "/")
+            path = plain_path(effect.operand or "/")
             changed[path] += 1
             self._forget(path, below=effect.recursive or effect.kind in ("delete", "move"))
         for path, copy in moved.items():
@@ -91,7 +97,7 @@ class RunFiles:
             for known in [each for each in self._texts if each.startswith(path.rstrip("/") + "/")]:
                 self.put(known, None)
 
-    def _final(self, path: str, texts: list[Text]) -> str | None:
+    def _final(self, path: str, texts: list[WrittenText]) -> str | None:
         """What `path` holds after `texts` were written to it, one after the other."""
         if len(texts) > 1 and any(not _NOT_IN_ORDER.isdisjoint(each.by.inside) for each in texts):
             return None
@@ -130,5 +136,7 @@ def _copied(command: SimpleCommand) -> tuple[str, str] | None:
     """(from, to), where `command` is a plain `cp` or `mv` of one file."""
     if command.program not in ("cp", "mv") or not command.resolved or len(command.operands) != 2:
         return None
-    pairs = [plain(e.operand) for e in command.effects if e.operand is not None and e.kind in ("read", "move", "write")]
+    pairs = [
+        plain_path(e.operand) for e in command.effects if e.operand is not None and e.kind in ("read", "move", "write")
+    ]
     return (pairs[0], pairs[1]) if len(pairs) == 2 and command.effects[-1].kind == "write" else None

@@ -15,7 +15,7 @@ from humanlayer_agent.shell.syntax.parse import parse
 from humanlayer_agent.shell.syntax.tree import ProcSub, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 Handler = Callable[["Walk", SimpleCommand, list[Field], State, Context], Ends]
 
@@ -357,6 +357,8 @@ HANDLERS: dict[str, Handler] = {
     "wait": _of_setters("wait"), "jobs": jobs, "fg": nothing, "bg": nothing, "disown": nothing, "caller": nothing,
     "suspend": nothing, "help": nothing,
 }  # fmt: skip
+
+BUILTINS = frozenset(HANDLERS)
 
 SILENT = frozenset([name for name, handler in HANDLERS.items() if handler is nothing])
 """Builtins without an effect of their own."""

@@ -9,7 +9,7 @@ from humanlayer_agent.shell.paths import dedupe, logical
 from humanlayer_agent.shell.program import SimpleCommand
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 
 def cd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:

@@ -17,7 +17,7 @@ from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)

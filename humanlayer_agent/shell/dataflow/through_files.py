@@ -3,7 +3,7 @@
 import fnmatch
 from collections.abc import Callable
 
-from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 Names = Callable[[str], tuple[str, ...]]
@@ -46,7 +46,7 @@ def _links(command: SimpleCommand) -> bool:
 
 def plain_names(path: str) -> tuple[str, ...]:
     """The path itself; where links lead is not looked up."""
-    return (plain(path),)
+    return (plain_path(path),)
 
 
 def meet(out: Effect, into: Effect, names: Names) -> bool | None:
@@ -83,5 +83,5 @@ def _exact(effect: Effect) -> bool:
 
 def _matches(pattern: str, path: str) -> bool:
     """May `path` be one of those that the shell's pattern stands for? `*` is taken to match slashes too."""
-    short = plain(pattern).replace("/**/", "/*")
+    short = plain_path(pattern).replace("/**/", "/*")
     return "[" in short or "\\" in short or fnmatch.fnmatchcase(path, short)

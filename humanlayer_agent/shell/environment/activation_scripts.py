@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _VARIABLES = frozenset({"PATH", "PYTHONHOME", "PS1"})
 """What `activate` sets: the first gets its directory, the others are set back to what they were before."""
@@ -35,7 +35,7 @@ _INSTALLED = re.compile(
 
 def of_activation(path: str) -> str | None:
     """The directory of programs that the script at `path` puts first; None where it is no `bin/activate`."""
-    path = plain(path) if path.startswith("/") else ""
+    path = plain_path(path) if path.startswith("/") else ""
     return posixpath.dirname(path) if path.endswith("/bin/activate") else None
 
 

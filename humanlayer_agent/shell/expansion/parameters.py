@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.expansion.field import certain
 from humanlayer_agent.shell.interpreter.state import COUNTERS, MAX_CHOICES, Glob, State, Value, one
 from humanlayer_agent.shell.syntax import ansi
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Param, Word
 
 Sliced = TypeVar("Sliced", str, tuple[str, ...])

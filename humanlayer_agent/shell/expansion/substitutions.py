@@ -11,7 +11,7 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Param, Part, ProcSub, Sub, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 
 def expand(walk: "Walk", each: Word, state: State, context: Context) -> list[Field]:

@@ -23,7 +23,7 @@ from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import ArrayLit, Assign, Param, Part, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _PREVIOUS = "\0"
 """Stands for what the variable held before. No text of a shell holds this character."""

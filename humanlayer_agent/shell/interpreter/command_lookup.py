@@ -9,14 +9,14 @@ from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context, Ends
 from humanlayer_agent.shell.interpreter.state import State, join
-from humanlayer_agent.shell.paths import absolute, logical, shortest
+from humanlayer_agent.shell.paths import absolute_path, logical, shortest
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
-from humanlayer_agent.shell.programs.catalog import STANDARD_DIRECTORIES, lookup
+from humanlayer_agent.shell.programs.catalog import STANDARD_DIRECTORIES, Catalog
 from humanlayer_agent.shell.syntax.tree import Simple
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _PREFIXES = frozenset({"command", "builtin", "exec"})
 _INTERPRETER = re.compile(
@@ -179,7 +179,7 @@ def outside(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
             # A file of this name: what it does stands in it, not in the catalog.
             command.known = False
             operand_effects.script(walk, command, name, state, "program", arguments=fields[1:])
-            other = _elsewhere(text, state) or _by_its_name(base)
+            other = _elsewhere(text, state) or _by_its_name(base, walk.catalog)
             if other is not None and context.depth < MAX_DEPTH:
                 inner = context.deeper()
                 run(
@@ -192,7 +192,7 @@ def outside(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
                     shell=False,
                 )
             return
-    spec = lookup(command.program or "")
+    spec = walk.catalog.lookup(command.program or "")
     if spec is None:
         command.known = False
         command.doubt(text)
@@ -204,13 +204,13 @@ def outside(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
 def _elsewhere(text: str, state: State) -> str | None:
     """The standard program that the path `text` leads to where no link lies on the way of its `..`."""
     for cwd in state.cwd or ("/",):
-        path = logical(_OWN_ROOT.sub("/", shortest(absolute(text, cwd))), "/")
+        path = logical(_OWN_ROOT.sub("/", shortest(absolute_path(text, cwd))), "/")
         if posixpath.dirname(path) in STANDARD_DIRECTORIES:
             return path if path != shortest(text) else None
     return None
 
 
-def _by_its_name(base: str) -> str | None:
+def _by_its_name(base: str, catalog: Catalog) -> str | None:
     """The program that a file named `base` says it is: `.venv/bin/python` is most likely Python.
 
     Whatever else it may be, it is judged as that program too.
@@ -218,12 +218,12 @@ def _by_its_name(base: str) -> str | None:
     known = _INTERPRETER.fullmatch(base)
     if known is None:
         return "ld.so" if _LOADER.fullmatch(base) else None
-    return base if lookup(base) is not None else known[1]
+    return base if catalog.lookup(base) is not None else known[1]
 
 
 def doubt_input(walk: "Walk", command: SimpleCommand) -> None:
     """`command` runs in a script that is its standard input: it may take lines of it."""
-    known = command.program in _STDIN_READERS and lookup(command.program or "") is not None
+    known = command.program in _STDIN_READERS and walk.catalog.lookup(command.program or "") is not None
     if known and not _reads_a_file(command):
         walk.program.doubt(f"{command.program} takes lines of the script that is being run")
 

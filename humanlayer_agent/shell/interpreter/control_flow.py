@@ -16,7 +16,7 @@ from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State, V
 from humanlayer_agent.shell.syntax.tree import Case, Function, Group, If, Loop, Node, Pipeline, Sequence, Simple
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 
 def sequence(walk: "Walk", node: Sequence, state: State, context: Context) -> Ends:

@@ -18,7 +18,7 @@ from humanlayer_agent.shell.script_files import file_texts
 from humanlayer_agent.shell.syntax.tree import Simple, Word, words_of
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 
 def run(walk: "Walk", node: Simple, state: State, context: Context) -> Ends:

@@ -15,7 +15,7 @@ from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import ProcSub, Redirect
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _DESCRIPTOR = re.compile(r"-|[0-9]+-?", re.ASCII)
 _INPUTS = frozenset({"<", "<<", "<<-", "<<<", "<>", "<&", ">&", ">"})

@@ -14,7 +14,7 @@ from humanlayer_agent.shell.program import WRITERS, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect, Simple
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 
 def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:

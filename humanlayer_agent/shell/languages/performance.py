@@ -11,13 +11,13 @@ from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, State
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
-from humanlayer_agent.shell.paths import absolute, dedupe, plain
+from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 MAX_EFFECTS = 2_000
 _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
@@ -48,9 +48,13 @@ def _written(walk: "Walk", command: SimpleCommand, behaviour: Behaviour, state: 
     """The texts that the code writes to files: they may be run in turn."""
     for target, text in behaviour.files:
         for name in target.choices if text is not None and state.cwd is not None else ():
-            paths = {plain(absolute(name, cwd)) for cwd in state.cwd or ()}
+            paths = {plain_path(absolute_path(name, cwd)) for cwd in state.cwd or ()}
             for effect in command.effects:
-                if effect.kind in ("write", "append") and effect.operand is not None and plain(effect.operand) in paths:
+                if (
+                    effect.kind in ("write", "append")
+                    and effect.operand is not None
+                    and plain_path(effect.operand) in paths
+                ):
                     walk.scripts.written.add(effect, text or "", command)
 
 
@@ -162,7 +166,7 @@ def _fields(text: Text, command: SimpleCommand, state: State) -> Iterator[Field]
         yield _field(Text(), command, state)
         return
     for cwd in state.cwd:
-        yield _field(Text(below=posixpath.normpath(absolute(text.below, cwd))), command, state)
+        yield _field(Text(below=posixpath.normpath(absolute_path(text.below, cwd))), command, state)
 
 
 def _field(text: Text, command: SimpleCommand, state: State) -> Field:
@@ -211,4 +215,4 @@ def _places(text: Text, state: State) -> tuple[str, ...] | None:
     texts = [home + t[1:] if home and (t == "~" or t.startswith("~/")) else t for t in text.choices]
     if any(t.startswith("~") for t in texts) or (state.cwd is None and not all(t.startswith("/") for t in texts)):
         return None
-    return dedupe(posixpath.normpath(absolute(t, cwd)) for cwd in state.cwd or ("/",) for t in texts)
+    return dedupe(posixpath.normpath(absolute_path(t, cwd)) for cwd in state.cwd or ("/",) for t in texts)

@@ -1,26 +1,29 @@
 """The command catalog: what command line tools do with their arguments, as data.
 
-One YAML file a tool or family stands beside this module; `lookup` finds a program's Spec. The form of
+One YAML file a tool or family stands beside this module; `Catalog.lookup` finds a program's Spec. The form of
 the files is described in `spec`.
 
 Reading all of it takes a tenth of a second, and a command needs a few programs only. So the files are scanned for
 the line at which each program begins (names stand at an indent of two), one file after the other until the program is
 found, and it is parsed when it is first asked for, from the text that was scanned: there is no index on disk that could
-be out of date. What the YAML of a
-program says is kept in the user's state directory under the digest of that text, readable by the user alone: PyYAML
-takes longer to import than a command takes to judge.
+be out of date. What the YAML of a program says can be kept under the digest of that text, by whom a `Cache` is taken
+from: PyYAML takes longer to import than a command takes to judge.
 """
 
 import os
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
-from humanlayer_agent.locations import read_own_json, state_path, write_own_json
+from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, read_arguments
 from humanlayer_agent.shell.programs.spec import (
+    SLOTS,
+    Always,
     CatalogError,
     Example,
+    Option,
+    Slot,
     Spec,
     Truth,
     read_examples,
@@ -28,12 +31,37 @@ from humanlayer_agent.shell.programs.spec import (
     split_names,
 )
 
-__all__ = ["CatalogError", "Example", "Spec", "Truth", "examples", "family", "lookup", "names", "subcommands"]
+__all__ = [
+    "SLOTS",
+    "STANDARD_DIRECTORIES",
+    "Always",
+    "Arguments",
+    "Cache",
+    "Catalog",
+    "CatalogError",
+    "Example",
+    "Option",
+    "OptionUse",
+    "Slot",
+    "Spec",
+    "Truth",
+    "read_arguments",
+]
 
 STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
 
 _FIRST = ("list", "search", "text", "plain", "files", "python", "git")
 """The files that are scanned first: they describe 19 of 20 programs that coding agents run."""
+
+
+class Cache(Protocol):
+    """Keeps what was read from YAML between processes. What it gives back is believed."""
+
+    def load(self, key: str) -> object | None:
+        """The content that was stored under `key`, or None. Never raises."""
+
+    def store(self, key: str, content: object) -> None:
+        """Keep `content`, which JSON can hold, under `key`, or don't. Never raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +73,61 @@ class _Place:
     body: str
 
 
-class _Catalog:
+class Catalog:
     """The programs of a folder of catalog files; each is parsed when it is first asked for. Thread-safe.
 
-    `places` are those of the files that were scanned so far.
+    Args:
+        folder: the files; None: those that come with this package.
+        cache: keeps what was parsed; None: each process parses anew.
+
+    Example:
+        >>> Catalog().lookup("rm").about
+        'removes files'
     """
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | None = None, *, cache: Cache | None = None) -> None:
+        self.folder = folder or os.path.join(os.path.dirname(__file__), "catalog")
         self.places: dict[str, _Place] = {}
+        """Where the programs stand of the files that were scanned so far."""
+        self._cache = cache
         self._specs: dict[str, Spec] = {}
         self._unread: list[str] | None = None
         self._lock = Lock()
+
+    def lookup(self, program: str) -> Spec | None:
+        """Return the Spec of `program` (a bare name), or None where no file describes it."""
+        found = self._specs.get(program)
+        if found is None:
+            if program not in self.places:
+                self.scan(program)
+            place = self.places.get(program)
+            if place is not None:
+                self._specs |= read_programs(self._content(place), place.file)
+                found = self._specs.get(program)
+        return found
+
+    def names(self) -> list[str]:
+        """Return every program that the catalog describes."""
+        return sorted(n for n in self._all() if " " not in n)
+
+    def subcommands(self, program: str) -> list[str]:
+        """Return the sub-commands of `program`."""
+        spec = self.lookup(program)
+        beside = [n.partition(" ")[2] for n in self._all() if n.startswith(program + " ")]
+        return sorted([*(spec.subcommands if spec is not None else ()), *beside])
+
+    def family(self, program: str) -> str | None:
+        """Return the name of the file that describes `program`, without its ending."""
+        place = self._all().get(program)
+        return place.file.removesuffix(".yaml") if place is not None else None
+
+    def examples(self) -> list[Example]:
+        """Return the examples of every file; the tests run them."""
+        found: list[Example] = []
+        for name in sorted(self.files()):
+            with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+                found += read_examples(_yaml(file.read(), name), name)
+        return found
 
     def files(self) -> list[str]:
         """The names of the files, in the order in which they are scanned."""
@@ -77,18 +148,22 @@ class _Catalog:
                 self.places |= self._programs(self._unread[0])
                 del self._unread[0]
 
-    def get(self, program: str) -> Spec | None:
-        """The Spec of `program`, or None where no file describes it."""
-        found = self._specs.get(program)
-        if found is None:
-            if program not in self.places:
-                self.scan(program)
-            place = self.places.get(program)
-            if place is not None:
-                content = _kept(f"{place.head}\nprograms:{place.body}", place.file)
-                self._specs |= read_programs(content, place.file)
-                found = self._specs.get(program)
-        return found
+    def _all(self) -> dict[str, _Place]:
+        self.scan()
+        return self.places
+
+    def _content(self, place: _Place) -> Any:
+        """What the YAML at `place` says: from the cache, else it is put there."""
+        text = f"{place.head}\nprograms:{place.body}"
+        if self._cache is None:
+            return _yaml(text, place.file)
+        digest = sha256(text.encode()).hexdigest()
+        content = self._cache.load(digest)
+        if content is None:
+            content = _yaml(text, place.file)
+            if _is_json(content):
+                self._cache.store(digest, content)
+        return content
 
     def _programs(self, file: str) -> dict[str, _Place]:
         with open(os.path.join(self.folder, file), encoding="utf-8") as opened:
@@ -120,22 +195,6 @@ def _programs(body: str) -> list[tuple[str, str]]:
     return [(key, "\n  ".join(parts)) for key, parts in found]
 
 
-def _kept(text: str, file: str) -> Any:
-    """What `_yaml` says of `text`: from the state directory, else it is written there."""
-    digest = sha256(text.encode()).hexdigest()
-    try:
-        path = state_path("catalog", f"{digest}.json")
-    except RuntimeError:  # nobody knows where this user's home is
-        return _yaml(text, file)
-    kept = read_own_json(path)
-    if kept is not None and kept.get("for") == digest and "content" in kept:
-        return kept["content"]
-    content = _yaml(text, file)
-    if _is_json(content):
-        write_own_json(path, {"for": digest, "content": content})
-    return content
-
-
 def _is_json(value: Any) -> bool:
     """Does JSON give back exactly this?"""
     if isinstance(value, dict):
@@ -155,42 +214,5 @@ def _yaml(text: str, file: str) -> Any:
         raise CatalogError(f"{file}: {error}") from error
 
 
-_SCANNED = _Catalog(os.path.join(os.path.dirname(__file__), "catalog"))
-
-
-def _catalog() -> _Catalog:
-    """The catalog, every file of it scanned."""
-    _SCANNED.scan()
-    return _SCANNED
-
-
-def lookup(program: str) -> Spec | None:
-    """The Spec of `program` (a bare name), or None where the catalog does not know it."""
-    return _SCANNED.get(program)
-
-
-def names() -> list[str]:
-    """Every program the catalog describes."""
-    return sorted(n for n in _catalog().places if " " not in n)
-
-
-def subcommands(program: str) -> list[str]:
-    """The sub-commands of `program`."""
-    spec = lookup(program)
-    beside = [n.partition(" ")[2] for n in _catalog().places if n.startswith(program + " ")]
-    return sorted([*(spec.subcommands if spec is not None else ()), *beside])
-
-
-def family(program: str) -> str | None:
-    """The name of the file that describes `program`, without its ending."""
-    place = _catalog().places.get(program)
-    return place.file.removesuffix(".yaml") if place is not None else None
-
-
-def examples() -> list[Example]:
-    """The examples of every file; the tests run them."""
-    found: list[Example] = []
-    for name in sorted(_SCANNED.files()):
-        with open(os.path.join(_SCANNED.folder, name), encoding="utf-8") as file:
-            found += read_examples(_yaml(file.read(), name), name)
-    return found
+SHIPPED = Catalog()
+"""The catalog of this package, for whom no other is given to."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import absolute, split_pattern, takes_all, unescape
+from humanlayer_agent.shell.paths import absolute_path, split_pattern, takes_all, unescape
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import ProcSub
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _OPEN = re.compile(r"(?:/dev/fd|/proc/self/fd|/proc/thread-self/fd)/([0-9]+)", re.ASCII)
@@ -38,7 +38,7 @@ def path(
     if text is not None and state.cwd is not None and len(state.cwd) == 1:
         stream = text in _STREAMS or (text == "-" and source == "own")
         if not stream or kind not in ("read", "list", "write", "append"):
-            operand = text if text.startswith("/") else absolute(text, state.cwd[0])
+            operand = text if text.startswith("/") else absolute_path(text, state.cwd[0])
             command.effects.append(
                 Effect(kind, role, operand, True, span, origin, source, False, False, None, recursive)
             )
@@ -61,11 +61,11 @@ def path(
                 add(None, False)
             else:
                 for cwd in state.cwd:
-                    add(absolute(text, cwd), True)
+                    add(absolute_path(text, cwd), True)
         return
     if target.glob is not None:
         for cwd in ("/",) if target.glob.startswith("/") else state.cwd or ():
-            pattern = absolute(target.glob, cwd)
+            pattern = absolute_path(target.glob, cwd)
             base, safe = split_pattern(pattern)
             contents = target.pathname and takes_all(pattern)
             matched = pattern if safe else None

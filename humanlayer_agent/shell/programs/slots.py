@@ -10,7 +10,7 @@ from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 Noter = Callable[["Walk", SimpleCommand, Field, State, str], None]

@@ -32,7 +32,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.shell.program import EFFECT_KINDS
 
 SLOTS = {
@@ -96,7 +95,7 @@ SLOTS = {
 }
 
 
-class CatalogError(ConfigError):
+class CatalogError(ValueError):
     """A mistake in a catalog file."""
 
 

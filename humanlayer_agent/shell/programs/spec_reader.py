@@ -12,12 +12,11 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, special
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, assign_slots, read_arguments
-from humanlayer_agent.shell.programs.catalog import lookup
 from humanlayer_agent.shell.programs.spec import Always, Spec
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _FILE_SLOTS = frozenset({"read", "list", "write", "append", "delete", "move", "metadata"})
 _RESETS: dict[str, frozenset[str]] = {
@@ -122,7 +121,7 @@ def _subcommand(
         note_operands(walk, spec, command, arguments, state, context)
         return
     name = operands[0].text
-    sub = spec.subcommands.get(name or "") or lookup(f"{spec.name} {name}")
+    sub = spec.subcommands.get(name or "") or walk.catalog.lookup(f"{spec.name} {name}")
     command.subcommand = f"{command.subcommand} {name}" if command.subcommand and name else name
     note_effects(walk, spec.effects, command, state)
     if sub is None:

@@ -12,12 +12,12 @@ from humanlayer_agent.shell.expansion import output
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter.context import Stdin
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 MAX_TEXTS = 16
 _WRITES = frozenset({"write", "append"})
@@ -29,7 +29,7 @@ _TO_STDOUT = frozenset({">", ">|", ">>", "&>", "&>>"})
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class WrittenText:
     """A text for a file. `appended`: it goes behind what the file holds."""
 
     text: str
@@ -41,7 +41,7 @@ class Text:
 class Written:
     """What an action writes, by the plain absolute path. `effects` are those whose text is known, by identity."""
 
-    texts: dict[str, list[Text]] = field(default_factory=dict)
+    texts: dict[str, list[WrittenText]] = field(default_factory=dict)
     effects: set[int] = field(default_factory=set)
     pieces: list[tuple[str, str | None, list[str], SimpleCommand]] = field(default_factory=list)
     """What is put into files beside what they hold: the file ("": a patch names it), a patch, or the words of a sed."""
@@ -53,9 +53,9 @@ class Written:
             return
         if effect.kind == "append" and not _REPEATED.isdisjoint(by.inside):
             return  # how often is not known
-        known = self.texts.setdefault(plain(effect.operand), [])
+        known = self.texts.setdefault(plain_path(effect.operand), [])
         if len(known) < MAX_TEXTS:
-            known.append(Text(text, effect.kind == "append", by))
+            known.append(WrittenText(text, effect.kind == "append", by))
             self.effects.add(id(effect))
             self._kept.append(effect)  # an identity is one only while its object lives
 
@@ -114,7 +114,7 @@ def _put_in(walk: "Walk", command: SimpleCommand) -> list[str]:
     out: list[str] = []
     for effect in command.effects:
         if effect.kind == "read" and effect.role == "script" and effect.operand is not None and effect.resolved:
-            path = plain(effect.operand)
+            path = plain_path(effect.operand)
             found = walk.scripts.look(path)
             if found.texts and not _changed(walk, path):
                 out += ["a\\\n" + text.rstrip("\n").replace("\n", "\\\n") for text in found.texts]
@@ -125,7 +125,7 @@ def _put_in(walk: "Walk", command: SimpleCommand) -> list[str]:
 def _changed(walk: "Walk", path: str) -> bool:
     """Has the action so far written a text that is not known to `path`, or to something above it?"""
     return any(
-        path == plain(e.operand or "/") or path.startswith(plain(e.operand or "/").rstrip("/") + "/")
+        path == plain_path(e.operand or "/") or path.startswith(plain_path(e.operand or "/").rstrip("/") + "/")
         for command in walk.program.commands
         for e in command.effects
         if e.kind in ("write", "append", "move") and id(e) not in walk.scripts.written.effects
@@ -150,7 +150,7 @@ def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
     old, new = (part.replace("\\" + separator, separator) for part in (old, new))
     if _NOT_PLAIN.search(old) or "&" in new or "\\" in new or "\n" in new:
         return
-    path = plain(changes[0].operand or "")
+    path = plain_path(changes[0].operand or "")
     source = walk.scripts.source(path)
     before = source.text if source is not None else None
     texts = [*walk.scripts.written.contents(path, before), *([before] if before is not None else [])]

@@ -17,7 +17,7 @@ from humanlayer_agent.shell.languages.performance import perform
 from humanlayer_agent.shell.program import SimpleCommand
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 MAX_PIECES = 64
 MAX_PIECE = 16_384

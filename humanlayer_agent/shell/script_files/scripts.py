@@ -16,14 +16,14 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found, Text
 from humanlayer_agent.shell.languages.performance import perform
-from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Written
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 MAX_FILES = 16
 """Most files that are judged for one action."""
@@ -219,10 +219,9 @@ class Scripts:
         if text is not None and ((language := interpreter(text)) == "python" or language in SHELLS):
             return False  # what it does can be read
         from humanlayer_agent.shell.interpreter import command_lookup
-        from humanlayer_agent.shell.programs.catalog import family
 
         context = Context(run.command.inside, (*run.command.via, found[1]), depth=len(run.command.via) + 1)
-        if family(found[1]) not in _TOOL_FAMILIES or context.depth > MAX_DEPTH:
+        if self.walk.catalog.family(found[1]) not in _TOOL_FAMILIES or context.depth > MAX_DEPTH:
             return False
         name = replace(run.word, text=found[1], prefix=found[1])
         words = [name, *run.arguments]
@@ -320,7 +319,7 @@ def _exact(effect: Effect) -> str | None:
     """The one file that `effect` is about."""
     if effect.operand is None or effect.below or effect.pattern is not None or not effect.operand.startswith("/"):
         return None
-    return plain(effect.operand)
+    return plain_path(effect.operand)
 
 
 def _reaches(change: Effect, path: str, exact: bool) -> bool:
@@ -330,7 +329,7 @@ def _reaches(change: Effect, path: str, exact: bool) -> bool:
     """
     if change.operand is None:
         return False
-    target = plain(change.operand)
+    target = plain_path(change.operand)
     if target == path:
         return True
     spreads = not exact or change.below or change.recursive or change.pattern is not None

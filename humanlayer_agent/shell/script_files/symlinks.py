@@ -7,7 +7,7 @@ at or below what an earlier command of the same action may have linked, moved or
 from collections.abc import Sequence
 from dataclasses import replace
 
-from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Program, SimpleCommand
 
 _MAKERS = frozenset(
@@ -55,7 +55,7 @@ def _links(command: SimpleCommand) -> list[str]:
     copies_links = command.program == "cp" and not _LINKING_COPY.isdisjoint(command.flags)
     maker = command.program in _MAKERS or copies_links
     return [
-        plain(e.operand)
+        plain_path(e.operand)
         for e in command.effects
         if e.kind == "write" and e.operand is not None and (maker or e.role in _LINKING_ROLES)
     ]
@@ -64,5 +64,5 @@ def _links(command: SimpleCommand) -> list[str]:
 def _leads_through(path: str | None, made: list[str]) -> bool:
     if path is None or not made:
         return False
-    path = plain(path)
+    path = plain_path(path)
     return any(path == m or path.startswith(m.rstrip("/") + "/") for m in made)

@@ -2,7 +2,7 @@
 
 import re
 
-from humanlayer_agent.errors import Unparsed
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 
 _SINGLE = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",

@@ -2,7 +2,7 @@
 
 import re
 
-from humanlayer_agent.errors import Unparsed
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 
 MAX_CHARS = 1 << 16
 """Longest text that is read, in code points."""

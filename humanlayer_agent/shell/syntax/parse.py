@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, field
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import fast_path
 from humanlayer_agent.shell.syntax.cursor import Budget, Source, refusal
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Script, Simple
 
 _PIECE = re.compile(r"[^\\]+|\\(?:.|\Z)", re.DOTALL)

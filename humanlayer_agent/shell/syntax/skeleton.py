@@ -25,7 +25,7 @@ from typing import Any
 
 import bashlex
 
-from humanlayer_agent.errors import Unparsed
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import (
     ArithCommand,
     Assign,

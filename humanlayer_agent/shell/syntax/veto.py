@@ -12,8 +12,8 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax.cursor import Budget, Source
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Script, Simple, Word, simples
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from humanlayer_agent.channels.slack import forms, message
 from humanlayer_agent.channels.slack.message import Attachment
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.safe_text import visible
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 from humanlayer_agent.testing.conformance import HOSTILE, LONG
 from humanlayer_agent.testing.fake_slack import blocks as fake
 from humanlayer_agent.testing.fake_slack.limits import LIMITS

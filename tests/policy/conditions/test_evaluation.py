@@ -8,7 +8,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.shell.disk_reader import DiskReader
+from humanlayer_agent.shell import DiskReader
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -13,7 +13,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Among, Match
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell import Effect, SimpleCommand
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
 

@@ -11,7 +11,7 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet, fill
 from humanlayer_agent.policy.conditions.pattern_overlap import overlap
-from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell import Effect
 
 
 def effect(operand: str | None, **more: object) -> Effect:

@@ -11,7 +11,7 @@ from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.redaction.secret_names import secret_variables
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell import analyse
 
 ECHO = "  - {id: echo, decision: allow, when: {program: [echo, cat, cd], effects: {only: []}}}\n"
 DENIES = [

@@ -11,7 +11,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.word_patterns import TextSet, argv_matches
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Text
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell import analyse
 
 PROJECT = "/nowhere/project"
 

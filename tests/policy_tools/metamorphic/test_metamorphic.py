@@ -15,7 +15,7 @@ from humanlayer_agent.policy_tools.metamorphic.catalogue import rewrite, transfo
 from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run, select
 from humanlayer_agent.policy_tools.metamorphic.shrink import smaller
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
-from humanlayer_agent.shell.syntax.parse import parse
+from humanlayer_agent.shell import parse
 from tests.support.extent import SOAK, some
 from tests.support.rows import for_each
 

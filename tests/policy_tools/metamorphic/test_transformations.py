@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy_tools.metamorphic import options, paths
 from humanlayer_agent.policy_tools.metamorphic.catalogue import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.line import Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare, single
-from humanlayer_agent.shell.programs import catalog
-from humanlayer_agent.shell.programs.spec import Truth
+from humanlayer_agent.shell import catalog
 from tests.support.extent import SOAK, examples, some
 from tests.support.tables import catalog_examples
 
@@ -165,15 +165,15 @@ class World:
         probe.write_text(PROBE)
         probe.chmod(0o755)
         self.environ = {"PATH": f"{bin_}:/usr/bin:/bin", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
-        self._known: dict[tuple[str, Truth | None], tuple[bytes, dict[str, tuple[object, ...]]]] = {}
+        self._known: dict[tuple[str, catalog.Truth | None], tuple[bytes, dict[str, tuple[object, ...]]]] = {}
 
-    def known(self, command: str, truth: Truth | None = None) -> tuple[bytes, dict[str, tuple[object, ...]]]:
+    def known(self, command: str, truth: catalog.Truth | None = None) -> tuple[bytes, dict[str, tuple[object, ...]]]:
         """What `run` says, from the first time on: many transformations are held against one command."""
         if (command, truth) not in self._known:
             self._known[command, truth] = self.run(command, truth)
         return self._known[command, truth]
 
-    def run(self, command: str, truth: Truth | None = None) -> tuple[bytes, dict[str, tuple[object, ...]]]:
+    def run(self, command: str, truth: catalog.Truth | None = None) -> tuple[bytes, dict[str, tuple[object, ...]]]:
         """What a command prints, and what there is afterwards. `truth`: other files in the project than ours."""
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(self.start, self.root, symlinks=True)
@@ -191,7 +191,7 @@ class World:
         )
         return done.stdout, dict(self.left())
 
-    def set_up(self, truth: Truth) -> None:
+    def set_up(self, truth: catalog.Truth) -> None:
         shutil.rmtree(self.project)
         self.project.mkdir()
         for name, text in truth.files:
@@ -317,7 +317,7 @@ def test_programs_of_the_catalog_do_the_same(name: str, world: World) -> None:
 def test_long_names_are_those_of_the_letters() -> None:
     """What `long-options` takes for the same option, the program's own help shows on one line."""
     compared = 0
-    for name in catalog.names():
+    for name in CATALOG.names():
         command = Line.read(f"{name} x", cwd="/p", home="/h")
         call = options.read_call(command.commands[0]) if command is not None else None
         if call is None or shutil.which(name) is None or name in ("zgrep", "dirname"):  # help of another program; none

@@ -9,8 +9,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy_tools.replay.figures import Figures
 from humanlayer_agent.policy_tools.replay.run_files import RunFiles
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable, Wrote
-from humanlayer_agent.shell.analyse import analyse
-from humanlayer_agent.shell.reader import Source
+from humanlayer_agent.shell import Source, analyse
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from humanlayer_agent.shell.analyse import Walk, analyse
+from humanlayer_agent.shell.analysis import Walk, analyse
 from humanlayer_agent.shell.builtins import HANDLERS, PURE, SILENT
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import Context

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.expansion.field import Field
 from tests.support.extent import seeds
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell import dataflow
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.dataflow import WAYS, Flows, graph
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.program import Program

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from tests.support.extent import examples
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 
 ESCAPES = ["\\0162", "\\162", "\\0", "\\00", "\\040", "\\0401", "\\0377", "\\0200", "\\x41", "\\n", "\\t", "\\\\", "\\\\0162",
            "\\q", "\\c", "\\e", "\\u41", "a", " ", "é", "%", "%s", "\\", "0", "1", "\\\\\\0101", "\\'", "\\?", "\\1"]  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from tests.support.extent import seeds
 
 VALUES = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import Walk, analyse
+from humanlayer_agent.shell.analysis import Walk, analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.interpreter.memory import MAX_ACTS, MAX_CODE, Remembered
 from humanlayer_agent.shell.interpreter.state import State

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.interpreter import state as states
 from humanlayer_agent.shell.interpreter.state import MAX_VALUE, State, join
 

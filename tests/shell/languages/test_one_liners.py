@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.languages import by_name, read
 from humanlayer_agent.shell.languages.one_liners import prints_only

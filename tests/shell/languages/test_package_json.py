@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.languages import package_json
 from humanlayer_agent.shell.program import Program

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.languages.python_prints import MAX_PRINTED, printed
 from tests.support import children
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.program import Effect, Program
 from humanlayer_agent.shell.programs import catalog
 from humanlayer_agent.shell.programs import spec as specs
@@ -16,7 +16,7 @@ from tests.support.rows import for_each
 from tests.support.tables import catalog_examples
 
 HERE = "/work"
-FILES = sorted(Path(catalog.__file__).parent.glob("*.yaml"))
+FILES = sorted(Path(catalog.SHIPPED.folder).glob("*.yaml"))
 EXAMPLES = catalog_examples()
 CHANGING = {"write", "append", "delete", "move", "execute", "metadata"}
 
@@ -70,7 +70,7 @@ def _is_one(program: str | None, subcommand: str | None, members: set[tuple[str,
 
 
 def test_many_programs() -> None:
-    assert len(catalog.names()) >= 300
+    assert len(catalog.SHIPPED.names()) >= 300
 
 
 def test_a_program_is_loaded_alone_as_within_its_file() -> None:
@@ -78,7 +78,7 @@ def test_a_program_is_loaded_alone_as_within_its_file() -> None:
     for path in FILES:
         whole = specs.read_programs(yaml.safe_load(path.read_text()), path.name)
         for name, spec in whole.items():
-            alone = catalog.lookup(name)
+            alone = catalog.SHIPPED.lookup(name)
             assert alone is not None
             assert _plain(alone) == _plain(spec)
 
@@ -97,13 +97,13 @@ def test_the_index_finds_every_program_and_no_other() -> None:
     listed = {
         n for path in FILES for key in yaml.safe_load(path.read_text())["programs"] for n in specs.split_names(key)
     }
-    assert {n for n in listed if " " not in n} == set(catalog.names())
-    assert catalog.lookup("frobnicate") is None
-    assert catalog.family("rm") == "files"
+    assert {n for n in listed if " " not in n} == set(catalog.SHIPPED.names())
+    assert catalog.SHIPPED.lookup("frobnicate") is None
+    assert catalog.SHIPPED.family("rm") == "files"
 
 
 def test_grammars_exist() -> None:
-    named = {spec.grammar for n in catalog.names() if (spec := catalog.lookup(n)) is not None}
+    named = {spec.grammar for n in catalog.SHIPPED.names() if (spec := catalog.SHIPPED.lookup(n)) is not None}
     assert named - {""} <= READERS.keys()
     assert all(callable(reader(name)) for name in READERS)
 

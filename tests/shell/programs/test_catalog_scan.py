@@ -8,11 +8,11 @@ import yaml
 
 from humanlayer_agent.shell.programs import catalog
 
-FOLDER = Path(catalog.__file__).parent
+FOLDER = Path(catalog.SHIPPED.folder)
 
 
-def new() -> catalog._Catalog:
-    return catalog._Catalog(str(FOLDER))
+def new() -> catalog.Catalog:
+    return catalog.Catalog(str(FOLDER))
 
 
 def test_every_program_is_found_at_its_own_text() -> None:
@@ -32,9 +32,9 @@ def test_every_program_is_found_at_its_own_text() -> None:
 
 def test_no_more_files_are_read_than_are_needed() -> None:
     some = new()
-    assert some.get("ls") is not None
+    assert some.lookup("ls") is not None
     assert {place.file for place in some.places.values()} == {"list.yaml"}
-    assert some.get("no-such-program") is None
+    assert some.lookup("no-such-program") is None
     assert {place.file for place in some.places.values()} == {path.name for path in FOLDER.glob("*.yaml")}
 
 
@@ -45,13 +45,13 @@ def test_the_files_that_are_read_first_are_there() -> None:
 
 def test_threads_find_what_each_asks_for() -> None:
     names = ["ls", "git", "zip", "systemctl", "psql", "grep", "docker", "no-such-program"]
-    expected = {name: catalog.lookup(name) is not None for name in names}
+    expected = {name: catalog.SHIPPED.lookup(name) is not None for name in names}
     for _ in range(5):
         some, found, start = new(), {}, threading.Barrier(len(names))
 
-        def ask(name: str, some: catalog._Catalog, found: dict[str, bool], start: threading.Barrier) -> None:
+        def ask(name: str, some: catalog.Catalog, found: dict[str, bool], start: threading.Barrier) -> None:
             start.wait(600)
-            found[name] = some.get(name) is not None
+            found[name] = some.lookup(name) is not None
 
         threads = [threading.Thread(target=ask, args=(name, some, found, start)) for name in names]
         for thread in threads:
@@ -72,7 +72,7 @@ def test_threads_find_what_each_asks_for() -> None:
 def test_mistakes_in_files_are_told(second: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# a\nprograms:\n  one:\n    about: x\n")
     (tmp_path / "b.yaml").write_text(second)
-    some = catalog._Catalog(str(tmp_path))
+    some = catalog.Catalog(str(tmp_path))
     for _ in range(2):  # a file with a mistake is not taken for one that was read
         with pytest.raises(catalog.CatalogError, match=said):
             some.scan()

@@ -40,13 +40,13 @@ def test_list() -> None:
     done = runner.invoke(app, ["list"])
     assert done.exit_code == 0
     assert "files (" in done.output
-    assert f"{len(catalog.names())} programs" in done.output
+    assert f"{len(catalog.SHIPPED.names())} programs" in done.output
     assert "rm" not in runner.invoke(app, ["list", "archive"]).output
     assert runner.invoke(app, ["list", "nothing"]).exit_code == 2
 
 
 def test_everything_can_be_described() -> None:
-    for name in catalog.names():
-        spec = catalog.lookup(name)
+    for name in catalog.SHIPPED.names():
+        spec = catalog.SHIPPED.lookup(name)
         assert spec is not None
         assert next(iter(description(spec, name))).startswith(name)

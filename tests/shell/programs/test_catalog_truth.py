@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.shell.programs import catalog
 from tests.support.tables import catalog_examples

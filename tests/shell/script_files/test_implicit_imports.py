@@ -2,7 +2,7 @@
 
 import pytest
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.program import Program
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import FUNCTION
@@ -9,8 +10,7 @@ from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
-from humanlayer_agent.shell.builtins import HANDLERS
-from humanlayer_agent.shell.programs import catalog
+from humanlayer_agent.shell import BUILTINS
 
 _SHOWN = 2
 _CODE = frozenset({"code", "script", "stdin", "program", "option", "remote", "container", "package", "shell"})
@@ -74,7 +74,7 @@ def _finding(subject: Subject, rule: CompiledRule, found: list[tuple[Case, str]]
 
 def _not_known(subject: Subject, rule: CompiledRule) -> Iterator[Finding]:
     names = sorted(rule.programs or ())
-    strange = [n for n in names if catalog.lookup(n.rpartition("/")[2]) is None and n not in HANDLERS]
+    strange = [n for n in names if CATALOG.lookup(n.rpartition("/")[2]) is None and n not in BUILTINS]
     # What is asked of effects is known by its effects; only an allow of running it says that it may do anything.
     runs = rule.kinds is not None and "execute" in rule.kinds
     for name in strange if runs else ():

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
 from humanlayer_agent.policy.language.policy import Among, Match, Paths
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding, Place
 from humanlayer_agent.policy_tools.lint.subject import Subject
-from humanlayer_agent.shell.programs import catalog
-from humanlayer_agent.shell.programs.spec import Spec
+from humanlayer_agent.shell import catalog
 
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*")
 
@@ -164,7 +164,7 @@ def _variable(place: Place, text: str) -> Iterator[_Dead]:
 
 
 def _program(subject: Subject, place: Place, name: str) -> Iterator[_Dead]:
-    if catalog.lookup(name) is not None and " " not in name:
+    if CATALOG.lookup(name) is not None and " " not in name:
         return
     if "*" in name or " " in name:
         how = "{regex: ...} matches patterns" if "*" in name else "`subcommand` names the second word"
@@ -173,15 +173,15 @@ def _program(subject: Subject, place: Place, name: str) -> Iterator[_Dead]:
     elif name.startswith("/") and catalog.STANDARD_DIRECTORIES & {name.rpartition("/")[0]}:
         plain = name.rpartition("/")[2]
         message = f"the program {name!r}: programs in the standard directories go by their names: write {plain}"
-        if catalog.lookup(plain) is not None:
+        if CATALOG.lookup(plain) is not None:
             yield _Dead(place, message, name)
 
 
 def _subcommand(subject: Subject, place: Place, programs: Sequence[str], name: str) -> Iterator[_Dead]:
     """A sub-command that the catalog has of none of the programs: a rule can at most be unsure of it."""
-    if not programs or not all(catalog.lookup(program) for program in programs):
+    if not programs or not all(CATALOG.lookup(program) for program in programs):
         return
-    known = {n for program in programs for n in catalog.subcommands(program)}
+    known = {n for program in programs for n in CATALOG.subcommands(program)}
     first = name.split(" ")[0]
     seen = [p.subcommand for prog in programs for p in subject.case(f"{prog} {name}").program.commands]
     if known and name not in known and first not in known and name not in seen:
@@ -191,7 +191,7 @@ def _subcommand(subject: Subject, place: Place, programs: Sequence[str], name: s
 
 def _flag(place: Place, programs: Sequence[str], name: str) -> Iterator[_Dead]:
     """An option that none of the programs has by that name."""
-    specs = [spec for program in programs if (spec := catalog.lookup(program)) is not None]
+    specs = [spec for program in programs if (spec := CATALOG.lookup(program)) is not None]
     if len(specs) < len(programs) or not specs:
         if name.startswith("-"):
             message = f"the option {name!r}: options go by their names in the catalog (hla catalog show PROGRAM)"
@@ -220,9 +220,9 @@ def _canonical(program: str, spelling: str) -> str:
     return ""
 
 
-def _specs(program: str) -> Iterator[Spec]:
+def _specs(program: str) -> Iterator[catalog.Spec]:
     """The program's own, and those of its sub-commands."""
-    open_specs = [catalog.lookup(program), *(catalog.lookup(f"{program} {n}") for n in catalog.subcommands(program))]
+    open_specs = [CATALOG.lookup(program), *(CATALOG.lookup(f"{program} {n}") for n in CATALOG.subcommands(program))]
     while open_specs:
         spec = open_specs.pop()
         if spec is not None:

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.language.policy import Rule
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
-from humanlayer_agent.shell.builtins import HANDLERS
-from humanlayer_agent.shell.programs import catalog
+from humanlayer_agent.shell import BUILTINS
 
 _QUOTED = re.compile(r"`([^`]+)`")
 
@@ -36,7 +36,7 @@ def _judged(subject: Subject, rule: Rule, command: str, allows: bool) -> Iterato
 
 def _is_command(text: str) -> bool:
     name = text.split()[0] if text.split() else ""
-    return name in HANDLERS or catalog.lookup(name.rpartition("/")[2]) is not None
+    return name in BUILTINS or CATALOG.lookup(name.rpartition("/")[2]) is not None
 
 
 def _by(case: Case) -> str:

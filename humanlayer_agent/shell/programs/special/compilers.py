@@ -14,7 +14,7 @@ from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.file_names import named
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _WRITES_OR_RUNS = re.compile(

@@ -11,7 +11,7 @@ from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.file_names import named
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "lzma": ".lzma", "zstd": ".zst", "lz4": ".lz4", "pigz": ".gz"}

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import absolute
+from humanlayer_agent.shell.paths import absolute_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _PLAIN = frozenset(
@@ -178,7 +178,7 @@ def _directory(start: Field, state: State) -> str | None:
         return None
     if start.text.startswith("/"):
         return start.text
-    return absolute(start.text, state.cwd[0]) if state.cwd is not None and len(state.cwd) == 1 else None
+    return absolute_path(start.text, state.cwd[0]) if state.cwd is not None and len(state.cwd) == 1 else None
 
 
 def _replaced(word: Field, found: Field) -> Field:

@@ -20,7 +20,7 @@ from humanlayer_agent.shell.programs.slots import is_remote
 from humanlayer_agent.shell.programs.spec import Spec
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _HARMLESS = re.compile(

@@ -9,7 +9,7 @@ from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _SAFE = re.compile(
     r"(?:[\w./]+=)?-(?:[sw]|N|l|m(?:=\d)?|B|e|S|race|msan|v|short|cover|count=\d+|timeout=\w+|tags=[\w,]+|failfast|json"

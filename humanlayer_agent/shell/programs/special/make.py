@@ -11,7 +11,7 @@ from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
-from humanlayer_agent.shell.paths import plain
+from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
@@ -20,7 +20,7 @@ from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.python import note_project
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
     from humanlayer_agent.shell.languages.make import Made
 
@@ -181,7 +181,7 @@ class _Run:
             operand = effect.operand
             if operand is None or effect.below or effect.pattern is not None:
                 return self._unread(*effects)
-            found = self.walk.scripts.look(plain(operand))
+            found = self.walk.scripts.look(plain_path(operand))
             if found.texts == () and not found.project:
                 return self._unread(*effects)
             own &= self._own(operand, found, posixpath.dirname(operand))
@@ -254,7 +254,7 @@ class _Run:
 
     def _watch(self, effect: Effect, paths: Iterable[str]) -> None:
         for path in paths:
-            self.walk.scripts.judged(self.command, effect, plain(path), spec_reader.implied(self.command, path))
+            self.walk.scripts.judged(self.command, effect, plain_path(path), spec_reader.implied(self.command, path))
 
     def _unread(self, *effects: Effect) -> None:
         for effect in effects:
@@ -263,4 +263,4 @@ class _Run:
 
 
 def _beside(directory: str, name: str) -> str:
-    return plain(f"{directory}/{name}" if name[:1] != "/" else name)
+    return plain_path(f"{directory}/{name}" if name[:1] != "/" else name)

@@ -13,11 +13,10 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages.behaviour import Found
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
-from humanlayer_agent.shell.programs.catalog import family
 from humanlayer_agent.shell.programs.spec import Spec
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 MAX_LEVELS = 32
@@ -75,10 +74,9 @@ def workspace(
 ) -> None:
     """`yarn workspace NAME COMMAND`: another command of yarn, in one of the project's packages."""
     from humanlayer_agent.shell.programs.arguments import read_arguments
-    from humanlayer_agent.shell.programs.catalog import lookup
 
     words = read_arguments(spec, fields).operands if spec.name in ("run", "foreach") else list(fields[1:])
-    inner = lookup("yarn")
+    inner = walk.catalog.lookup("yarn")
     name = words[0].text if words else None
     if spec.name == "run" and name is not None:
         name = "run"
@@ -213,7 +211,9 @@ class _Run:
         """A program in node_modules/.bin comes before one of the same name elsewhere."""
         for command in self.walk.program.commands[first:]:
             name = command.program
-            if not name or command.path is not None or name in _BUILTINS or family(name) in (None, "node"):
+            if not name or command.path is not None or name in _BUILTINS:
+                continue
+            if self.walk.catalog.family(name) in (None, "node"):
                 continue
             path = posixpath.join(directory, "node_modules", ".bin", name)
             found = self.walk.scripts.look(path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import absolute, dedupe
+from humanlayer_agent.shell.paths import absolute_path, dedupe
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
@@ -15,7 +15,7 @@ from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.file_names import named
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _ENDINGS = {
@@ -112,7 +112,9 @@ def notebook(
         return
     moved = replace(state, cwd=places)
     for cwd in state.cwd or ():
-        operand_effects.script(walk, command, named(word, absolute(word.text, cwd)), moved, origin, language="notebook")
+        operand_effects.script(
+            walk, command, named(word, absolute_path(word.text, cwd)), moved, origin, language="notebook"
+        )
 
 
 def _kernel(command: SimpleCommand) -> None:

@@ -16,7 +16,7 @@ from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special import env_sudo
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 MAX_LEVELS = 32

@@ -9,7 +9,7 @@ from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.programs.spec import Spec
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _PLAIN = frozenset(

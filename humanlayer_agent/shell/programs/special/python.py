@@ -11,17 +11,17 @@ from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.expansion.field import positional
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import absolute, dedupe
+from humanlayer_agent.shell.paths import absolute_path, dedupe
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
-from humanlayer_agent.shell.programs.catalog import family, lookup
+from humanlayer_agent.shell.programs.catalog import Catalog
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.archives import extracted
 from humanlayer_agent.shell.programs.special.file_names import named
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 
@@ -76,7 +76,7 @@ def module(
 
     name = word.text if word is not None else None
     command.subcommand = name
-    spec = program_of(name) if name else None
+    spec = program_of(name, walk.catalog) if name else None
     own(walk, command, name or "?", rest, state, known=spec is not None)
     if spec is not None:
         spec_reader.apply(walk, spec, command, rest, state, context)
@@ -162,11 +162,13 @@ _PROGRAMS = {
 """Modules that are a program of another name."""
 
 
-def program_of(name: str) -> Spec | None:
+def program_of(name: str, catalog: Catalog) -> Spec | None:
     """What the catalog says of a module: under `python -m NAME`, or as the program that it is."""
-    found = lookup(f"python -m {name}") or lookup(_PROGRAMS.get(name, ""))
+    found = catalog.lookup(f"python -m {name}") or catalog.lookup(_PROGRAMS.get(name, ""))
     plain = name.replace("_", "-")
-    return found or (lookup(plain) if family(plain) == "python" and not plain.startswith(("python", "pypy")) else None)
+    if found is not None or catalog.family(plain) != "python" or plain.startswith(("python", "pypy")):
+        return found
+    return catalog.lookup(plain)
 
 
 def own(walk: "Walk", command: SimpleCommand, name: str, rest: Sequence[Field], state: State, *, known: bool) -> None:
@@ -193,7 +195,7 @@ def _places(state: State) -> tuple[str, ...]:
     """Where python looks first: the working directory, and what this action puts into PYTHONPATH."""
     places = state.cwd or ()
     entries = [e for value in state.lookup("PYTHONPATH") or () for e in value.split(":") if e]
-    return dedupe([*places, *(absolute(e, cwd) for e in entries for cwd in places or ("/",))])[:16]
+    return dedupe([*places, *(absolute_path(e, cwd) for e in entries for cwd in places or ("/",))])[:16]
 
 
 def _files(walk: "Walk", base: str, place: str) -> tuple[list[str], bool]:

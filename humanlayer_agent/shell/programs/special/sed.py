@@ -14,7 +14,7 @@ from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 _LINE = r"[0-9]+(?:~[0-9]+)?|\$"

@@ -13,7 +13,7 @@ from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analyse import Walk
+    from humanlayer_agent.shell.analysis import Walk
 
 _PROJECT = "project"
 """The project's own code does it."""

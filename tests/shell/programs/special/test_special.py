@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analyse import analyse
+from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.program import Program
 from humanlayer_agent.shell.programs.special.awk import NotUnderstood, program_effects
 

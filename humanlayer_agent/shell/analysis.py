@@ -17,6 +17,7 @@ from humanlayer_agent.shell.interpreter.memory import Remembered
 from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, join
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
 from humanlayer_agent.shell.programs.special.git import note_elsewhere
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
@@ -59,6 +60,7 @@ def analyse(
     closed: bool = False,
     reader: Reader | None = None,
     memory: Remembered | None = None,
+    catalog: Catalog = SHIPPED,
 ) -> Program:
     """What running `text` with bash in `cwd` would do. Never raises; its work is bounded.
 
@@ -69,6 +71,7 @@ def analyse(
         closed: `environ` is complete, so every other variable is unset.
         reader: gives the files that the action runs; without one they stay unread.
         memory: what code was found to do when it was read before; it changes no answer.
+        catalog: what is known of programs.
 
     Example:
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
@@ -76,7 +79,7 @@ def analyse(
     """
     place = logical(cwd, "/") if cwd.startswith("/") else "/"
     start = State((place,), dict(environ or {}), closed, fresh=True)
-    walk = Walk(text, start.environ, reader, memory)
+    walk = Walk(text, start.environ, reader, memory, catalog)
     walk.root(parse(text), start)
     doubt_links(walk.program)
     note_elsewhere(walk.program.commands, place)
@@ -100,12 +103,14 @@ class Walk:
         environ: dict[str, str],
         reader: Reader | None = None,
         memory: Remembered | None = None,
+        catalog: Catalog = SHIPPED,
     ) -> None:
         self.text = text
         self.environ = environ
         self.program = Program([])
         self.reader = reader
         self.memory = memory
+        self.catalog = catalog
         self.frames: list[builtins.Frame] = []
         self.rounds = MAX_FOLLOWED
         """How many rounds of loops may still be followed one by one."""
