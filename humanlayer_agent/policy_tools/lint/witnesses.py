@@ -103,5 +103,5 @@ def all_dangers() -> tuple[Danger, ...]:
     """Every dangerous command, in the order of the file."""
     import yaml
 
-    groups = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    groups = yaml.safe_load(Path(__file__).with_name("dangers.yaml").read_text(encoding="utf-8"))
     return tuple(Danger(c, group["does"], frozenset(group["by"])) for group in groups for c in group["commands"])
