@@ -15,6 +15,7 @@ help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
 	@echo "make test      the tests, in a few minutes"
 	@echo "make test-all  all tests, with as many examples as CI tries"
+	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make soak      the long forms of the tests (fuzzing, histories)"
 	@echo "make clean     remove .venv and everything that was built"
@@ -80,6 +81,15 @@ test test-all soak:
 	@$(MAKE) --no-print-directory -j3 test-environments
 	@echo "==> running the tests"
 	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
+
+# What reads, judges, redacts and records needs a shell and nothing else. What the catalog says of programs is held against
+# GNU's, which other systems don't have. A test may skip there, also in CI.
+PORTABLE := tests/shell tests/policy tests/redaction tests/audit tests/policy_tools \
+	--ignore=tests/shell/programs/test_catalog_truth.py
+.PHONY: test-portable
+test-portable: .venv/.test
+	@echo "==> running the portable tests"
+	@CI= $(BIN)/python -m pytest -q $(PARALLEL) $(PORTABLE) $(ARGS)
 
 lint: .venv/.lint
 	@echo "==> ruff"
