@@ -1,4 +1,4 @@
-"""What an agent wants to do, and the digest that identifies it.
+"""The action that an agent proposes, and the digest that identifies it.
 
 An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8785 canonical JSON
 (`rfc8785`) of everything that decides what will happen when the action runs.
@@ -21,7 +21,16 @@ _UNSTABLE_ENV = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 
 @dataclass(frozen=True, slots=True)
 class FileDigest:
-    """A file whose text was judged as part of an action: `sha256` is over its bytes."""
+    """A file whose text was judged as part of an action.
+
+    Args:
+        path: where it is, as an absolute path.
+        sha256: the SHA-256 (hex) of its bytes.
+
+    Example:
+        >>> FileDigest("/srv/app/run.sh", "0" * 64).path
+        '/srv/app/run.sh'
+    """
 
     path: str
     sha256: str
@@ -62,7 +71,12 @@ class Action:
     model_intent: str = ""
 
     def body(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> dict[str, Any]:
-        """The JSON value that is hashed, stored with a request, and rendered for the human."""
+        """Return the JSON value that is hashed, stored with a request, and rendered for the human.
+
+        Args:
+            policy_digest: identifies the policy that judged the action (`Director.digest`).
+            files: the files whose text was judged.
+        """
         return {
             "type": self.type,
             "command": encodable(self.content),
@@ -77,10 +91,15 @@ class Action:
         }
 
     def digest(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> str:
-        """SHA-256 (hex) over the canonical JSON of `body`."""
+        """Return the SHA-256 (hex) of the canonical JSON of `body`: an approval is for this digest and no other.
+
+        Args:
+            policy_digest: identifies the policy that judged the action (`Director.digest`).
+            files: the files whose text was judged.
+        """
         return sha256(canonical(self.body(policy_digest, files))).hexdigest()
 
     def env_digest(self) -> str:
-        """SHA-256 (hex) over names and values of `env`, without those that bash itself rewrites."""
+        """Return the SHA-256 (hex) of names and values of `env`, without those that bash itself rewrites."""
         stable = [[encodable(k), encodable(v)] for k, v in sorted(self.env.items()) if k not in _UNSTABLE_ENV]
         return sha256(canonical(stable)).hexdigest()

@@ -2,31 +2,52 @@
 
 
 class HumanlayerError(Exception):
-    """Base of every error that is ours."""
+    """Base of every error of this package.
+
+    Example:
+        >>> try:
+        ...     Director.load("no-such-policy", project="/srv/app")
+        ... except HumanlayerError as error:
+        ...     print(type(error).__name__)
+        PolicyError
+    """
 
 
 class ConfigError(HumanlayerError):
-    """A setting, file or directory that can't be used (exit code 2)."""
+    """Raised for a setting, file or directory that can't be used (exit code 2)."""
 
 
 class PolicyError(ConfigError):
-    """A policy file that is broken: the engine stops, it never runs with less than what was written."""
+    """Raised for a broken policy file: the engine stops, it never runs with less than what was written."""
 
 
 class StoreError(HumanlayerError):
-    """The store can't be read or written: the action is denied."""
+    """Raised where the store can't be read or written: the action is denied."""
 
 
 class ChannelError(HumanlayerError):
-    """A channel can't reach its humans."""
+    """Raised where a channel can't reach its humans."""
 
 
 class NoTerminal(ChannelError):
-    """Nobody can be asked at a terminal here (none, or we are a background job). Never an approval."""
+    """Raised where nobody can be asked at a terminal (none, or a background job). Never an approval."""
 
 
 class ActionDenied(HumanlayerError):
-    """Raised by `Gate.run` when an action may not run; `denial` says why."""
+    """Raised by `Gate.run`, and by functions behind `require_approval`, when an action may not run.
+
+    Args:
+        denial: a `Denial` (`approvals.model`): who denied it and why, and a human's words.
+
+    Example:
+        >>> from humanlayer_agent import Gate
+        >>> with Gate.from_config(policy="default") as gate:
+        ...     try:
+        ...         gate.run("hla requests approve 42")
+        ...     except ActionDenied as denied:
+        ...         print(denied.denial.by)
+        policy
+    """
 
     def __init__(self, denial: object) -> None:
         super().__init__(str(denial))
@@ -34,11 +55,11 @@ class ActionDenied(HumanlayerError):
 
 
 class AgentsStopped(HumanlayerError):
-    """A human has stopped every agent: nothing new may run.
+    """Raised where a human has stopped every agent: nothing new may run.
 
     Args:
-        halt: which stop (`approvals.halt`).
-        decision: what the policy said of the action.
+        halt: the stop that is in force (`approvals.stop`).
+        decision: the `PolicyDecision` on the action.
     """
 
     def __init__(self, halt: object, decision: object = None) -> None:
@@ -47,4 +68,4 @@ class AgentsStopped(HumanlayerError):
 
 
 class RunTerminated(HumanlayerError):
-    """A human stopped the run (q at the prompt, Ctrl-C)."""
+    """Raised where a human has stopped the run (q at the prompt, Ctrl-C)."""

@@ -1,4 +1,4 @@
-"""Where our own files are. Everything here is off limits for agents: every shipped policy denies it.
+"""The places of our own files. All of them are off limits for agents: every shipped policy denies it.
 
 What every command needs is given as text, in the spelling of `pathlib`.
 """
@@ -28,47 +28,55 @@ PROJECT_FOLDER = ".humanlayer"
 
 
 def data_folder() -> Path:
-    """The user's data directory, where the store is kept (the XDG base directories; macOS has its own)."""
+    """Return the user's data directory, where the store is kept (the XDG base directories; macOS has its own)."""
     return Path(_data_folder())
 
 
 def state_folder() -> Path:
-    """The user's state directory, where compiled policies are kept, and which projects are trusted."""
+    """Return the user's state directory, where compiled policies are kept, and which projects are trusted."""
     return Path(state_path())
 
 
 def config_folder() -> Path:
-    """The user's settings: the policy, the channels."""
+    """Return the directory of the user's settings: the policy, the channels.
+
+    Example:
+        >>> config_folder().name
+        'humanlayer-agent'
+    """
     return Path(config_path())
 
 
 def default_store_path() -> Path:
-    """The store's file: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
+    """Return the store's file: `$HUMANLAYER_STORE`, else `store.sqlite3` in the user's data directory."""
     return Path(_store_path())
 
 
 def key_path() -> Path:
-    """The file of the user's signing key, as `hla init` writes it: in the data directory, whatever store is named."""
+    """Return the file of the user's signing key, as `hla init` writes it.
+
+    It is in the data directory, whatever store is named.
+    """
     return data_folder() / "signing.key"
 
 
 def audit_key_path() -> Path:
-    """The file of the key that signs heads of the user's logs; it signs nothing else."""
+    """Return the file of the key that signs heads of the user's logs; it signs nothing else."""
     return data_folder() / "audit.key"
 
 
 def state_path(*names: str) -> str:
-    """`state_folder()`, or what is called `names` below it."""
+    """Return `state_folder()`, or what is called `names` below it."""
     return os.path.join(_xdg("XDG_STATE_HOME", ".local/state"), *names)
 
 
 def config_path(*names: str) -> str:
-    """`config_folder()`, or what is called `names` below it."""
+    """Return `config_folder()`, or what is called `names` below it."""
     return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), *names)
 
 
 def own_places() -> dict[str, str]:
-    """The variables of policies that name what is ours: the store's and the passphrase's file, and our folders."""
+    """Return the variables of policies that name what is ours: the store's and the passphrase's file, and our folders."""
     return {
         "STORE": _store_path(),
         "PASSPHRASE_FILE": _passphrase_path(),
@@ -80,19 +88,33 @@ def own_places() -> dict[str, str]:
 
 
 def home_folder() -> str:
-    """The user's home directory. Raises RuntimeError where nobody knows it."""
+    """Return the user's home directory.
+
+    Raises:
+        RuntimeError: nobody knows it.
+    """
     home = os.path.expanduser("~")
     return spelled(home) if home[:1] != "~" else str(Path.home())
 
 
 def spelled(path: str) -> str:
-    """`path` as `pathlib` spells it, which is asked only where that may be another way."""
+    """Return `path` as `pathlib` spells it, which is asked only where that may be another way.
+
+    Example:
+        >>> spelled("/srv//app/./x/")
+        '/srv/app/x'
+    """
     plain = path[:1] == "/" and "//" not in path and "/./" not in path and not path.endswith(("/", "/."))
     return path if plain else str(Path(path))
 
 
 def upwards(path: str) -> Iterator[str]:
-    """The directory `path` (absolute), and those it lies in, up to the root."""
+    """Yield the directory `path` (absolute), and those it lies in, up to the root.
+
+    Example:
+        >>> list(upwards("/srv/app"))
+        ['/srv/app', '/srv', '/']
+    """
     yield path
     while (above := os.path.dirname(path)) != path:
         path = above
@@ -100,7 +122,11 @@ def upwards(path: str) -> Iterator[str]:
 
 
 def exists(path: str) -> bool:
-    """Is there something at `path`, where links lead? Raises OSError where nobody can say (no permission)."""
+    """Tell whether there is something at `path`, following links.
+
+    Raises:
+        OSError: nobody can say (no permission).
+    """
     try:
         os.stat(path)
     except OSError as error:
@@ -113,7 +139,7 @@ def exists(path: str) -> bool:
 
 
 def temporary_folder() -> str:
-    """The folder for temporary files, as `tempfile.gettempdir()` finds it (importing that takes a while)."""
+    """Return the folder for temporary files, as `tempfile.gettempdir()` finds it (importing that takes a while)."""
     named = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     if not named and "tempfile" not in sys.modules and os.path.isdir("/tmp") and os.access("/tmp", os.W_OK | os.X_OK):
         return "/tmp"
@@ -123,7 +149,7 @@ def temporary_folder() -> str:
 
 
 def is_inside(folder: Path, project: Path | None) -> bool:
-    """Whether `folder` lies in `project`, or is reached through it by links: then it is the repository's to fill."""
+    """Tell whether `folder` lies in `project`, or is reached through it by links: then it is the repository's to fill."""
     if project is None:
         return False
     top, named = os.path.realpath(project), os.path.abspath(folder)
@@ -143,7 +169,7 @@ def _store_path() -> str:
 
 
 def _passphrase_path() -> str:
-    """The file with the passphrase; where none is named (by an absolute path), one in our own folder stands for it."""
+    """Return the file with the passphrase, or one in our own folder where none is named by an absolute path."""
     named = os.environ.get(PASSPHRASE_VARIABLE, "")
     return spelled(named) if named.startswith("/") else os.path.join(_data_folder(), "passphrase")
 
@@ -155,7 +181,15 @@ def _xdg(variable: str, below_home: str) -> str:
 
 
 def data_file(folder: str, name: str) -> Path:
-    """A shipped file: `policies/NAME` or `channels/NAME`, from the wheel's data or from a checkout."""
+    """Return the path of a shipped file: `policies/NAME` or `channels/NAME`, of the wheel's data or of a checkout.
+
+    Raises:
+        ConfigError: it is missing.
+
+    Example:
+        >>> data_file("policies", "default.yaml").name
+        'default.yaml'
+    """
     package = Path(__file__).parent
     for base in (package / "_data", package.parent):
         if (found := base / folder / name).is_file():
@@ -167,7 +201,7 @@ def data_file(folder: str, name: str) -> Path:
 
 
 def read_own_json(path: Path | str) -> dict[str, Any] | None:
-    """The object in a JSON file that only this user can have written, else None."""
+    """Return the object in a JSON file that only this user can have written, else None."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

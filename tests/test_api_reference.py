@@ -1,5 +1,6 @@
 """docs/api says what the docstrings say."""
 
+import ast
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -32,7 +33,8 @@ def test_a_page_has_every_public_name(make_api: ModuleType) -> None:
         text = make_api.pages()[f"{name.removeprefix('humanlayer_agent.')}.md"]
         for each in module.public():
             assert f"\n## {each}\n" in text
-            assert module.find(each).about, f"{name}.{each} has no docstring"
+            found = module.find(each)
+            assert found.about or isinstance(found.node, ast.Assign), f"{name}.{each} has no docstring"
 
 
 def test_what_a_page_says_of_a_function(make_api: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""Supervision for any Python code: a Gate made from the user's own settings, that runs what it permits."""
+"""A Gate for any Python code, made from the user's own settings, that runs what it permits."""
 
 import os
 import sys
@@ -16,23 +16,24 @@ TIMEOUT_S = 3_600.0
 
 
 class Gate(gate.Gate):
-    """A Gate whose `run` executes commands as agents' commands are: in a session of their own, without our secrets, and
-    with everything they start ended when they end.
+    """A Gate that runs commands as agents' commands are run.
 
-    Example::
+    They get a session of their own, nothing of our secrets, and everything they start ends when they end.
 
-            from humanlayer_agent import ActionDenied, Gate
+    Args:
+        director, store, asker: see `approvals.gate.Gate`, whose other arguments it takes as well. `from_config` makes
+            them from the user's settings.
 
-            with Gate.from_config() as gate:
-                try:
-                    print(gate.run("rm -rf build", cwd="/srv/app").output)
-                except ActionDenied as denied:
-                    print(denied)
+    Example:
+        >>> from humanlayer_agent import Gate
+        >>> with Gate.from_config(policy="default") as gate:
+        ...     gate.run("echo hello | tr a-z A-Z").output
+        'HELLO\\n'
     """
 
     @classmethod
     def from_config(cls, *, agent: str = "python", project: Path | str | None = None, **settings: Any) -> Self:
-        """The Gate that the policies and channels of the machine, the user and the project make.
+        """Return the Gate that the policies and channels of the machine, the user and the project make.
 
         Args:
             agent: who proposes the actions, for humans and the log.

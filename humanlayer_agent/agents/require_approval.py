@@ -34,9 +34,10 @@ def require_approval(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def require_approval(*, gate: Gate | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def require_approval(function: Callable[P, R] | None = None, /, *, gate: Gate | None = None) -> Any:
-    """A decorator: each call of the function is judged and, where no policy allows it, put before a human.
+    """Decorate a function so that each call is judged and, where no policy allows it, put before a human.
 
     Args:
+        function: sync or async. What it is called with must be shown in full, and is part of what is approved.
         gate: the Gate it stands behind. Where it is None, one is built with the first call from the settings of the
             machine and the user, and asks at the terminal.
 
@@ -44,12 +45,16 @@ def require_approval(function: Callable[P, R] | None = None, /, *, gate: Gate | 
         ActionDenied: by the decorated function, where it may not run; `denial` says why.
         TypeError: by the decorated function, where the arguments don't fit it, or can't be shown.
 
-    Example::
-
-            @require_approval
-            def transfer(account: str, amount: int) -> None: ...
-
-            transfer("DE02", amount=300)  # asks: transfer(account='DE02', amount=300)
+    Example:
+        >>> from humanlayer_agent import Gate, require_approval
+        >>> class Colleague:
+        ...     def query(self, prompt: str, options: list[str]) -> str:
+        ...         return options[-1]  # the one that approves
+        >>> @require_approval(gate=Gate.from_config(policy="default", user=Colleague()))
+        ... def transfer(account: str, amount: int) -> str:
+        ...     return f"{amount} to {account}"
+        >>> transfer("DE02", amount=300)
+        '300 to DE02'
     """
     if function is None:
         return functools.partial(_decorated, given=gate)
@@ -77,7 +82,7 @@ def _decorated(function: Callable[P, R], given: Gate | None) -> Callable[P, R]:
 
 
 class _Guard:
-    """What stands before one function."""
+    """The judge of one function's calls."""
 
     def __init__(self, function: Callable[..., Any], gate: Gate | None) -> None:
         self.function = function
@@ -87,7 +92,11 @@ class _Guard:
         self._lock = threading.Lock()
 
     def approved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Permit:
-        """A permit for this call. Raises ActionDenied."""
+        """Return a permit for this call.
+
+        Raises:
+            ActionDenied: there is none.
+        """
         action = self.action(args, kwargs)
         checked = self.gate().check(action)
         if isinstance(checked, Denial):
@@ -105,7 +114,7 @@ class _Guard:
         return _Running(self, permit, self.action(args, kwargs))
 
     def action(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Action:
-        """This call as an action."""
+        """Return this call as an action."""
         here = os.getcwd()
         return Action(
             rendered(self.name, self.signature, args, kwargs),

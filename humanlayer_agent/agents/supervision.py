@@ -1,4 +1,4 @@
-"""What the adapters for different agents have in common: the settings, the gate, and what became of each command."""
+"""The common part of all adapters: the settings, the gate, and a record of each command."""
 
 import difflib
 import hashlib
@@ -26,7 +26,12 @@ logger = logging.getLogger("humanlayer_agent")
 
 
 class Supervision(BaseModel):
-    """The settings under `supervision:`. An unknown name is an error."""
+    """The settings under `supervision:`. An unknown name is an error.
+
+    Example:
+        >>> Supervision(policy="strict", timeout=600).max_denials
+        5
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,10 +64,14 @@ class Supervision(BaseModel):
 
 
 def supervision_settings(raw: object) -> Supervision:
-    """`raw` (the value of `supervision:`) as settings.
+    """Return `raw`, the value of `supervision:`, as settings.
 
     Raises:
         ConfigError: names every key that is wrong, and what was expected.
+
+    Example:
+        >>> supervision_settings({"policy": "ci"}).policy
+        'ci'
     """
     if isinstance(raw, Supervision):
         return raw
@@ -73,7 +82,7 @@ def supervision_settings(raw: object) -> Supervision:
 
 
 def refuse_misspelled_section(names: Iterable[str], known: Container[str]) -> None:
-    """mini ignores unknown keys, so a misspelled `supervision:` would silently mean the default policy.
+    """Refuse a misspelled `supervision:`. mini ignores unknown keys, so it would silently mean the default policy.
 
     Raises:
         ConfigError: a name in `names` that is not in `known` and looks like "supervision".
@@ -94,9 +103,19 @@ def _explain(error: Any) -> str:
 
 
 class SimpleDirector:
-    """Adapts an object that has only `should_allow(action) -> (bool, reason)`.
+    """An adapter for an object that has only `should_allow(action) -> (bool, reason)`.
 
     True allows, False asks a human. Anything else, and an exception, denies: it is not known what was meant.
+
+    Args:
+        director: the object.
+
+    Example:
+        >>> class OnlyLists:
+        ...     def should_allow(self, action):
+        ...         return action.content == "ls", "only ls"
+        >>> SimpleDirector(OnlyLists()).evaluate(Action("rm x")).verdict
+        <Verdict.ASK: 1>
     """
 
     def __init__(self, director: Any) -> None:
@@ -105,7 +124,7 @@ class SimpleDirector:
         self._policy = f"{kind.__module__}.{kind.__qualname__}"
 
     def evaluate(self, action: Action) -> PolicyDecision:
-        """What `should_allow` said, as a decision."""
+        """Return the answer of `should_allow` as a decision."""
         try:
             answer = self.director.should_allow(action)
         except Exception as error:
@@ -116,7 +135,7 @@ class SimpleDirector:
         return self._decision(Verdict.DENY, "the director's answer was not (True or False, reason)")
 
     def should_allow(self, action: Action) -> tuple[bool, str]:
-        """True only where `evaluate` allows."""
+        """Return (True, reason) only where `evaluate` allows."""
         decision = self.evaluate(action)
         return decision.verdict is Verdict.ALLOW, decision.reason
 
@@ -133,7 +152,7 @@ def open_gate(
     gate: "Gate | None" = None,
     project: Path | None = None,
 ) -> "Gate":
-    """The gate that was given, else one built from `settings`.
+    """Return the gate that was given, else one built from `settings`.
 
     Args:
         director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
@@ -142,7 +161,7 @@ def open_gate(
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
-            where our files are (see `dotenv`).
+            where our files are (see `agents.dotenv`).
     """
     if gate is not None:
         if director is not None or user is not None:
@@ -185,12 +204,22 @@ def close_gate(gate: "Gate", status: str = "ended") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of one proposed command. It goes into the trajectory as `extra.supervision`.
+    """An account of one proposed command. It goes into the trajectory as `extra.supervision`.
 
-    `verdict` is the Director's (allow, ask, deny; "" where it was not asked). `by` and `approver` say who decided,
-    `waited_ms` how long it took to decide. Where a human changed the command, `edited` is what they made of it: that is
-    what ran, or was denied, and what verdict, rule, reason and digest are about. `text` is what the model is told where
-    its command did not run as it proposed it.
+    Args:
+        command: as the agent proposed it.
+        executed: True where it ran.
+        verdict: the Director's (allow, ask, deny; "" where it was not asked).
+        rule, reason: the deciding rule, and why.
+        by: who decided: policy, human, nobody, store, run, message or harness.
+        approver, comment: the human who decided, and their words.
+        digest: of the action, as the audit log names it.
+        request: id of the request that a human was asked with.
+        returncode: of the command.
+        waited_ms: milliseconds it took to decide.
+        edited: the command that a human made of it: that is what ran, or was denied, and what verdict, rule, reason and
+            digest are about.
+        text: the words to the model where its command did not run as it proposed it.
     """
 
     command: str
@@ -209,13 +238,15 @@ class Record:
     text: str = ""
 
     def public(self) -> dict[str, Any]:
-        """For the trajectory: everything but the command and the text, which stand there anyway. Without secrets."""
+        """Return the record for the trajectory, without secrets, and without command and text: these stand there
+        anyway.
+        """
         fields = self.listed()
         del fields["command"]
         return fields
 
     def listed(self) -> dict[str, Any]:
-        """The same, with the command."""
+        """Return the record for a list, without secrets, with the command."""
         redactor = Redactor()
         fields = asdict(self)
         del fields["text"]
@@ -228,7 +259,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Why supervision ends the run: the exit status, and the sentence for the trajectory."""
+    """The end of a run by supervision: the exit status, and the sentence for the trajectory."""
 
     status: Literal["SupervisionTerminated", "SupervisionDenials"]
     content: str
@@ -255,11 +286,11 @@ class Supervisor:
         self.exit, self._denied_in_message = None, False
 
     def new_message(self) -> None:
-        """The commands that follow belong to another message of the model."""
+        """Begin another message of the model: the commands that follow belong to it."""
         self._denied_in_message = False
 
     def take_waited(self) -> float:
-        """Seconds spent on deciding since the last call: they are not the agent's."""
+        """Return the seconds spent on deciding since the last call: they are not the agent's."""
         waited, self._waited = self._waited, 0.0
         return waited
 
@@ -338,7 +369,9 @@ class Supervisor:
             logger.exception("the outcome of a command could not be recorded")
 
     def _logged(self, digest: str) -> str:
-        """A digest as the audit log names it: the command can't be guessed by that. "" where the log can't be read."""
+        """Return a digest as the audit log names it: the command can't be guessed by that. "" where the log can't be
+        read.
+        """
         try:
             return self.gate.store.redactor().digest(digest)
         except StoreError:
@@ -371,7 +404,7 @@ def _digest(action: Action, decision: PolicyDecision | None) -> str:
 
 
 def project_of(settings: Supervision, director: Any = None, default: Path | None = None) -> Path:
-    """The project directory: the setting, else the director's own, else `default`, else found from here.
+    """Return the project directory: the setting, else the director's own, else `default`, else found from here.
 
     Raises:
         ConfigError: it is too wide to be a project.

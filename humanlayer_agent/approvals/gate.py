@@ -49,13 +49,13 @@ UNWATCHED = "a command ended what watches over it: nobody knows what it did then
 
 
 class Judge(Protocol):
-    """What the Gate needs of a Director."""
+    """The part of a Director that the Gate needs."""
 
     def evaluate(self, action: Action) -> PolicyDecision: ...
 
 
 class Completed(Protocol):
-    """What the Gate needs of a command that ran (`subprocess.CompletedProcess` is one).
+    """The part of a command that ran that the Gate needs (`subprocess.CompletedProcess` has it).
 
     It may also have `unwatched` (see `Outcome`) and `timed_out`.
     """
@@ -167,7 +167,13 @@ class Gate:
         self._unrecorded: dict[str, Outcome] = {}  # by permit: what `finish` could not write
 
     def check(self, action: Action) -> Permit | Denial:
-        """May this action run? Waits for a human where the policy asks for one. Never raises for a denial.
+        """Judge an action, and wait for a human where the policy asks for one. A denial is returned, never raised.
+
+        Args:
+            action: what the agent wants to do.
+
+        Returns:
+            A `Permit`, to be consumed by `start`, or a `Denial` that says why it may not run.
 
         Raises:
             BaseException: only what is no `Exception` (`SystemExit`); a pending request is withdrawn then. Ctrl-C while
@@ -180,11 +186,14 @@ class Gate:
         return self._counted(answer) if isinstance(answer, Denial) else answer
 
     def start(self, permit: Permit, action: Action) -> Denial | None:
-        """Consume `permit` for exactly `action`, before it runs. A `Denial` means: do not run it.
+        """Consume `permit` for exactly `action`, before it runs.
 
         Args:
             permit: from `check`.
             action: what is about to run, made anew from what will be executed.
+
+        Returns:
+            None where it may run now; a `Denial` where it may not.
         """
         try:
             denial = self._start(permit, self._own(action))

@@ -26,7 +26,14 @@ AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "termin
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of one agent. `instance` stays the same when the agent is restarted; `requester` started it."""
+    """One run of one agent.
+
+    Args:
+        agent: its name.
+        instance: stays the same when the agent is restarted.
+        requester: the principal who started it.
+        project: the directory it works for.
+    """
 
     id: str
     agent: str
@@ -37,11 +44,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """Who answered: the stable identity, how it was established, and how far that is trusted.
+    """The human who answered: the stable identity, how it was established, and how far that is trusted.
 
-    `principal` is the identity that answered ("os:1000:alice"); `assurance` is one of `authority.ASSURANCES`. Who that
-    is, and whether they may decide, is found out where the answer is recorded. `groups` are the identities of groups
-    ("slack-usergroup:T012AB/S078GH") that the channel has just verified `principal` to be in: only those that it found.
+    Who that is, and whether they may decide, is found out where the answer is recorded.
+
+    Args:
+        principal: the identity that answered ("os:1000:alice").
+        channel: the name of the channel that heard it.
+        assurance: one of `authority.ASSURANCES`.
+        groups: the identities of groups ("slack-usergroup:T012AB/S078GH") that the channel has just verified
+            `principal` to be in: only those that it found.
+
+    Example:
+        >>> Approver("os:1000:alice", "terminal", "terminal").principal
+        'os:1000:alice'
     """
 
     principal: str
@@ -51,7 +67,7 @@ class Approver:
 
 
 def person(principal: str) -> str:
-    """Who `principal` is, for people to read: an OS user's name; other principals stay as they are.
+    """Return a principal's name for people to read: an OS user's name; other principals stay as they are.
 
     Example:
         >>> person("os:1000:alice"), person("slack:T1/U2")
@@ -63,13 +79,22 @@ def person(principal: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a human said to one request, as the channel heard it.
+    """A human's answer to one request, as the channel heard it.
 
-    `kind` is approve, reject (`comment` says why), edit, respond (`comment` is what the model gets instead of the
-    output), escalate (ask the next audience now), terminate (end the run), or revoke (take an approval back).
-    `decision_id` is unique and comes from the channel (the same click delivered twice has the same one).
-    `presented_digest` is the digest of what was shown. `input_mode` is typed, click, reply or api. `edited` is what the
-    command is to be instead, exactly, in an edit; "" in every other answer.
+    Args:
+        kind: approve, reject (`comment` says why), edit, respond (`comment` is what the model gets instead of the
+            output), escalate (ask the next audience now), terminate (end the run), or revoke (take an approval back).
+        approver: who answered.
+        presented_digest: the digest of what was shown.
+        decision_id: unique, from the channel: the same click delivered twice has the same one.
+        comment: the human's words.
+        input_mode: typed, click, reply or api.
+        edited: what the command is to be instead, exactly, in an edit; "" in every other answer.
+
+    Example:
+        >>> alice = Approver("os:1000:alice", "terminal", "terminal")
+        >>> Answer("reject", alice, presented_digest="0" * 64, decision_id="1", comment="wrong bucket").kind
+        'reject'
     """
 
     kind: AnswerKind
@@ -83,18 +108,30 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """An ask that waits for humans. `body` is what was hashed to `digest`; `requester` started the run.
+    """A request that waits for humans. Read back from a store, `action` has neither `env` nor `stdin`.
 
-    Read back from a store, `action` has neither `env` nor `stdin`: only their digests are kept (in `body`).
-    `expires` is when nobody may answer any more; an approval may be used for `valid_for` ms. `decided` is when it left
-    pending, `decided_by` the principal whose vote did that ("" where none), `comment` that vote's words. `edited` is
-    what that vote made of the command (state superseded), `parent` the request whose edit this one asks about.
-
-    `rule` is what it takes to approve it, as whoever asked saw it: for display, because whoever runs the action asks
-    their own `Authority`. So many approvals as `needed` must be there before it can be approved at all. `escalated` is
-    how many steps of the rule an escalation has made due. Votes from before `since` don't count: it is set where a
-    restarted run has adopted the request. `abandoned`: it is pending, and the process that asked is known to be gone;
-    the same agent, started again, may adopt it until it expires.
+    Args:
+        id: names it.
+        idempotency_key: the same where the same agent, started again, asks the same: the pending request is adopted.
+        digest: of the action; an approval is for this one.
+        body: the JSON that was hashed to `digest`, with digests of `env` and `stdin`.
+        action, decision: the action, and the policy's answer.
+        requester: the principal who started the run.
+        created: when it was made (ms).
+        expires: when nobody may answer any more (ms).
+        valid_for: how long an approval may wait to be used (ms).
+        state: pending, or how it ended.
+        decided, decided_by, comment: when it left pending (ms), the principal whose vote did that ("" where none), and
+            that vote's words.
+        edited: what that vote made of the command (state superseded).
+        parent: the request whose edit this one asks about.
+        rule: what it takes to approve it, as whoever asked saw it: for display, because whoever runs the action asks
+            their own `Authority`.
+        needed: so many approvals must be there before it can be approved at all.
+        escalated: how many steps of the rule an escalation has made due.
+        since: votes from before this (ms) don't count; set where a restarted run has adopted the request.
+        abandoned: it is pending, and the process that asked is known to be gone; the same agent, started again, may
+            adopt it until it expires.
     """
 
     id: str
@@ -122,9 +159,17 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One recorded answer: of which person, signed with which key (its fingerprint), and the signature in hex.
+    """One recorded answer: of which person, signed with which key, and the signature in hex.
 
-    `solo` says that this person also started the run. Votes from before there were signatures have none.
+    Args:
+        request_id: the request that it answers.
+        answer: its kind.
+        approver, presented_digest, decision_id, comment, input_mode, edited: as in `Answer`.
+        at: when it was recorded (ms).
+        person: the id of the person in the channels file.
+        solo: this person also started the run.
+        signer: the fingerprint of the key; "" in votes from before there were signatures.
+        signature: in hex.
     """
 
     request_id: str
@@ -144,10 +189,14 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class VoteResult:
-    """What became of an answer: recorded, the same one again (duplicate), late, or refused.
+    """The fate of an answer: recorded, the same one again (duplicate), late, or refused.
 
-    `state` is that of the request afterwards (None where there is no such request), `reason` why it did not count, and
-    `code` the same as one of `votes.REFUSALS`. `missing` is how many approvals a pending request still needs.
+    Args:
+        outcome: which of the four.
+        state: that of the request afterwards; None where there is no such request.
+        reason: why it did not count.
+        code: the same as one of `votes.REFUSALS`.
+        missing: how many approvals a pending request still needs.
     """
 
     outcome: Literal["recorded", "duplicate", "late", "refused"]
@@ -161,10 +210,18 @@ class VoteResult:
 class Permit:
     """The right to run exactly one action once; consumed before execution.
 
-    `action` is what may run, and `digest` is its digest: where a human changed the command (`edited_by` is not ""), it
-    is not what was proposed. `request_id` is the request that a human answered ("" where none was asked), `approved_by`
-    who approved this action, the last of several ("" where the policy itself allows it). `request` is the approved
-    request as the process knows it that asked; what it takes to run is judged by that, and not by the store's row.
+    Args:
+        id: names it.
+        digest: of `action`.
+        action: what may run. Where a human changed the command, it is not what was proposed.
+        decision: the policy's answer to it.
+        use_by: when it lapses (ms).
+        request_id: the request that a human answered; "" where none was asked.
+        approved_by: who approved this action, the last of several; "" where the policy itself allows it.
+        comment: their words.
+        edited_by: who changed the command; "" where nobody did.
+        request: the approved request as the process knows it that asked; what it takes to run is judged by that, and
+            not by the store's row.
     """
 
     id: str
@@ -190,19 +247,30 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a permit was not issued or not consumed."""
+    """The reason why a permit was not issued or not consumed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why an action may not run. `by` is policy, human, nobody (no answer, no channel), or store.
+    """The answer to an action that may not run.
 
-    `answer` is what the human said, where one did, and `comment` their words: an approver's, proved by a signed vote.
-    `terminate` says that the whole run is to end; `in_a_row`, that it is because of so many denials in a row. Where a
-    human had changed the command, `edited` is what it was changed to, and what `decision` and `reason` are about.
-    `halted`: because every agent of the store is stopped (`hla stop`), not only this one.
+    Args:
+        reason: why, for people and for the model.
+        by: policy, human, nobody (no answer, no channel), or store.
+        decision: the policy's.
+        request_id: the request that a human answered.
+        approver, comment: who denied it, and their words, proved by a signed vote.
+        terminate: the whole run is to end.
+        edited: what a human had changed the command to; `decision` and `reason` are about that.
+        answer: what the human said, where one did.
+        in_a_row: the run ends because of so many denials in a row.
+        halted: because every agent of the store is stopped (`hla stop`), not only this one.
+
+    Example:
+        >>> str(Denial("the run has ended", by="policy"))
+        'the run has ended'
     """
 
     reason: str
@@ -223,9 +291,17 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an execution ended: its exit code, or None and why (time-out, could not be started, interrupted).
+    """The end of an execution.
 
-    `unwatched` says that the command has ended, or deceived, what watches over it: that ends the run.
+    Args:
+        returncode: the exit code, or None where there is none.
+        detail: why there is none (time-out, could not be started, interrupted).
+        duration_ms: how long it took, in milliseconds.
+        unwatched: the command has ended, or deceived, what watches over it: that ends the run.
+
+    Example:
+        >>> Outcome(0, duration_ms=120).returncode
+        0
     """
 
     returncode: int | None
@@ -236,16 +312,27 @@ class Outcome:
 
 
 class Asker(Protocol):
-    """What the Gate needs of a channel: put one request before a human, and wait.
+    """The part of a channel that the Gate needs: put one request before a human, and wait.
 
-    `ask` raises `ChannelError` (`NoTerminal`) where nobody can be asked, `RunTerminated` on Ctrl-C. It returns None
-    where `until` (ms) passed or `cancelled()` became true without an answer. It never decides by itself.
-
-    A channel may also have `tell(text)`: it says one line to the human who has just answered. And `identities`, the
-    principals whose answers it brings: where no people are configured these count, and where some are, the channel is
-    not asked what none of them may answer.
+    It never decides by itself. A channel may also have `tell(text)`: it says one line to the human who has just
+    answered. And `identities`, the principals whose answers it brings: where no people are configured these count, and
+    where some are, the channel is not asked what none of them may answer.
     """
 
     name: str
 
-    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None: ...
+    def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
+        """Put `request` before a human, and wait for the answer.
+
+        Args:
+            until: give up then (ms since the epoch).
+            cancelled: give up when it returns True.
+
+        Returns:
+            None where there was no answer in time.
+
+        Raises:
+            ChannelError: nobody can be asked (`NoTerminal`).
+            RunTerminated: Ctrl-C.
+        """
+        ...

@@ -1,4 +1,4 @@
-"""What a channel is: it shows requests to humans and brings back what they answer.
+"""The contract of a channel: it shows requests to humans and brings back what they answer.
 
 A channel never runs anything, never decides by itself and never changes a decision. It reaches the store through one
 function, `Decide`, that checks who answers. Channels are synchronous; what they receive comes in on threads of their
@@ -24,11 +24,15 @@ Can = Literal["approve", "reject", "feedback", "edit", "respond", "escalate", "g
 
 
 class Retry(ChannelError):
-    """It did not work now, and may later.
+    """Raised for what did not work now, and may later.
 
     Args:
         why: for people to read.
         after: seconds to wait at least, as the service says; None leaves that to the hub.
+
+    Example:
+        >>> Retry("the service is busy", after=30).after
+        30
     """
 
     def __init__(self, why: str, after: float | None = None) -> None:
@@ -37,15 +41,21 @@ class Retry(ChannelError):
 
 
 class Undeliverable(ChannelError):
-    """It does not work, and would not by trying again: the next step of the route is due at once."""
+    """Raised for what does not work, and would not by trying again: the next step of the route is due at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Where a channel shows a request: whatever it needs to find that again, as plain JSON (kept in the store).
+    """The place where a channel shows a request, as any other process can find it again.
 
-    `presented_digest` is the digest of the request that is shown there, and `complete` says whether all of its command
-    can be read there: where it can't, nothing there may approve it.
+    Args:
+        where: whatever the channel needs, as plain JSON (kept in the store).
+        presented_digest: the digest of the request that is shown there.
+        complete: all of its command can be read there. Where it can't, nothing there may approve it.
+
+    Example:
+        >>> Ref({"channel": "C1", "ts": "1700000000.1"}, "0" * 64).complete
+        True
     """
 
     where: Mapping[str, Any]
@@ -55,10 +65,16 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Whom a delivery is for: one step of a route.
+    """The people a delivery is for: one step of a route.
 
-    `people` are those who are told (they may all be refused for other reasons: that is the core's to say). `step` is
-    the number of the step in the order in which they are due, from 0: where it is greater, others were asked before.
+    Args:
+        people: those who are told (they may all be refused for other reasons: that is the core's to say).
+        step: the number of the step in the order in which they are due, from 0: where it is greater, others were asked
+            before.
+
+    Example:
+        >>> Audience((Person("alice", ("os:1000:alice",)),)).step
+        0
     """
 
     people: tuple[Person, ...]
@@ -69,8 +85,11 @@ class Audience:
 class Outcome:
     """A request as a surface is to show it from now on: its state, and what people have answered so far.
 
-    `by` is who decided, for people to read ("" where nobody did; who had approved what then lapsed or was invalidated),
-    `missing` how many approvals are still needed.
+    Args:
+        request: as it is now.
+        votes: the recorded answers, oldest first.
+        by: who decided, for people to read ("" where nobody did; who had approved what then lapsed or was invalidated).
+        missing: how many approvals are still needed.
     """
 
     request: ApprovalRequest
@@ -80,15 +99,28 @@ class Outcome:
 
     @property
     def mark(self) -> str:
-        """What a surface must be settled for: it differs where the state, the votes or the escalations do, or where
-        nobody is there any more who would run it."""
+        """A text that differs whenever a surface must be settled anew.
+
+        It does where the state, the votes or the escalations differ, or where nobody is there any more who would run
+        it.
+        """
         gone = " abandoned" if self.request.abandoned else ""
         return f"{self.request.state} {len(self.votes)} {self.request.escalated}{gone}"
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a channel works, and what is wrong where it does not, each in words that say how to mend it."""
+    """The state of a channel.
+
+    Args:
+        ok: it works.
+        problems: what is wrong, each in words that say how to mend it.
+        facts: more that is known of it (its team, its scopes), as plain JSON.
+
+    Example:
+        >>> Health(ok=False, problems=("the token is revoked: make a new one",)).ok
+        False
+    """
 
     ok: bool
     problems: tuple[str, ...] = ()
@@ -96,9 +128,10 @@ class Health:
 
 
 class Decide(Protocol):
-    """Hands one human's answer to the core, which decides whether it counts and writes it durably before it returns.
+    """The function that hands one human's answer to the core.
 
-    An approval or an edit counts only where this channel shows the request whole (refused as "not-shown" otherwise).
+    The core decides whether it counts, and writes it durably before it returns. An approval or an edit counts only
+    where this channel shows the request whole (refused as "not-shown" otherwise).
 
     Raises:
         StoreError: it could not be written, so it did not happen: don't acknowledge it.
@@ -108,32 +141,35 @@ class Decide(Protocol):
 
 
 class Desk(Protocol):
-    """What a channel may know and do: read requests, and have answers recorded. The hub hands it over at `start`.
+    """The part of the core that a channel may know: it reads requests, and has answers recorded.
 
-    From any thread; every method raises StoreError where the store can't be read or written.
+    The hub hands it over at `start`. From any thread; every method raises StoreError where the store can't be read or
+    written.
     """
 
     @property
-    def decide(self) -> Decide: ...
+    def decide(self) -> Decide:
+        """The function that has an answer recorded."""
+        ...
 
     def request(self, request_id: str) -> ApprovalRequest | None:
-        """The request as it is now."""
+        """Return the request as it is now; None where there is none."""
         ...
 
     def outcome(self, request_id: str) -> Outcome | None:
-        """The request as it is now, with its votes."""
+        """Return the request as it is now, with its votes; None where there is none."""
         ...
 
     def shown(self, request_id: str) -> tuple[Ref, ...]:
-        """Where this channel shows a request, as far as that was written down."""
+        """Return the places where this channel shows a request, as far as that was written down."""
         ...
 
     def shown_at(self, key: str, value: str) -> tuple[tuple[ApprovalRequest, Ref], ...]:
-        """Which requests this channel shows where `ref.where[key] == value`."""
+        """Return the requests that this channel shows where `ref.where[key] == value`."""
         ...
 
     def person_of(self, principal: str) -> Person | None:
-        """Who `principal` is; None for a stranger."""
+        """Return the person who acts as `principal`; None for a stranger."""
         ...
 
     def refused(self, request_id: str, principal: str, code: str, why: str) -> None:
@@ -141,20 +177,23 @@ class Desk(Protocol):
         ...
 
     def requests(self, *, waiting: bool) -> tuple[ApprovalRequest, ...]:
-        """All requests that wait for an answer, or all that don't any more, oldest first; for an inbox."""
+        """Return all requests that wait for an answer, or all that don't any more, oldest first; for an inbox."""
         ...
 
     def stopped(self) -> str:
-        """Since when every agent is stopped, by whom and why, for people to read; "" where none is. It holds somebody's
-        own words."""
+        """Return since when every agent is stopped, by whom and why, for people to read; "" where none is. It holds
+        somebody's own words.
+        """
         ...
 
     def beside(self, channel: str) -> "Desk":
-        """The desk of another channel: for a page that a message of that channel leads to."""
+        """Return the desk of another channel: for a page that a message of that channel leads to."""
         ...
 
     def failed(self, request_id: str, why: str) -> None:
-        """What was delivered did not arrive after all (a bounce): the next step of the route is due at once."""
+        """Write down that what was delivered did not arrive after all (a bounce): the next step of the route is due at
+        once.
+        """
         ...
 
 
@@ -173,13 +212,19 @@ class Channel(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in the channels file."""
+        ...
 
     @property
-    def can(self) -> frozenset[Can]: ...
+    def can(self) -> frozenset[Can]:
+        """The answers it offers."""
+        ...
 
     @property
-    def shows(self) -> int: ...
+    def shows(self) -> int:
+        """The number of characters of a command that it can show at once."""
+        ...
 
     def start(self, desk: Desk) -> None:
         """Open what receives answers. Returns at once.
@@ -210,7 +255,7 @@ class Channel(Protocol):
         ...
 
     def health(self) -> Health:
-        """Whether it works, asking the service where that is the only way to know."""
+        """Return the state of the channel, asking the service where that is the only way to know."""
         ...
 
     def close(self, timeout: float = 2.0) -> None:
@@ -222,7 +267,7 @@ class Finds(Protocol):
     """A channel that can look up what it already shows. Not every service allows that."""
 
     def find(self, request: ApprovalRequest) -> Sequence[Ref]:
-        """Every place where this channel shows `request`, also what an earlier process delivered.
+        """Return every place where this channel shows `request`, also what an earlier process delivered.
 
         The hub asks before it delivers again what may have been delivered already (a process died, or the reply was
         lost): what is found is written down and settled with the rest. Raises as `deliver` does.

@@ -1,4 +1,4 @@
-"""The Director's answer.
+"""The Director's answer: a verdict, what decided it, and what it is about.
 
 What is made for every action has slots and is not frozen, because that takes several times as long to build. Treat it
 as immutable all the same: the gate, the log and whoever asks a human are given the same one.
@@ -13,7 +13,14 @@ from humanlayer_agent.shell import Effect
 
 
 class Verdict(IntEnum):
-    """allow < ask < deny: the strictest of several is the largest."""
+    """The answer of a policy: allow < ask < deny, so the strictest of several is the largest.
+
+    Example:
+        >>> max(Verdict.ALLOW, Verdict.ASK)
+        <Verdict.ASK: 1>
+        >>> str(Verdict.DENY)
+        'deny'
+    """
 
     ALLOW = 0
     ASK = 1
@@ -28,7 +35,13 @@ SEVERITIES = ("low", "medium", "high", "critical")
 
 @dataclass(frozen=True, slots=True)
 class EffectVerdict:
-    """What the rules say of one effect. `default_hit`: no rule asks or denies, and none allows it."""
+    """The verdict on one effect.
+
+    Args:
+        rules: ids of the rules that were hit.
+        reason: the deciding rule's.
+        default_hit: True where no rule asks or denies, and none allows it.
+    """
 
     verdict: Verdict
     rules: tuple[str, ...] = ()
@@ -40,7 +53,14 @@ class EffectVerdict:
 class PartVerdict:
     """One simple command of the action: where it stands, what it is, and its own verdict.
 
-    `judged[i]` is the verdict on `effects[i]`.
+    Args:
+        command: its text.
+        program: its name as the catalog knows it, or None.
+        rules: ids of the rules that were hit.
+        span: where it stands in the action's text, from and to, in code points.
+        via: the wrappers around it (`sudo`, `xargs`).
+        inside: the constructs around it (`substitution`, `loop`).
+        effects: the effects it has; `judged[i]` is the verdict on `effects[i]`.
     """
 
     command: str
@@ -57,13 +77,36 @@ class PartVerdict:
 
 @dataclass(slots=True, unsafe_hash=True)
 class PolicyDecision:
-    """What the policy says of one action.
+    """The policy's answer to one action.
 
-    `rules` are the ids of the rules that decided and then of all others that were hit (deciding first; empty
-    where none was). `default_hit` tells "nothing allows this" from "a rule asks or denies". `parse` is ok, partial or
-    failed. `spans` are the deciding parts of the command. `policy_digest` identifies the merged policy.
-    `files` are the files whose text was judged: they join the action's digest. `enforced` is False while a policy is
-    only observed: the verdict is real, is recorded, and stops nothing.
+    Args:
+        verdict: allow, ask or deny.
+        reason: the deciding rule's, for people.
+        policy: names of the policies in force, the highest layer first.
+        policy_digest: identifies the merged policy, and the values of its variables.
+        rules: ids of the rules that decided, then of all others that were hit; empty where none was.
+        severity: low, medium, high or critical.
+        suggestion: what the agent could do instead.
+        parse: ok, partial or failed.
+        parse_reasons: what was not understood.
+        default_hit: True for "nothing allows this", False for "a rule asks or denies".
+        unresolved: what could not be known of the command.
+        spans: the deciding parts of the command, from and to, in code points.
+        parts: a verdict for each simple command.
+        effects: everything the command does.
+        files: the files whose text was judged: they join the action's digest.
+        route: who is to be asked, and how (a name of the channels file, or stricter demands on it).
+        remember: for how long an approval may be remembered.
+        microseconds: how long it took.
+        enforced: False while a policy is only observed: the verdict is real, is recorded, and stops nothing.
+
+    Example:
+        >>> director = Director.load("default", project="/srv/app")
+        >>> decision = director.evaluate(Action("rm -rf /srv/data", cwd="/srv/app"))
+        >>> str(decision.verdict), decision.rule, decision.severity
+        ('ask', 'delete-outside-project', 'high')
+        >>> decision.reason
+        'Deletes /srv/data, outside the project.'
     """
 
     verdict: Verdict

@@ -90,12 +90,19 @@ class Director:
         reader: Reader | None = None,
         tested: bool = True,
     ) -> "Director":
-        """Read one policy (a file, or a shipped policy's name): it is the whole, no layer is read.
+        """Read one policy: it is the whole, and no layer is read.
 
-        `tested`: see `loader.load`.
+        Args:
+            policy: a file, or the name of a shipped policy.
+            project, environ, variables, observe, reader: as for `Director`.
+            tested: a policy that fails the tests in its own rules is an error (see `policy.language.loader.load`).
 
         Raises:
             PolicyError: with file:line:column.
+
+        Example:
+            >>> Director.load("strict", project="/srv/app").name
+            'strict'
         """
         found = loading.load(loading.named(policy), tested=tested, variables=tuple(variables or ()))
         observe = observe or found.observe
@@ -103,25 +110,35 @@ class Director:
 
     @property
     def digest(self) -> str:
-        """Identifies everything that decides: the rules that hold today, and the values of their variables."""
+        """The digest of everything that decides: the rules that hold today, and the values of their variables."""
         return self.in_force().digest
 
     def should_allow(self, action: Action) -> tuple[bool, str]:
-        """(allowed, reason): the simplest form of `evaluate`."""
+        """Return (allowed, reason): the simplest form of `evaluate`."""
         decision = self.evaluate(action)
         return decision.verdict is Verdict.ALLOW, decision.reason
 
     def evaluate(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
-        """Say what the policy says of `action`. `reader` stands in for the Director's own.
+        """Judge `action`.
 
         No decision is remembered: the same action is judged anew each time, by the files that are there now and by
-        where symbolic links lead now.
+        where
+        symbolic links lead now.
+
+        Args:
+            action: what the agent wants to do. It starts in its `cwd`, or in the project where that is "".
+            reader: stands in for the Director's own.
+
+        Example:
+            >>> director = Director.load("default", project="/srv/app")
+            >>> director.evaluate(Action("cat .env", cwd="/srv/app")).rule
+            'secrets'
         """
         begin, program = time.perf_counter_ns(), self.program(action, reader)
         return self._judge(self.in_force(), program, Situation(agent=action.agent), action.content, begin)
 
     def program(self, action: Action, reader: Reader | None = None) -> Program:
-        """What `action` would run, as far as it can be seen."""
+        """Return what `action` would run, as far as it can be seen."""
         if action.type == FUNCTION:
             return _called(action.content)
         environ = dict(action.env) if action.env else self.environ
@@ -145,7 +162,7 @@ class Director:
         return program
 
     def judge(self, program: Program, situation: Situation, text: str = "") -> PolicyDecision:
-        """What the policy says of a program (the text of which is `text`)."""
+        """Judge a program that was already read (its text is `text`)."""
         return self._judge(self.in_force(), program, situation, text, None)
 
     def _judge(
@@ -167,7 +184,7 @@ class Director:
         )
 
     def in_force(self) -> InForce:
-        """The rules that hold today. An override ends in a running process too."""
+        """Return the rules that hold today. An override ends in a running process too."""
         if self._today is None and time.time() // 86_400 == self._number:
             return self._in_force
         number = _day_number()
@@ -182,17 +199,17 @@ class Director:
 
 
 def _day_number() -> int:
-    """Days since 1970-01-01 (UTC)."""
+    """Return the number of days since 1970-01-01 (UTC)."""
     return int(time.time() // 86_400)
 
 
 def _day(number: int) -> str:
-    """The same in ISO 8601."""
+    """Return a day, given in days since 1970-01-01, in ISO 8601."""
     return time.strftime("%Y-%m-%d", time.gmtime(number * 86_400))
 
 
 def _called(call: str) -> Program:
-    """A call of a function: all that is known of it is its name. Rules allow or deny it by that."""
+    """Return a call of a function as a program: all that is known of it is its name. Rules allow or deny it by that."""
     name, span = call.partition("(")[0], (0, len(call))
     command = SimpleCommand(name, [call], span, call, known=False)
     command.effects.append(Effect("execute", FUNCTION, name, True, span, "call"))
@@ -219,7 +236,7 @@ def _variables(
 
 
 def _temporary(environ: Mapping[str, str], home: str, project: str) -> str:
-    """The folder for temporary files; /tmp where the setting is one that everything lies below."""
+    """Return the folder for temporary files; /tmp where the setting is one that everything lies below."""
     folder = environ.get("TMPDIR") or temporary_folder()
     plain = os.path.normpath(folder)
     wide = any(p == plain or p.startswith(plain.rstrip("/") + "/") for p in (home, project))

@@ -45,9 +45,12 @@ def answer(
     presented_digest: str | None = None,
     edited: str = "",
 ) -> Answer:
-    """An answer to `request`, as a channel would bring it.
+    """Return an answer to `request`, as a channel would bring it.
 
     Args:
+        kind: approve, reject, edit ...
+        comment: the human's words.
+        approver: who answers.
         decision_id: a new one where it is empty.
         presented_digest: that of the request where it is None.
         edited: what the command is to be instead, in an edit.
@@ -134,6 +137,7 @@ class ScriptedAsker:
         self._lock = threading.Lock()
 
     def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
+        """Take the next step of the script as the answer to `request`."""
         with self._lock:
             self.asked.append(request)
             try:
@@ -152,6 +156,7 @@ class ScriptedAsker:
         return answer(request, kind, words, approver=self._approver)
 
     def tell(self, text: str) -> None:
+        """Keep a line that the human was told."""
         self.told.append(text)
 
 
@@ -172,6 +177,7 @@ class ScriptedDirector:
         self.otherwise = otherwise
 
     def evaluate(self, action: Action) -> PolicyDecision:
+        """Decide by the first word that is found in the command."""
         word = next((word for word in self.verdicts if word in action.content), None)
         if word is None:
             return PolicyDecision(self.otherwise, "no rule matches", "scripted", POLICY_DIGEST, default_hit=True)

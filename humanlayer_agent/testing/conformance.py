@@ -56,14 +56,16 @@ _WORDS: dict[str, str] = {"approve": "", "reject": "not on a Friday", "edit": "m
 
 
 class ChannelConformance:
-    """Inherit from it, and give it a fixture `rig`."""
+    """The tests of a channel, to inherit from; a fixture `rig` says which channel."""
 
     @pytest.fixture
     def rig(self) -> Rig:
+        """Return the Rig; to be replaced."""
         raise NotImplementedError("give your class a fixture `rig` that returns a Rig")
 
     @pytest.fixture
     def world(self, rig: Rig, tmp_path: Path) -> Iterator[World]:
+        """Give a world with the channel in it, and close it afterwards."""
         made = World(rig, tmp_path)
         yield made
         made.close()
@@ -446,14 +448,14 @@ class ChannelConformance:
 
 
 def delivered(world: World, command: str = "make deploy", **fields: Any) -> tuple[ApprovalRequest, Surface]:
-    """A request that is shown, and the place where it is."""
+    """Return a request that is shown, and the place where it is."""
     request = world.ask(command, **fields)
     world.deliver(request)
     return request, world.surface(request)
 
 
 def shows(surface: Surface, command: str) -> bool:
-    """Whether all of `command` can be read there, made safe; lines may be wrapped or indented."""
+    """Tell whether all of `command` can be read there, made safe; lines may be wrapped or indented."""
     have = "".join(surface.text().split())
     return "".join(visible(command).split()) in have
 
@@ -469,12 +471,12 @@ def around(plain: Surface, hostile: Surface, command: str) -> None:
 
 
 def named(world: World, who: str, text: str) -> bool:
-    """Whether `text` says who that was: by the id in the channels file, or the name of the OS user."""
+    """Tell whether `text` says who that was: by the id in the channels file, or the name of the OS user."""
     return who in text or person(world.rig.people[who]) in text
 
 
 def said(world: World, request: ApprovalRequest) -> list[str]:
-    """What the log says of answers to a request."""
+    """Return the types of events that the log has of answers to a request."""
     return [entry.event["type"] for entry in world.events(request, "vote")]
 
 
@@ -488,4 +490,4 @@ def _press(surface: Surface) -> None:
 
 
 class _Killed(Exception):
-    """The process died here."""
+    """Raised where the process is to die."""

@@ -1,4 +1,4 @@
-"""What the conformance kit needs of a channel's author, and the small world that it puts the channel into."""
+"""The part of the conformance kit that a channel's author fills in, and the world that it puts the channel into."""
 
 import json
 import secrets
@@ -35,20 +35,21 @@ class Surface(Protocol):
     """One place where the service shows a request, as its humans see it."""
 
     def text(self) -> str:
-        """Everything that can be read there, attachments that belong to it included."""
+        """Return everything that can be read there, attachments that belong to it included."""
         ...
 
     def frame(self) -> str:
-        """What stands around the command, without it and without what differs from request to request (ids, times,
-        lengths). Warnings about the command may be there, in lines of their own."""
+        """Return the text around the command, without it and without what differs from request to request (ids, times,
+        lengths). Warnings about the command may be there, in lines of their own.
+        """
         ...
 
     def offers(self) -> frozenset[str]:
-        """The answers that are offered there at this moment ("approve", "reject", ...)."""
+        """Return the answers that are offered there at this moment ("approve", "reject", ...)."""
         ...
 
     def answer(self, kind: AnswerKind, who: str, words: str = "") -> None:
-        """The human `who` gives this answer, also where it is not offered any more (a screen that was open before, a
+        """Give this answer as the human `who`, also where it is not offered any more (a screen that was open before, a
         copied button). Does not wait for what becomes of it.
 
         Args:
@@ -58,7 +59,7 @@ class Surface(Protocol):
         ...
 
     def repeat(self) -> None:
-        """The service hands over the last answer that was given there once more."""
+        """Hand over the last answer that was given there once more."""
         ...
 
 
@@ -70,26 +71,28 @@ class Rig(Protocol):
     """
 
     @property
-    def people(self) -> Mapping[str, str]: ...
+    def people(self) -> Mapping[str, str]:
+        """Principals by name."""
+        ...
 
     def channel(self) -> Channel:
-        """A new channel to the same service, as a process that was started anew would make it; not started yet."""
+        """Return a new channel to the same service, not started yet, as a process that was started anew would make it."""
         ...
 
     def surfaces(self, request_id: str) -> Sequence[Surface]:
-        """Every place where the service shows a request, oldest first, whoever has written it down or not."""
+        """Return every place where the service shows a request, oldest first, whoever has written it down or not."""
         ...
 
     def told(self, who: str) -> Sequence[str]:
-        """What was said to this human alone."""
+        """Return the texts that were said to this human alone."""
         ...
 
     def pings(self, request_id: str) -> Sequence[str]:
-        """Whom the service has notified about a request."""
+        """Return the people whom the service has notified about a request."""
         ...
 
     def broken(self, fault: Fault) -> AbstractContextManager[None]:
-        """The service, broken in this way for a while."""
+        """Break the service in this way, for as long as the context lasts."""
         ...
 
 
@@ -125,11 +128,11 @@ class World:
         self.channel.start(self.desk())
 
     def desk(self) -> StoreDesk:
-        """A desk for the channel, that fails when it is told to."""
+        """Return a desk for the channel, that fails when it is told to."""
         return _Desk(self)
 
     def restart(self, *, close: bool = True) -> None:
-        """Another process serves the channel from now on.
+        """Have another process serve the channel from now on.
 
         Args:
             close: False where the one before just died. (It is still there in a test: it gets no more from the store.)
@@ -140,6 +143,7 @@ class World:
         self.channel.start(self.desk())
 
     def close(self) -> None:
+        """Close the channel and the store."""
         self.channel.close()
         self.store.close()
 
@@ -152,9 +156,10 @@ class World:
         ttl_ms: int = 600_000,
         **fields: Any,
     ) -> ApprovalRequest:
-        """A new request.
+        """Return a new request.
 
         Args:
+            ttl_ms: milliseconds until it expires.
             fields: of the action.
         """
         said: dict[str, Any] = {"cwd": "/srv/app", "project": "/srv/app", "run_id": "run-1", "agent": "agent"}
@@ -198,6 +203,7 @@ class World:
         return ref
 
     def write_down(self, request: ApprovalRequest, ref: Ref) -> None:
+        """Write down where a request is shown."""
         self.store.surfaces.delivered(
             request.id, 0, self.channel.name, ref.where, ref.presented_digest, complete=ref.complete
         )
@@ -211,21 +217,23 @@ class World:
             self.store.surfaces.settled(each.id, outcome.mark)
 
     def decide_elsewhere(self, request: ApprovalRequest, kind: AnswerKind = "reject", who: str = "alice") -> None:
-        """A human answers at some other place."""
+        """Have a human answer at some other place."""
         from humanlayer_agent.approvals.model import Approver
 
         given = answer(request, kind, approver=Approver(self.rig.people[who], "elsewhere", "terminal"))
         assert self.approvers.decide(self.store, request.id, given).outcome == "recorded"
 
     def state(self, request: ApprovalRequest) -> str:
+        """Return the state of a request, as the store has it."""
         found = self.store.get(request.id)
         return found.state if found else ""
 
     def events(self, request: ApprovalRequest, type: str) -> list[Entry]:
+        """Return the events of the log about a request, of one type."""
         return list(self.store.events(request=request.id, type=type))
 
     def surface(self, request: ApprovalRequest, number: int = 0) -> Surface:
-        """A place where it is shown, once it is there."""
+        """Return a place where the request is shown, once it is there."""
         self.until(lambda: len(self.rig.surfaces(request.id)) > number, "a place where the request is shown")
         return self.rig.surfaces(request.id)[number]
 

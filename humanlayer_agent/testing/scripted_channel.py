@@ -30,10 +30,11 @@ class Board:
         folder: made where it is not there. Any number of processes may use it.
         limit: characters that one message may have.
 
-    Example::
-
-            board = Board(tmp_path)
-            board.answer(board.messages(request.id)[0]["id"], "approve", "test:alice")
+    Example:
+        >>> import tempfile
+        >>> board = Board(Path(tempfile.mkdtemp()))
+        >>> board.post({"command": "make deploy", "request": "r1"}) == board.messages("r1")[0]["id"]
+        True
     """
 
     def __init__(self, folder: Path, limit: int = 4_000) -> None:
@@ -74,32 +75,42 @@ class Board:
         self._write("told", f"{time.time_ns():020d}-{secrets.token_hex(4)}", {"who": who, "text": text})
 
     def answers(self) -> list[dict[str, Any]]:
-        """What no channel has acknowledged yet."""
+        """Return the answers that no channel has acknowledged yet."""
         return self._read("answers")
 
     def acknowledge(self, name: str) -> None:
-        """An answer was recorded: it is not handed over again."""
+        """Take an answer as recorded: it is not handed over again."""
         with suppress(FileNotFoundError):
             os.rename(self.folder / "answers" / name, self.folder / "done" / name)
 
     # What humans do and see
 
     def messages(self, request_id: str = "") -> list[dict[str, Any]]:
-        """All messages, or those about a request, oldest first."""
+        """Return all messages, or those about a request, oldest first."""
         return [each for each in self._read("messages") if request_id in ("", each["request"])]
 
     def answer(self, message: str, kind: AnswerKind, who: str, words: str = "", *, name: str = "") -> str:
-        """A human answers at a message; returns the id of the answer. `name`: an id that was there before."""
+        """Have a human answer at a message.
+
+        Args:
+            message: its id.
+            who: the principal who answers.
+            words: the reason, the changed command, or the response.
+            name: an id of an answer that was there before.
+
+        Returns:
+            The id of the answer.
+        """
         name = name or f"{time.time_ns():020d}-{secrets.token_hex(4)}"
         self._write("answers", name, {"id": name, "message": message, "kind": kind, "who": who, "words": words})
         return name
 
     def told(self, who: str) -> list[str]:
-        """What was said to one human alone."""
+        """Return the texts that were said to one human alone."""
         return [each["text"] for each in self._read("told") if each["who"] == who]
 
     def pings(self, request_id: str) -> list[str]:
-        """Whom messages about a request have notified."""
+        """Return the people whom messages about a request have notified."""
         found = []
         for message in self.messages(request_id):
             for path in sorted((self.folder / "pings").glob(f"{message['id']}*")):
@@ -108,7 +119,7 @@ class Board:
 
     @property
     def fault(self) -> str:
-        """How the board is broken: "busy", "down", "gone", or "" where it works."""
+        """The way in which the board is broken: "busy", "down", "gone", or "" where it works."""
         with suppress(FileNotFoundError):
             return (self.folder / "fault").read_text()
         return ""

@@ -53,7 +53,8 @@ class HarborBridge:
     Args:
         environment: Harbor's.
         loop: the event loop that it belongs to; `execute` is called in another thread.
-        cwd, timeout: see `BridgeConfig`.
+        cwd: the directory that commands start in.
+        timeout: seconds that a command may take.
     """
 
     def __init__(self, environment: Any, loop: asyncio.AbstractEventLoop, *, cwd: str, timeout: int = 120) -> None:
@@ -84,19 +85,19 @@ class HarborBridge:
         return {"output": text, "returncode": result.return_code, "exception_info": ""}
 
     def stop(self) -> None:
-        """Nothing runs any more, and what runs is cancelled."""
+        """Cancel what runs; nothing runs any more."""
         with self._lock:
             self._over = True
             if self._running is not None:
                 self._running.cancel()
 
     def get_template_vars(self, **kwargs: Any) -> dict[str, Any]:
-        """What mini's templates may name."""
+        """Return the variables that mini's templates may name."""
         system = {"system": "Linux", "release": "", "version": "", "machine": ""}
         return {**self.config.model_dump(), **system, **kwargs}
 
     def serialize(self) -> dict[str, Any]:
-        """For mini's trajectory."""
+        """Return what mini's trajectory says of the environment."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return {"info": {"config": {"environment": self.config.model_dump(), "environment_type": kind}}}
 
@@ -123,10 +124,17 @@ class SupervisedMini(BaseAgent):  # type: ignore[misc]
 
     Agent options (`--ak NAME=VALUE`):
         policy: name of a shipped policy, or a file.
-        supervision: further settings (see `supervision.Supervision`), as JSON.
+        supervision: further settings (see `agents.supervision.Supervision`), as JSON.
         config: mini's configuration (a file, or a name of its own) on top of its mini.yaml.
         cwd: the directory commands start in, which is the project; default: that of the environment.
         command_timeout: seconds a command may take.
+
+    Raises:
+        ConfigError: a setting that does not exist or can't be used.
+
+    Example::
+
+            harbor run -p TASK -a humanlayer_agent.agents.harbor:SupervisedMini -m openai/gpt-5 --ak policy=sandbox
     """
 
     capabilities = AgentCapabilities(atif=True)
@@ -152,15 +160,15 @@ class SupervisedMini(BaseAgent):  # type: ignore[misc]
 
     @staticmethod
     def name() -> str:
-        """What Harbor calls it."""
+        """Return the name that Harbor calls it by."""
         return "humanlayer-mini"
 
     def version(self) -> str | None:
-        """Ours."""
+        """Return our version."""
         return __version__
 
     async def setup(self, environment: Any) -> None:
-        """Nothing is installed in the environment."""
+        """Do nothing: nothing is installed in the environment."""
 
     async def run(self, instruction: str, environment: Any, context: Any) -> None:
         """Run the task. Where the trial is cancelled meanwhile, nothing of it runs afterwards."""

@@ -98,7 +98,11 @@ class Supervised:
             self._env = SupervisedEnvironment(env, settings=self._supervision, **self._judges)
 
     def run(self, task: str = "", **kwargs: Any) -> dict[str, Any]:
-        """Run until the agent is finished. Returns mini's dictionary with exit_status and submission."""
+        """Run until the agent is finished.
+
+        Returns:
+            mini's dictionary with exit_status and submission.
+        """
         self.env.new_run()
         status = "failed"
         try:
@@ -128,7 +132,7 @@ class Supervised:
 
 
 class SupervisedAgentConfig(AgentConfig):  # type: ignore[misc]
-    """mini's settings, and ours."""
+    """mini's settings of an agent, and the section `supervision`."""
 
     supervision: Supervision = Supervision()
 

@@ -29,6 +29,16 @@ class SupervisedEnvironment(EnforcingEnvironment):
 
     An action is a dictionary, and so is what is answered: also where nothing ran, and where the command could not be
     started or took too long.
+
+    Example:
+        >>> from minisweagent.environments.local import LocalEnvironment
+        >>> from humanlayer_agent.agents.supervision import Supervision
+        >>> environment = SupervisedEnvironment(LocalEnvironment(), settings=Supervision(policy="default"))
+        >>> environment.execute({"command": "echo hello"})["output"]
+        'hello\\n'
+        >>> environment.execute({"command": "hla requests approve 42"})["returncode"]
+        126
+        >>> environment.end_run("finished")
     """
 
     _in_agent = False
@@ -41,14 +51,19 @@ class SupervisedEnvironment(EnforcingEnvironment):
         super().new_run()
 
     def new_message(self, message: dict[str, Any], step: int) -> None:
-        """Take the actions that follow as those of `message`."""
+        """Take the actions that follow as those of `message`.
+
+        Args:
+            message: mini's, with the model's words.
+            step: how many calls of the model there were.
+        """
         self._in_agent = True
         self._step = step
         self._words = model_words(message)
         self.supervisor.new_message()
 
     def exit_message(self) -> dict[str, Any] | None:
-        """Return mini's exit message where supervision ends the run."""
+        """Return mini's exit message where supervision ends the run, else None."""
         if self.supervisor.exit is None:
             return None
         status, content = self.supervisor.exit.status, self.supervisor.exit.content
@@ -140,13 +155,21 @@ class SupervisedEnvironment(EnforcingEnvironment):
 class SupervisedLocalEnvironment(SupervisedEnvironment):
     """mini's local environment, supervised: for `--environment-class`, batch runs, and any agent class.
 
+        mini -c mini.yaml --environment-class humanlayer_agent.agents.mini.SupervisedLocalEnvironment
+
     Args:
         director, user, gate: see `SupervisedAgent`.
         supervision: the settings (see `Supervision`).
-        config: mini's own settings (cwd, env, timeout).
+        config: mini's own settings (cwd, env, timeout in seconds).
+
+    Raises:
+        ConfigError: a setting that does not exist or can't be used.
 
     Example:
-        mini -c mini.yaml --environment-class humanlayer_agent.agents.mini.SupervisedLocalEnvironment
+        >>> environment = SupervisedLocalEnvironment(supervision={"policy": "default"}, timeout=30)
+        >>> environment.execute({"command": "echo hello"})["output"]
+        'hello\\n'
+        >>> environment.end_run("finished")
     """
 
     def __init__(
@@ -168,7 +191,7 @@ class SupervisedLocalEnvironment(SupervisedEnvironment):
 
 
 def model_words(message: dict[str, Any]) -> str:
-    """The text a model wrote with its actions, in any of mini's message formats; "" for a user's own command."""
+    """Return the text a model wrote with its actions, in any of mini's message formats; "" for a user's own command."""
     if message.get("role") == "user":
         return ""
     blocks: list[Any] = []

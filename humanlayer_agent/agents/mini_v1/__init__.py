@@ -44,15 +44,15 @@ _FINISHED = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTP
 
 
 class ActionDenied(NonTerminatingException):  # type: ignore[misc]
-    """The command was not run. Its text is for the model."""
+    """Raised where the command was not run. Its text is for the model."""
 
 
 class SupervisionTerminated(TerminatingException):  # type: ignore[misc]
-    """A human has ended the run."""
+    """Raised where a human has ended the run."""
 
 
 class SupervisionDenials(TerminatingException):  # type: ignore[misc]
-    """The run was ended after too many denials in a row."""
+    """Raised where the run was ended after too many denials in a row."""
 
 
 _ENDS: dict[str, type[Exception]] = {each.__name__: each for each in (SupervisionTerminated, SupervisionDenials)}
@@ -62,6 +62,11 @@ class SupervisedEnvironment(EnforcingEnvironment):
     """One of mini-swe-agent 1.17's environments, supervised (see `EnforcingEnvironment`).
 
     An action is the command's text. What did not run, and what ends the run, is raised.
+
+    Example::
+
+            environment = SupervisedEnvironment(LocalEnvironment(), settings=Supervision(policy="default"))
+            environment.execute("echo hello")["output"]  # 'hello\\n'
     """
 
     agent: Any = None
@@ -69,6 +74,11 @@ class SupervisedEnvironment(EnforcingEnvironment):
 
     def execute(self, command: str, cwd: str = "", *, timeout: int | None = None) -> dict[str, Any]:
         """Judge the command, and run it in the inner environment if it is permitted.
+
+        Args:
+            command: for bash.
+            cwd: the directory it starts in; that of the environment where it is "".
+            timeout: seconds; that of the environment where it is None.
 
         Raises:
             ActionDenied: it was not run, and the run goes on.
@@ -92,7 +102,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
         return output
 
     def _words(self) -> str:
-        """Return what the model wrote with its command; "" for a command that a human typed."""
+        """Return the model's words with its command; "" for a command that a human typed."""
         if self.agent is None or getattr(self.agent.config, "mode", "") == "human":
             return ""
         said = [m.get("content") for m in self.agent.messages if m.get("role") == "assistant"]
@@ -168,16 +178,22 @@ class Supervised:
             self.env.end_run(status)
 
     def _own_user(self) -> Any:
-        """Whom this agent asks where nobody was given; None: the terminal."""
+        """Return whom this agent asks where nobody was given; None: the terminal."""
         return None
 
     def _proposer(self) -> Any:
-        """The object with the messages."""
+        """Return the object with the messages."""
         return self
 
 
 class SupervisedAgent(Supervised, DefaultAgent):  # type: ignore[misc]
-    """mini's default agent, supervised (see `Supervised`)."""
+    """mini's default agent, supervised (see `Supervised`).
+
+    Example::
+
+            agent = SupervisedAgent(model, LocalEnvironment(), supervision={"policy": "strict"})
+            status, result = agent.run("make the tests pass")
+    """
 
 
 HumanLayerAgent = SupervisedAgent
@@ -203,5 +219,5 @@ def __getattr__(name: str) -> Any:
 
 
 def _finishes(output: dict[str, Any]) -> bool:
-    """Whether mini takes this output for the end of the task: then nothing is added to what is submitted."""
+    """Tell whether mini takes this output for the end of the task: then nothing is added to what is submitted."""
     return str(output.get("output", "")).lstrip().startswith(_FINISHED)

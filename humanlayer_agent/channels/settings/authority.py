@@ -62,7 +62,7 @@ def authority_of(
     A Slack user group stands for itself among the people: who is in it is for Slack to say (`Approver.groups`).
 
     Args:
-        profiles: what `settings.load` found.
+        profiles: what `channels.settings.load` found.
         requester: the principal who started the run.
         also: further principals that are the same person.
         timeout_ms, valid_for_ms: for the shipped route, where no file has a "default" of its own.
@@ -71,8 +71,8 @@ def authority_of(
         ConfigError: a route could never be met, two people have one identity, or a signer is the audit key.
 
     Example:
-        >>> from humanlayer_agent.channels import profiles
-        >>> authority_of(profiles.load(), "os:1000:alice").routes["default"].solo
+        >>> from humanlayer_agent.channels.settings import load
+        >>> authority_of(load(), "os:1000:alice").routes["default"].solo
         True
     """
     _refuse_audit_key(profiles)

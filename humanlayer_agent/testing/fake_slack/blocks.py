@@ -14,12 +14,12 @@ _IN_SECTION = ("text", "link", "user", "usergroup", "broadcast", "channel", "emo
 
 
 def message_errors(blocks: Any) -> list[str]:
-    """What is wrong with the blocks of a message; [] for nothing."""
+    """Return what is wrong with the blocks of a message; [] for nothing."""
     return list(_blocks(blocks, "/blocks", "message"))
 
 
 def view_errors(view: Any) -> list[str]:
-    """What is wrong with a view; [] for nothing."""
+    """Return what is wrong with a view; [] for nothing."""
     return list(_view(view)) if isinstance(view, dict) else ["must be an object"]
 
 

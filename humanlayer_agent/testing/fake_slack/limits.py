@@ -1,4 +1,4 @@
-"""What Slack documents: limits of Block Kit, tiers of methods, scopes.
+"""The limits that Slack documents: of Block Kit, tiers of methods, scopes.
 
 Sources: docs.slack.dev (block-kit, rate-limits, and the page of each method); where nothing is documented it says so.
 """
@@ -86,7 +86,7 @@ KINDS = {"C": "channels", "G": "groups", "D": "im"}
 
 
 class ApiError(Exception):
-    """What Slack answers with `"ok": false`."""
+    """Raised where Slack answers with `"ok": false`."""
 
     def __init__(self, error: str, **extra: Any) -> None:
         super().__init__(error)

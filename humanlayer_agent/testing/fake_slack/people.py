@@ -1,4 +1,4 @@
-"""What people do in Slack: click a button, fill in a form, close it."""
+"""The people in the fake Slack: they click a button, fill in a form, close it."""
 
 import secrets
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from humanlayer_agent.testing.fake_slack.world import World, public
 
 @dataclass
 class Submission:
-    """What became of a form: closed, errors (`errors` by block), kept (not acknowledged: it stays open)."""
+    """The fate of a form: closed, errors (`errors` by block), kept (not acknowledged: it stays open)."""
 
     outcome: str
     delivery: Delivery

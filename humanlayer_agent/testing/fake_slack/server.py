@@ -1,4 +1,4 @@
-"""The fake as a whole."""
+"""The fake Slack as a whole: its world, its two servers, and its people."""
 
 from collections.abc import Callable
 from time import time
@@ -18,7 +18,7 @@ class FakeSlack:
 
     Args:
         clock: seconds; for what expires (trigger ids, tickets, response addresses) and for rate limits.
-        rate_limits: whether calls beyond Slack's limits get a 429.
+        rate_limits: calls beyond Slack's limits get a 429.
         ack_seconds: how long a click waits to be acknowledged.
 
     Attributes:
@@ -26,11 +26,13 @@ class FakeSlack:
         socket: the Socket Mode connections.
         people: what humans do.
 
-    Example::
-
-            with FakeSlack() as slack:
-                client = WebClient("xoxb-fake", base_url=slack.api_url)
-                posted = client.chat_postMessage(channel=world.CHANNEL, text="hello")
+    Example:
+        >>> from slack_sdk import WebClient
+        >>> from humanlayer_agent.testing.fake_slack import BOT_TOKEN, CHANNEL
+        >>> with FakeSlack() as slack:
+        ...     posted = WebClient(BOT_TOKEN, base_url=slack.api_url).chat_postMessage(channel=CHANNEL, text="hello")
+        ...     slack.message(posted["ts"])["text"]
+        'hello'
     """
 
     def __init__(
@@ -63,22 +65,25 @@ class FakeSlack:
             self.world.faults.append(Fault(method, kind, **fields))
 
     def messages(self, channel: str = world.CHANNEL) -> list[Json]:
-        """The messages of a channel, oldest first, with those in threads. Keys that begin with _ are notes:
-        `_pings` (whom it notified), `_unfurls`, `_broadcast`, `_history` (earlier forms)."""
+        """Return the messages of a channel, oldest first, with those in threads.
+
+        Keys that begin with _ are notes: `_pings` (whom it notified), `_unfurls`, `_broadcast`, `_history` (earlier
+        forms).
+        """
         with self.world.lock:
             return list(self.world.messages[channel].values())
 
     def message(self, ts: str, channel: str = world.CHANNEL) -> Json:
-        """A message as people see it now."""
+        """Return a message as people see it now."""
         with self.world.lock:
             return public(self.world.messages[channel][ts])
 
     def told(self, user: str) -> list[str]:
-        """What somebody was told so that nobody else sees it."""
+        """Return the texts that somebody was told so that nobody else sees them."""
         with self.world.lock:
             return [message["text"] for message in self.world.ephemerals if message["_to"] == user]
 
     def called(self, method: str) -> list[str]:
-        """The results of all calls of a method: ok, or the error."""
+        """Return the results of all calls of a method: ok, or the error."""
         with self.world.lock:
             return [result for name, result in self.world.calls if name == method]

@@ -25,7 +25,11 @@ How = Literal["refresh", "warning", "link_disabled", "close", "fin", "rst", "han
 
 @dataclass
 class Delivery:
-    """What became of one envelope. `outcome` is acked, timeout (a warning sign at the button) or no-connection."""
+    """The fate of one envelope.
+
+    Args:
+        outcome: acked, timeout (a warning sign at the button) or no-connection.
+    """
 
     outcome: str
     response: Json | None = None

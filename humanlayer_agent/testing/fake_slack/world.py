@@ -40,10 +40,13 @@ class Token:
 
 @dataclass
 class Fault:
-    """What goes wrong with the next calls of a method.
+    """A fault of the next calls of a method.
 
-    `kind` is 429, http (`status`), error (`error`), slow (`seconds`), lost-request (the connection breaks before
-    anything is done) or lost-response (it is done, and the caller never hears of it).
+    Args:
+        method: of the Web API ("chat.postMessage").
+        kind: 429, http (`status`), error (`error`), slow (`seconds`), lost-request (the connection breaks before
+            anything is done) or lost-response (it is done, and the caller never hears of it).
+        count: so many calls go wrong.
     """
 
     method: str
@@ -120,7 +123,7 @@ class World:
         return made
 
     def spend_trigger(self, trigger: str) -> str:
-        """Whose trigger it is; it can't be used again."""
+        """Return whose trigger it is; it can't be used again."""
         found = self.triggers.get(trigger)
         if found is None:
             raise ApiError("invalid_trigger_id")
@@ -144,5 +147,5 @@ class World:
 
 
 def public(value: Json) -> Json:
-    """What Slack shows of a stored object: everything but our own notes."""
+    """Return what Slack shows of a stored object: everything but our own notes."""
     return {key: inner for key, inner in value.items() if not key.startswith("_")}
