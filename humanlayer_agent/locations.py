@@ -76,7 +76,7 @@ def config_path(*names: str) -> str:
 
 
 def own_places() -> dict[str, str]:
-    """Return the variables of policies that name what is ours: the store's and the passphrase's file, and our folders."""
+    """Return the variables of policies that name what is ours: the files of store and passphrase, and our folders."""
     return {
         "STORE": _store_path(),
         "PASSPHRASE_FILE": _passphrase_path(),
@@ -149,7 +149,9 @@ def temporary_folder() -> str:
 
 
 def is_inside(folder: Path, project: Path | None) -> bool:
-    """Tell whether `folder` lies in `project`, or is reached through it by links: then it is the repository's to fill."""
+    """Tell whether `folder` lies in `project`, or is reached through it by links, and so is the repository's
+    to fill.
+    """
     if project is None:
         return False
     top, named = os.path.realpath(project), os.path.abspath(folder)

@@ -1,4 +1,4 @@
-"""Who may decide what: people, the rules of routes, and whose signatures count. The one place where that is decided.
+"""The one place that decides who may decide what: people, the rules of routes, and whose signatures count.
 
 Nothing here reads a file: whoever loads a configuration builds an `Authority` from it, and `Authority.alone` is what
 holds where there is none.
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
-    """What it takes to approve a request.
+    """The conditions under which a request is approved: who may, how many of them, how surely they are known.
 
     Args:
         name: of the route.
@@ -177,7 +177,8 @@ class Authority:
 
     @classmethod
     def alone(cls, requester: str, *also: str, timeout_ms: int = 600_000, valid_for_ms: int = 60_000) -> Self:
-        """What holds without any configuration: one person, who started the run and may answer, and one route.
+        """Return the authority that holds without any configuration: one person, who started the run and may answer,
+        and one route.
 
         Args:
             requester: the principal who started the run: the OS user.
@@ -202,7 +203,9 @@ class Authority:
         return replace(self, signers=self.signers.intersection(fingerprints))
 
     def person_of(self, principal: str) -> Person | None:
-        """Who `principal` is; None for a stranger, for a group, and where two people might be meant."""
+        """Return the person who acts as `principal`; None for a stranger, for a group, and where two people might be
+        meant.
+        """
         if type(principal) is not str:
             return None
         found = [person for person in self.people if any(_names(each, principal) for each in person.identities)]
@@ -220,7 +223,7 @@ class Authority:
         return next((each for each in mine if principal.startswith(_members(each))), None)
 
     def is_told_apart(self, who: Person | None, principal: str) -> bool:
-        """Whether `principal`, who is nobody of the people, is certainly somebody else than `who`.
+        """Tell whether `principal`, who is nobody of the people, is certainly somebody else than `who`.
 
         That takes an identity of the same place (the same Slack team) of theirs: it is another one, or `person_of`
         would have found them. Under the identities of different places one human may be both.
@@ -230,7 +233,8 @@ class Authority:
         return any(name.startswith(place) for name in names)
 
     def rule_for(self, decision: PolicyDecision) -> ApprovalRule:
-        """What it takes to approve what `decision` asks about: its route, and what its severity demands at least.
+        """Return the rule for what `decision` asks about: that of its route, made as strict as its severity demands at
+        least.
 
         Raises:
             ConfigError: there is no such route; then nobody can approve it.
@@ -293,12 +297,12 @@ class Authority:
 
 
 def head_count(ids: Iterable[str]) -> int:
-    """How many people these ids may stand for: a group is many."""
+    """Return how many people these ids may stand for: a group is many."""
     return sum(_MANY if who.startswith(GROUP) else 1 for who in set(ids))
 
 
 def _names(identity: str, principal: str) -> bool:
-    """Whether `identity` names the one who acts as `principal`."""
+    """Tell whether `identity` names the one who acts as `principal`."""
     kind, _, who = identity.partition(":")
     if kind != "os" or not principal.startswith("os:"):
         return _normal(identity) == _normal(principal)
@@ -312,7 +316,9 @@ def _member_kind(identity: str) -> str:
 
 
 def _members(group: Person) -> str:
-    """What the identities of all who may be in `group` begin with: their kind, and the team that it is one of."""
+    """Return the beginning of the identities of all who may be in `group`: their kind, and the team that it is
+    one of.
+    """
     kind, _, where = group.identities[0].partition(":")
     return f"{GROUP_KINDS[kind]}:{where.partition('/')[0]}/"
 

@@ -92,7 +92,7 @@ class Asking:
 
     @cached_property
     def authority(self) -> Authority:
-        """Who may decide, and the key of this process among those that count: only this process has it.
+        """The people who may decide, and the key of this process among those that count: only this process has it.
 
         Raises:
             ConfigError: the key can't be used.
@@ -104,7 +104,7 @@ class Asking:
         return self._given_signer or process_signer()
 
     def refusal(self, digest: str) -> Denial | None:
-        """What a human has said against exactly this action before, or against the whole run."""
+        """Return the denial with which a human has refused exactly this action before, or the whole run; else None."""
         return self.stopped or self._refusals.get(digest)
 
     def stop(self, denial: Denial) -> None:
@@ -243,7 +243,7 @@ class Asking:
         return answer
 
     def _may_answer(self, request: ApprovalRequest, identities: Sequence[str]) -> bool:
-        """Whether one of these could answer at all: nobody is asked whose answer would be refused."""
+        """Tell whether one of these could answer at all: nobody is asked whose answer would be refused."""
         people = self.authority.may_answer(self.authority.rule_for(request.decision), self._requester)
         return any((person := self.authority.person_of(each)) and person.id in people for each in identities)
 
@@ -288,7 +288,7 @@ class Asking:
         return None
 
     def _others(self, request: ApprovalRequest) -> bool:
-        """Whether anybody but the human at our channel may still answer: by another channel, or another person."""
+        """Tell whether anybody but the human at our channel may still answer: by another channel, or another person."""
         rule = self.authority.rule_for(request.decision)
         own = self.authority.person_of(self._requester)
         people = self.authority.may_answer(rule, self._requester)
@@ -378,7 +378,7 @@ class Asking:
     # Edits
 
     def _follow(self, request: ApprovalRequest) -> Permit | Denial:
-        """What becomes of a command that a human changed."""
+        """Judge the command that a human made of the one proposed, and ask about it where that is needed."""
         vote = self._said(request, "edit")
         if vote is None:
             return self._denied(request, "the store says that the command was changed, and nobody's answer proves it")

@@ -1,4 +1,4 @@
-"""Where requests are shown to humans, and which process sees to that: what the hub needs of a store.
+"""The part of a store that the hub needs: where requests are shown to humans, and which process sees to that.
 
 None of it decides anything. It says what still has to be delivered, where a request can be answered, and which of those
 places show something else than what the store says.
@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Which process serves a channel, and until when (ms) nobody else may."""
+    """The right of one process to serve a channel: nobody else may until then (ms)."""
 
     channel: str
     holder: str
@@ -32,7 +32,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one step of a request's route.
+    """The state of the delivery of one step of a request's route.
 
     `sending` is written before anything is sent: found later, it says that nobody knows. `retry_at` is when (ms) it may
     be tried again, `why` what went wrong last ("" where nothing did).
@@ -84,7 +84,7 @@ class Surfaces(Protocol):
         ...
 
     def lease(self, channel: str) -> Lease | None:
-        """Who serves a channel; None where nobody does at this moment."""
+        """Return the lease of a channel; None where nobody serves it at this moment."""
         ...
 
     def waiting(self) -> list[Waiting]:
@@ -92,11 +92,13 @@ class Surfaces(Protocol):
         ...
 
     def deliveries(self, request_id: str | None = None) -> list[Delivery]:
-        """What was begun to be delivered: of one request, or of all that are pending."""
+        """Return every delivery that was begun: of one request, or of all that are pending."""
         ...
 
     def unfinished(self, channel: str) -> list[Delivery]:
-        """What was begun on a channel, nobody knows the end of, and is not needed any more: the request was decided."""
+        """Return the deliveries on a channel whose end nobody knows, and which are not needed any more: the request was
+        decided.
+        """
         ...
 
     def begin_delivery(self, request_id: str, step: int, channel: str) -> Delivery | None:
@@ -119,15 +121,17 @@ class Surfaces(Protocol):
         ...
 
     def presentations(self, channel: str | None = None, *, request_id: str | None = None) -> list[Presentation]:
-        """Where requests are shown, the oldest first."""
+        """Return the places where requests are shown, the oldest first."""
         ...
 
     def presented_at(self, channel: str, key: str, value: str) -> list[Presentation]:
-        """Where `place[key] == value`."""
+        """Return the places of which `place[key] == value`."""
         ...
 
     def open_presentations(self, channel: str) -> list[Presentation]:
-        """Where something may still have to change: the request is not over, or something else is shown."""
+        """Return the places where something may still have to change: the request is not over, or something else is
+        shown.
+        """
         ...
 
     def settled(self, presentation_id: str, mark: str) -> None:

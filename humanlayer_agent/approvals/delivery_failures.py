@@ -1,4 +1,4 @@
-"""Which ways to reach humans came to nothing: for what is due next, and for the reason of a denial."""
+"""The ways to reach humans that came to nothing: for what is due next, and for the reason of a denial."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,7 +14,9 @@ _SHOWN = 80
 
 
 class Reach(Protocol):
-    """What a Gate may have beside its own channel: it sees to it that requests come to other humans (`hub.local`)."""
+    """The helper that a Gate may have beside its own channel: it sees to it that requests come to other humans
+    (`hub.agent_process`).
+    """
 
     def start(self) -> None:
         """A request is about to wait. Returns at once, and never raises."""
@@ -26,7 +28,7 @@ class Reach(Protocol):
 
 
 def level_due(escalated: int, begun: Mapping[int, Delivery]) -> int:
-    """How many steps are due whatever the time: by escalation, or because one before can't be delivered.
+    """Return how many steps are due whatever the time: by escalation, or because one before can't be delivered.
 
     Args:
         begun: deliveries by step.
@@ -43,7 +45,9 @@ def not_at(store: Store, request: ApprovalRequest, rule: ApprovalRule, channels:
 
 
 def elsewhere(store: Store, request: ApprovalRequest, authority: Authority) -> str:
-    """Who has decided a request at which channel, in one line for those who were asked as well; "" where nobody did."""
+    """Return who has decided a request at which channel, in one line for those who were asked as well; "" where nobody
+    did.
+    """
     votes = [vote for vote in store.votes(request.id) if vote.approver.principal == request.decided_by]
     if not votes:
         return ""
@@ -55,7 +59,7 @@ def elsewhere(store: Store, request: ApprovalRequest, authority: Authority) -> s
 def unreached(
     store: Store, request: ApprovalRequest, rule: ApprovalRule, channels: frozenset[str], now: int
 ) -> list[str]:
-    """Which of the steps that were due did not reach anybody, each with its channel and why.
+    """Return the steps that were due and did not reach anybody, each with its channel and why.
 
     Args:
         channels: those of this process, that speak for themselves.
@@ -74,7 +78,7 @@ def unreached(
 
 
 def _unserved(store: Store, channel: str, asked: int) -> str:
-    """Why nothing was delivered to a channel at all."""
+    """Return why nothing was delivered to a channel at all."""
     for entry in reversed(list(store.events(type="channel.failed", last=_LAST))):
         event = entry.event
         if event.get("channel") == channel and event["at"] >= asked - _RECENT_MS:

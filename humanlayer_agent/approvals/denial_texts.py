@@ -14,7 +14,8 @@ _LIMIT = 2_000
 
 
 def denial_text(denial: Denial) -> str:
-    """What the model reads instead of the output: that it was not run, why, the human's words, the suggestion.
+    """Return the text that the model reads instead of the output: that it was not run, why, the human's words, the
+    suggestion.
 
     The human's words come as one JSON string: they are data in a text that is otherwise ours.
     """
@@ -36,7 +37,8 @@ def denial_text(denial: Denial) -> str:
 
 
 def edited_text(permit: Permit) -> str:
-    """What the model reads beside the output where a human changed its command: that, what ran, the human's words.
+    """Return the text that the model reads beside the output where a human changed its command: that, what ran, the
+    human's words.
 
     The command that ran and the words come as one JSON string each: they are data in a text that is otherwise ours.
     """

@@ -114,7 +114,7 @@ def described(halt: Halt) -> str:
 
 
 def statement(resumption: Resumption) -> bytes:
-    """What is signed: canonical JSON of who lifts which stop, and when."""
+    """Return the text that is signed: canonical JSON of who lifts which stop, and when."""
     who = resumption.approver
     return canonical(
         {
@@ -132,7 +132,7 @@ def statement(resumption: Resumption) -> bytes:
 
 
 def is_signed(resumption: Resumption) -> bool:
-    """Whether the key that it names has signed it. (Whose key that is, is another question.)"""
+    """Tell whether the key that it names has signed it. (Whose key that is, is another question.)"""
     return is_signature(resumption.signer, resumption.signature, statement(resumption))
 
 
@@ -150,7 +150,7 @@ def who_may_resume(authority: Authority, approver: Approver) -> Person | Refused
 
 
 def why_not_counted(resumption: Resumption, authority: Authority | None) -> str:
-    """Why a resumption lifts nothing; "" where it does, if the key that it names has signed it."""
+    """Return why a resumption lifts nothing; "" where it does, if the key that it names has signed it."""
     if authority is None or resumption.signer not in authority.signers:
         return "the key that it is signed with is not one of the signers here"
     who = who_may_resume(authority, resumption.approver)

@@ -1,4 +1,4 @@
-"""What the Gate needs of a store: the one place where agents, humans and channels meet.
+"""The store as the Gate needs it: the one place where agents, humans and channels meet.
 
 Each method is one transaction that holds the change and its audit event, or nothing. Everything that keeps a store
 from doing its work is a `StoreError`, and the action is denied.
@@ -46,7 +46,7 @@ class Store(Protocol):
 
     @property
     def surfaces(self) -> Surfaces:
-        """Where requests are shown, and which processes see to that."""
+        """The places where requests are shown, and the processes that see to that."""
         ...
 
     @property
@@ -134,7 +134,7 @@ class Store(Protocol):
         ...
 
     def votes(self, request_id: str) -> list[Vote]:
-        """What was answered to a request, oldest first."""
+        """Return the answers to a request, oldest first."""
         ...
 
     def decide(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
@@ -223,7 +223,7 @@ class Store(Protocol):
         ...
 
     def redactor(self) -> Redactor:
-        """What keeps secrets out of this store's log, and names digests in it."""
+        """Return the redactor that keeps secrets out of this store's log, and names digests in it."""
         ...
 
     def write_head(self) -> Head:
@@ -236,7 +236,7 @@ class Store(Protocol):
 
 
 def edit_fault(answer: Answer, original: str) -> str:
-    """Why the edited command of an answer can't be taken; "" where it can, or where there rightly is none."""
+    """Return why the edited command of an answer can't be taken; "" where it can, or where there rightly is none."""
     edited = answer.edited
     if answer.kind != "edit":
         return "" if type(edited) is str and not edited else "only an edit may come with another command"

@@ -1,4 +1,5 @@
-"""Does a command still do what a human has approved? A link may lead elsewhere by now, an override may have ended.
+"""The check that a command still does what a human has approved: a link may lead elsewhere by now, an override may have
+ended.
 
 The approval is bound to the text of the command and of the scripts that were read. What a path means is on the disk,
 and there it can be changed while a human reads: by what another agent does, or by what a command has left running.
@@ -16,13 +17,15 @@ Leads = Mapping[str, str]
 
 
 def leads(action: Action, decision: PolicyDecision) -> Leads:
-    """Where the paths of an action lead now: its directory, and all that it would touch as far as that is known."""
+    """Return where the paths of an action lead now: its directory, and all that it would touch as far as that
+    is known.
+    """
     named = {action.cwd, *(effect.pattern or effect.operand or "" for effect in decision.effects)}
     return {path: _real(path) for path in named if path.startswith("/")}
 
 
 def changed(director: Any, action: Action, decision: PolicyDecision, before: Leads) -> str:
-    """Why an approval does not hold any more for what is about to run; "" where it does.
+    """Return why an approval does not hold any more for what is about to run; "" where it does.
 
     Args:
         director: one that can judge anew (`decide`) does; another is not asked a second time.
@@ -42,7 +45,7 @@ def changed(director: Any, action: Action, decision: PolicyDecision, before: Lea
 
 
 def _covers(shown: PolicyDecision, again: PolicyDecision) -> bool:
-    """Whether everything that speaks against it now was known then."""
+    """Tell whether everything that speaks against it now was known then."""
     return set(again.rules) <= set(shown.rules)
 
 

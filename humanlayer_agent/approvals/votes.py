@@ -1,4 +1,4 @@
-"""Do the votes approve it? Who may vote is asked when a vote is recorded, and of every vote again before anything runs.
+"""The count of votes. Who may vote is checked when a vote is recorded, and for every vote again before anything runs.
 
 What the store's columns say of a request counts for nothing here, because whoever can write the file can write those:
 a vote counts only if a trusted key has signed it, for exactly this request, as the process knows it that asked.
@@ -39,7 +39,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why somebody may not answer: a code of `REFUSALS`, and a sentence."""
+    """The reason why somebody may not answer: a code of `REFUSALS`, and a sentence."""
 
     code: str
     reason: str
@@ -57,7 +57,7 @@ class Seat:
 
 
 def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: Approver) -> Seat | Refusal:
-    """Whether `approver` may answer a request of `requester` under `rule`."""
+    """Return the seat from which `approver` may answer a request of `requester` under `rule`, or why there is none."""
     person = authority.person_of(approver.principal)
     group = authority.group_of(rule, approver.principal, approver.groups)
     if person is None and group is None:
@@ -89,7 +89,8 @@ def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: 
 
 
 def _may_be(authority: Authority, rule: ApprovalRule, starter: Person | None, principal: str) -> str:
-    """Who `principal`, who is none of the people, might be of those it must be told from; "" where it is told apart.
+    """Return who `principal`, who is none of the people, might be of those it must be told from; "" where it is told
+    apart.
 
     That is whoever started the run, who may not answer twice nor, without `solo`, at all; and where several must
     approve, each of the others who may: one human must not count as two.
@@ -104,7 +105,7 @@ def _may_be(authority: Authority, rule: ApprovalRule, starter: Person | None, pr
 
 
 def counts(vote: Vote, request: ApprovalRequest, rule: ApprovalRule, authority: Authority) -> bool:
-    """Whether `vote` is proved to be what one of the approvers said to `request`, in time."""
+    """Tell whether `vote` is proved to be what one of the approvers said to `request`, in time."""
     seat = seat_of(authority, rule, request.requester, vote.approver)
     return (
         isinstance(seat, Seat)
@@ -120,7 +121,7 @@ def counts(vote: Vote, request: ApprovalRequest, rule: ApprovalRule, authority: 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the votes on a request come to.
+    """The result of counting the votes on a request.
 
     `approvals` are those that count, one a person, oldest first; `why_not` says why they don't approve it ("" if they
     do), and `decided` is when the last of them came.

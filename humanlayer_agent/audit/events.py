@@ -1,4 +1,4 @@
-"""What the audit log can say: one table of event types, each with a stable code.
+"""The types of events in the audit log, in one table, each with a stable code.
 
 Programs that read logs rely on names and codes: they are never changed or used again, new ones are added.
 """

@@ -41,7 +41,7 @@ def read_entries(stream: Iterable[bytes]) -> Iterator[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where an export ends: its last whole line (None: it has none), its length up to there, and what lies beyond."""
+    """The end of an export: its last whole line (None: it has none), its length up to there, and what lies beyond."""
 
     last: Entry | None
     length: int

@@ -15,7 +15,7 @@ from humanlayer_agent.canonical_json import canonical
 
 
 def is_signature(key: str, signature: str, text: bytes) -> bool:
-    """Whether `key` (the public key in hex) made `signature` (hex) of `text`. False for what is none at all."""
+    """Tell whether `key` (the public key in hex) made `signature` (hex) of `text`. False for what is none at all."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -37,7 +37,7 @@ KeyKind = Literal["user", "process"]
 
 
 class Signs(Protocol):
-    """What a head needs of a key (`approvals.signing.Signer`)."""
+    """The part of a key that a head needs (`keys.signing.Signer` has it)."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -69,7 +69,7 @@ class Head:
 
 
 def statement(head: Head) -> bytes:
-    """What is signed: canonical JSON of everything but the signature."""
+    """Return the text that is signed: canonical JSON of everything but the signature."""
     said = asdict(head) | {"purpose": _PURPOSE}
     del said["signer"], said["signature"]
     return canonical(said)
@@ -82,7 +82,7 @@ def signed(head: Head, signer: Signs) -> Head:
 
 
 def is_signed(head: Head) -> bool:
-    """Whether the key that `head` names has signed it. (Whose key that is, is another question.)"""
+    """Tell whether the key that `head` names has signed it. (Whose key that is, is another question.)"""
     return is_signature(head.signer, head.signature, statement(head))
 
 

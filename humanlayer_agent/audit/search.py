@@ -1,4 +1,4 @@
-"""Which events somebody looks for."""
+"""The search for events: by rule, verdict, person, text and time."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What an event must have; None where it does not matter. Times are ms since the epoch."""
+    """The conditions on an event; None where one does not matter. Times are ms since the epoch."""
 
     rule: str | None = None
     verdict: str | None = None
@@ -25,7 +25,7 @@ class Search:
     until: int | None = None
 
     def __call__(self, entry: Entry) -> bool:
-        """Whether `entry` is one of those. An event that can't be read is not."""
+        """Tell whether `entry` is one of those. An event that can't be read is not."""
         try:
             return self._matches(entry.event)
         except (ValueError, TypeError, AttributeError):
@@ -45,7 +45,7 @@ class Search:
 
 
 def _is_by(event: dict[str, Any], person: str) -> bool:
-    """Whether an event names somebody: by the id of a person, an identity, or what an OS user is called."""
+    """Tell whether an event names somebody: by the id of a person, an identity, or the name of an OS user."""
     approver = event.get("approver")
     named = [event.get(name) for name in ("person", "by", "requester")]
     named.append(approver.get("principal") if isinstance(approver, dict) else None)

@@ -1,4 +1,4 @@
-"""Is the log still what was written? Everything is computed again, and bytes are compared.
+"""The verification of the log: everything is computed again, and bytes are compared.
 
 Parsing and hashing again would pass a duplicate key or added white space: only the canonical bytes themselves count.
 """
@@ -20,7 +20,7 @@ _STEP = 1_000  # events between two calls of `progress`
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the verifier found.
+    """The findings of the verifier.
 
     `count` events are intact from the beginning on, and `head` is the hash of the last of them. `kind` says what is
     wrong otherwise: events are missing (gap), the last line is not whole (torn), or it was tampered with; `bad_seq` is
@@ -105,7 +105,7 @@ class _Walk:
         return kept is not None and kept.hash != entry.hash and self._stop(seq, _REWRITTEN)
 
     def _own(self, event: dict[str, Any], seq: int) -> str:
-        """What is wrong with an event of the log about itself; "" if nothing."""
+        """Return what is wrong with an event of the log about itself; "" if nothing."""
         kind = event.get("type")
         if (kind == AUDIT_OPENED.name) != (seq == 0):
             return f"{AUDIT_OPENED.name} is the first event of a log, and only that"
@@ -126,7 +126,7 @@ class _Walk:
         return ""
 
     def _strangers(self) -> str:
-        """Whether a head that was kept elsewhere is of another log; "" if none is."""
+        """Return a sentence where a head that was kept elsewhere is of another log; "" where none is."""
         found = next((head.store for head in self._kept if head.store != self._store), None)
         return f"the head kept elsewhere is of the log {found}, this is {self._store}" if found and self._store else ""
 

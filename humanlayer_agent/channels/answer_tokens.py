@@ -72,7 +72,7 @@ class Tokens:
         return "".join(_CODE[byte % 32] for byte in digest[:6])
 
     def is_code(self, typed: str, request_id: str, recipient: str) -> bool:
-        """Whether `typed` is that code, however it was spaced and in which case; compared in constant time."""
+        """Tell whether `typed` is that code, however it was spaced and in which case; compared in constant time."""
         folded = "".join(letter for letter in typed.upper() if not letter.isspace() and letter != "-")
         return hmac.compare_digest(folded.encode("utf-8", "replace"), self.code(request_id, recipient).encode())
 

@@ -76,7 +76,7 @@ def _effect(effect: Effect, text: Callable[[str], str]) -> Effect:
 
 
 class _Moved:
-    """Where a part of the command stands once marks have taken the places of secrets."""
+    """The places of the command's parts once marks have taken the places of secrets."""
 
     def __init__(self, command: Redacted) -> None:
         self._replaced = [

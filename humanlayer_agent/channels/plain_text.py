@@ -75,7 +75,7 @@ def command_rows(view: Presentation, width: int) -> list[Row]:
 
 
 def editing_rows(view: Presentation, width: int) -> list[Row]:
-    """What stands above the command while the human changes it."""
+    """Return the rows above the command while the human changes it."""
     width = max(width, MIN_WIDTH)
     title = (
         Fragment(Style.STRONG, " Change the command"),
@@ -227,7 +227,7 @@ def wrap(line: Line, width: int, hang: int = 0) -> list[Line]:
 
 
 def _cut(styled: list[tuple[Style, str]], start: int, room: int) -> int:
-    """Where the piece that begins at `start` ends."""
+    """Return where the piece that begins at `start` ends."""
     used = 0
     for index in range(start, len(styled)):
         used += cells(styled[index][1])

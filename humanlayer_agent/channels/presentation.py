@@ -1,4 +1,4 @@
-"""What a human is shown of a request, the same in every channel: safe text in named places.
+"""The presentation of a request to a human, the same in every channel: safe text in named places.
 
 Everything in a `Presentation` went through `visible`: a channel lays it out and never touches the request's strings.
 """
@@ -26,7 +26,7 @@ OPERANDS_SHOWN = 12
 
 
 class Style(StrEnum):
-    """What a fragment of text is; each channel has its own way to draw it."""
+    """The kind of a fragment of text; each channel has its own way to draw it."""
 
     PLAIN = "plain"
     DIM = "dim"
@@ -62,7 +62,7 @@ class PartView:
 
 @dataclass(frozen=True, slots=True)
 class EffectView:
-    """What would be done ("deletes") and to what."""
+    """One kind of effect ("deletes"), and what it would be done to."""
 
     verb: str
     operands: tuple[str, ...]

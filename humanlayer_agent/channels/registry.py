@@ -1,4 +1,4 @@
-"""Which program stands behind a channel's type. Each is imported only when such a channel is used."""
+"""The programs behind the types of channels. Each is imported only when such a channel is used."""
 
 import os
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def build(
 
 
 def check(name: str, profiles: "Profiles", environ: Mapping[str, str] | None = None) -> "Factory":
-    """What builds the channel `name`.
+    """Return the function that builds the channel `name`.
 
     Raises:
         ConfigError: as `build`.

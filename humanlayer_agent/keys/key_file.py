@@ -44,7 +44,7 @@ class WrongPassphrase(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one try at a passphrase costs: the parameters of scrypt (RFC 7914).
+    """The cost of one try at a passphrase: the parameters of scrypt (RFC 7914).
 
     The default, 128 MiB and some 0.4 s, is what OWASP's Password Storage Cheat Sheet wants at the least: who guesses
     has the file. One that wants more than 256 MiB, or 16 times the work, is refused: somebody may have planted it.
@@ -109,7 +109,7 @@ class LockedKey:
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> Self:
-        """What `text` wrote.
+        """Return the locked key that `text` wrote.
 
         Raises:
             ValueError: it is something else.
@@ -128,7 +128,7 @@ class LockedKey:
         )
 
     def _open(self) -> dict[str, Any]:
-        """What everybody may read."""
+        """Return the fields that everybody may read."""
         work = {"n": self.work.n, "r": self.work.r, "p": self.work.p, "salt": self.salt.hex()}
         return {"format": LOCKED, "public_key": self.public_key, "scrypt": work}
 
@@ -160,7 +160,7 @@ def read_locked(path: Path) -> LockedKey:
 
 
 def parsed(content: bytes, path: Path, make: Callable[[dict[str, Any]], T]) -> T:
-    """What `make` makes of the object in a key file; it raises ValueError where that is not what it wants.
+    """Return what `make` makes of the object in a key file; it raises ValueError where that is not what it wants.
 
     Raises:
         ConfigError: it does.
@@ -185,7 +185,7 @@ def hexadecimal(text: object, count: int) -> bytes:
 
 
 def read_private(path: Path) -> bytes:
-    """What stands in a file of this user's that nobody else may read.
+    """Return the content of a file of this user's that nobody else may read.
 
     Raises:
         ConfigError: it is no such file.

@@ -35,7 +35,7 @@ def made() -> str:
 
 
 def fault(passphrase: str) -> str:
-    """Why this can't be the passphrase of a key; "" if it can."""
+    """Return why this can't be the passphrase of a key; "" if it can."""
     if len(passphrase) < SHORTEST:
         return f"it has fewer than {SHORTEST} characters"
     if len(passphrase) > LONGEST:
@@ -136,7 +136,9 @@ def in_file(project: Path | None = None) -> str | None:
 
 
 def _is_open(about: os.stat_result) -> bool:
-    """Whether others may read it. (systemd's LoadCredential gives root's group the right that its ACL means for us.)"""
+    """Tell whether others may read it. (systemd's LoadCredential gives root's group the right that its ACL means for
+    us.)
+    """
     for_others = about.st_mode & _READ_BY_OTHERS
     return bool(for_others & ~_ROOTS_GROUP if about.st_uid == about.st_gid == 0 else for_others)
 

@@ -69,7 +69,7 @@ class Signer:
 
     @property
     def fingerprint(self) -> str:
-        """What names the key: the public key itself in hex, which is as short as a hash of it would be.
+        """Return the name of the key: the public key itself in hex, which is as short as a hash of it would be.
 
         Raises:
             ConfigError: the key file can't be used.
@@ -80,7 +80,7 @@ class Signer:
 
     @property
     def is_locked(self) -> bool:
-        """Whether it has to be unlocked before it signs."""
+        """Tell whether it has to be unlocked before it signs."""
         return self.path is not None and self._key is None
 
     def unlock(self, passphrase: str) -> None:
@@ -150,12 +150,14 @@ def _signer_of(pid: int) -> Signer:
 
 
 def is_signed(vote: "Vote") -> bool:
-    """Whether the key that `vote` names has signed it. (Whose key that is, is another question.)"""
+    """Tell whether the key that `vote` names has signed it. (Whose key that is, is another question.)"""
     return is_signature(vote.signer, vote.signature, statement(vote))
 
 
 def statement(vote: "Vote") -> bytes:
-    """What is signed: canonical JSON of who said what about which request, with what was shown and when."""
+    """Return the text that is signed: canonical JSON of who said what about which request, with what was shown and
+    when.
+    """
     said: dict[str, Any] = {
         "purpose": _PURPOSE,
         "request": vote.request_id,

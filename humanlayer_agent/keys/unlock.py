@@ -46,7 +46,7 @@ def unlock(signer: Signer, *, project: Path | None = None) -> None:
 
 
 def ask(fd: int, signer: Signer, prompt: str = _PROMPT, wrong: Callable[[], None] = lambda: None) -> bool:
-    """Have a human type the passphrase; whether it has unlocked `signer`. Enter alone gives up.
+    """Have a human type the passphrase, and tell whether it has unlocked `signer`. Enter alone gives up.
 
     Args:
         fd: the controlling terminal.

@@ -78,7 +78,7 @@ def record_answer(
 
 
 def _counted(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule, answer: Answer) -> VoteResult:
-    """What a recorded answer leads to."""
+    """Change the request as a recorded answer demands."""
     by = answer.approver.principal
     state = _REACHED[answer.kind]
     if answer.kind == "approve" and (missing := _missing(ledger, row, rule)):
@@ -94,7 +94,7 @@ def _counted(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule, answer: Answe
 
 
 def _missing(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule) -> int:
-    """How many approvals a request still needs, as far as its rows say."""
+    """Return how many approvals a request still needs, as far as its rows say."""
     people = {vote.person for vote in ledger.votes(row["id"]) if vote.answer == "approve"}
     needed: int = max(row["needed"], rule.quorum)
     return max(0, needed - len(people - {""}))
@@ -131,7 +131,7 @@ def _admitted(
 
 
 def is_as_asked(row: sqlite3.Row) -> bool:
-    """Whether a stored request is still what its digest says: what is shown of it must be what is approved."""
+    """Tell whether a stored request is still what its digest says: what is shown of it must be what is approved."""
     try:
         body, action = json.loads(row["body"]), load_action(row["action"])
         shown = {
@@ -149,7 +149,7 @@ def is_as_asked(row: sqlite3.Row) -> bool:
 
 
 def _complete(answer: Answer) -> bool:
-    """Whether everything is there. Texts must be plain `str`: a subclass may say that it equals anything."""
+    """Tell whether everything is there. Texts must be plain `str`: a subclass may say that it equals anything."""
     who = answer.approver
     if type(who) is not Approver:
         return False
@@ -253,7 +253,7 @@ def adoptable(ledger: Ledger, draft: ApprovalRequest, authority: Authority | Non
 
 
 def _open(votes: list[Vote], request: ApprovalRequest, authority: Authority | None) -> bool:
-    """Whether the answers to a request that is said to be pending are all proved, and leave it undecided."""
+    """Tell whether the answers to a request that is said to be pending are all proved, and leave it undecided."""
     if not votes:
         return True
     if authority is None or not tally(request, votes, authority).why_not:

@@ -241,7 +241,9 @@ class SQLiteSurfaces:
 
 
 def _holds(lease: sqlite3.Row, now: int) -> bool:
-    """Whether it is somebody's at this moment. Nobody takes one for long: one that says so comes from another clock."""
+    """Tell whether a lease is somebody's at this moment. Nobody takes one for long: one that says so comes from another
+    clock.
+    """
     return bool(now < lease["until"] <= now + _LONGEST_MS) and not identity.is_gone(lease["process"])
 
 
@@ -250,7 +252,7 @@ def _where(row: sqlite3.Row) -> tuple[str, str, int]:
 
 
 def _close_spent(db: sqlite3.Connection, channel: str) -> None:
-    """What shows an approval that was used needs nobody's attention any more."""
+    """Close the places that show an approval that was used: they need nobody's attention any more."""
     db.execute(
         f"UPDATE presentation SET open = 0 WHERE channel = ? AND open = 1 AND shown LIKE 'approved %' AND {_SPENT}",
         (channel,),

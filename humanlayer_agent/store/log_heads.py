@@ -1,4 +1,6 @@
-"""What a process owes the log beside its events: signed heads when they are due, and that it could not be written."""
+"""The duties of a process to the log beside its events: signed heads when they are due, and that it could not be
+written.
+"""
 
 import logging
 import sqlite3
@@ -45,7 +47,11 @@ def note_signers(store: "Store", signers: Collection[str]) -> None:
 
 
 def known_signers(store: "Store") -> list[str]:
-    """Whose signatures count, as the log says last. Raises StoreError."""
+    """Return the keys whose signatures count, as the log says last.
+
+    Raises:
+        StoreError: the log can't be read.
+    """
     for entry in store.events(type=events.SIGNERS_CHANGED.name, last=1):
         found = entry.event.get("signers")
         return found if isinstance(found, list) else []
@@ -53,8 +59,13 @@ def known_signers(store: "Store") -> list[str]:
 
 
 def signers_at_start(store: "Store", agent: str, instance: str) -> frozenset[str] | None:
-    """Whose signatures counted when the first run of this instance of an agent began, as the log says; None: it has
-    had no run yet. Raises StoreError.
+    """Return the keys that counted when the first run of this instance of an agent began, as the log says.
+
+    Returns:
+        None where it has had no run yet.
+
+    Raises:
+        StoreError: the log can't be read.
     """
     runs = (entry.event for entry in store.events(type=events.RUN_STARTED.name))
     first = next((run for run in runs if run.get("agent") == agent and run.get("instance") == instance), None)
@@ -109,7 +120,7 @@ class Keeper:
     # Heads
 
     def due(self, database: Database, ledger: Ledger) -> bool:
-        """Whether a head is due after this transaction. (Another process may have written one meanwhile.)"""
+        """Tell whether a head is due after this transaction. (Another process may have written one meanwhile.)"""
         if ledger.last is None:
             return False
         if self._last_head is None or self._is_due(ledger):

@@ -1,4 +1,4 @@
-"""May this be used now? Asked when a permit is issued, and once more when it is consumed.
+"""The check of a permit, made when it is issued, and once more when it is consumed.
 
 Rows say what happened; only signed votes, counted under the authority of the process that is about to run the action,
 say that it may happen. The log is heard as well: a request that was made to live again leaves its end in there.
@@ -24,7 +24,9 @@ class Proof:
 
 
 def prove(ledger: Ledger, request: ApprovalRequest, authority: Authority) -> Proof | Refused:
-    """Whether signed votes approve `request`, as the process knows it that asked, at this moment."""
+    """Return the proof that signed votes approve `request` at this moment, as the process knows it that asked, or why
+    they do not.
+    """
     if ledger.is_over(request.id, events.PERMIT_CONSUMED):
         return Refused("its request is said to be approved, and the log says that it is over")
     counted = tally(request, ledger.votes(request.id), authority)
@@ -37,7 +39,7 @@ def prove(ledger: Ledger, request: ApprovalRequest, authority: Authority) -> Pro
 
 
 def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, authority: Authority) -> str:
-    """Why `permit` may not be used although its row may say so; "" where it is proved.
+    """Return why `permit` may not be used although its row may say so; "" where it is proved.
 
     Args:
         row: the permit as the store has it.
@@ -62,7 +64,7 @@ def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, auth
 
 
 def why_refused(row: sqlite3.Row | None, digest: str, now: int) -> str:
-    """What the rows themselves say against a use; "" where they say nothing."""
+    """Return what the rows themselves say against a use; "" where they say nothing."""
     if row is None:
         return "there is no such permit"
     if row["state"] == "consumed":

@@ -17,7 +17,7 @@ from humanlayer_agent.store.statements import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """How many rows went, or would go."""
+    """The numbers of rows that went, or would go."""
 
     requests: int
     votes: int
@@ -56,7 +56,7 @@ class Purge:
         self._heard = found.count - 1
 
     def would_go(self) -> Purged:
-        """What may go, as far as was heard."""
+        """Return the numbers of rows that may go, as far as was heard."""
         return _counted(self._told.settled(self._bounds))
 
     def delete(self, by: str, sha256: str) -> Purged:

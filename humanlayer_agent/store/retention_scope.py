@@ -1,4 +1,4 @@
-"""What may be deleted of a store: settled, old, and in an export. The log alone says so.
+"""The part of a store that may be deleted: settled, old, and in an export. The log alone says so.
 
 `hla audit purge` deletes by it, and the verifier, when it hears of that, finds by the same what has to be gone: no list
 of what was deleted has to be kept, and nothing else can be missing.
@@ -19,7 +19,7 @@ FORM = 1
 
 @dataclass(slots=True)
 class Told:
-    """What the log tells of one row, and the last event that did: its number, and when (ms)."""
+    """The log's account of one row, and the last event that gave it: its number, and when (ms)."""
 
     seq: int
     fields: dict[str, Any] = field(default_factory=dict)
@@ -31,7 +31,9 @@ Tables = Mapping[str, dict[str, Told]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is old (its last event was before this moment, in ms), and exported (that is no later event than this)."""
+    """The bounds of a deletion: rows are old (their last event was before this moment, in ms), and exported (that is no
+    later event than this).
+    """
 
     before: int
     through: int
@@ -50,7 +52,7 @@ class Settled:
 
 
 def settled(told: Tables, bounds: Bounds) -> Settled:
-    """What may go, of all that the log tells.
+    """Return everything that may go, of all that the log tells.
 
     A request goes with its votes, its permit and its execution, and with the requests that edits have made of it: all
     of them or none. A permit of the policy's own goes once its execution has ended, or its run has.

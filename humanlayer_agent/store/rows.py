@@ -81,7 +81,7 @@ def dump_groups(groups: tuple[str, ...]) -> str:
 
 
 def load_groups(text: str) -> tuple[str, ...]:
-    """What `dump_groups` wrote; () for what is none: then being in a group counts for nothing."""
+    """Return the groups that `dump_groups` wrote; () for what is none: then being in a group counts for nothing."""
     try:
         groups = json.loads(text)
     except (ValueError, TypeError, RecursionError):
@@ -90,12 +90,12 @@ def load_groups(text: str) -> tuple[str, ...]:
 
 
 def context_digest(action: str, decision: str) -> str:
-    """What the log keeps of a request's stored action and decision, so that an edit of them shows."""
+    """Return the digest that the log keeps of a request's stored action and decision, so that an edit of them shows."""
     return hashlib.sha256(canonical([action, decision])).hexdigest()
 
 
 def action_fields(action: Action, digest: str) -> dict[str, Any]:
-    """What every event about an action says of it."""
+    """Return the fields that every event about an action has."""
     return {
         "run": action.run_id,
         "agent": action.agent,
@@ -111,7 +111,9 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
 
 
 def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
-    """What an event says of a decision. `basis` tells "a rule says so" from "no rule matched: the default"."""
+    """Return the fields that an event has of a decision. `basis` tells "a rule says so" from "no rule matched: the
+    default".
+    """
     return {
         "verdict": str(decision.verdict),
         "basis": "default" if decision.default_hit else "rule",
@@ -141,7 +143,7 @@ def sayable(value: Any) -> Any:
 
 
 def said_approver(approver: Any) -> dict[str, Any]:
-    """What an event says of who answered, or tried to, whatever stands in it."""
+    """Return the fields that an event has of who answered, or tried to, whatever stands in it."""
     said: dict[str, Any] = {name: sayable(getattr(approver, name, None)) for name in _APPROVER}
     if groups := getattr(approver, "groups", ()):
         said["groups"] = [sayable(each) for each in groups[:_GROUPS]] if type(groups) is tuple else sayable(groups)

@@ -1,4 +1,4 @@
-"""Do the tables say what the log says? Each row is compared with the events that made it.
+"""The comparison of the tables with the log: each row is held against the events that made it.
 
 The chain shows an edited log. A row edited with SQL, with the triggers dropped, leaves the chain whole: it shows here.
 """
@@ -168,11 +168,11 @@ class Agreement:
             self._tell("resumption", event["resumption"], event["seq"], **fields, **who)
 
     def settled(self, bounds: Bounds) -> Settled:
-        """What may be deleted, as far as the log was heard."""
+        """Return everything that may be deleted, as far as the log was heard."""
         return settled(self._told, bounds)
 
     def _hear_retention(self, what: str, event: dict[str, Any]) -> None:
-        """What was deleted then has to be gone, and nothing else."""
+        """Check that what was deleted then is gone, and nothing else."""
         if event["form"] != FORM:
             raise ValueError("a newer version deleted by other rules")
         gone = self.settled(Bounds(event["before"], event["through"]))
@@ -186,13 +186,13 @@ class Agreement:
 
 
 def _same(held: Any, told: Any, redactor: Redactor) -> bool:
-    """Whether a row holds what the log tells, where it tells only a keyed digest too."""
+    """Tell whether a row holds what the log tells, where it tells only a keyed digest too."""
     keyed = isinstance(told, str) and told.startswith(LABEL) and isinstance(held, str)
     return held == told or (keyed and redactor.digest(held) == told)
 
 
 def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redactor) -> str:
-    """How `row` differs from what was told; "" if it doesn't."""
+    """Return how `row` differs from what was told; "" if it doesn't."""
     if told is None:
         # A permit of an approved request is first told of when it is consumed.
         fresh = table == "permit" and row["request"] is not None and row["state"] != "consumed"

@@ -405,7 +405,9 @@ class SQLiteStore:
 
     @property
     def degraded(self) -> Degraded | None:
-        """Why nothing runs at this moment: the log can't be written; None where it could be, the last time."""
+        """The reason why nothing runs at this moment: the log can't be written; None where it could be, the
+        last time.
+        """
         return self._keeper.degraded
 
     def write_head(self) -> Head:
@@ -424,7 +426,7 @@ class SQLiteStore:
             self.write_head()
 
     def redactor(self) -> Redactor:
-        """What this log's secrets are erased with: its marks and digests can be made again from a value."""
+        """Return the redactor that erases this log's secrets: its marks and digests can be made again from a value."""
         with self._database.read() as connection:
             key = log_key(connection)
         return Redactor() if key is None else redactor(key)

@@ -70,7 +70,7 @@ class Log:
         self.append(events.AUDIT_OPENED, store=secrets.token_hex(16), version=__version__)
 
     def redactor(self) -> Redactor:
-        """What keeps secrets out of this log; it makes its key where there is none yet."""
+        """Return the redactor that keeps secrets out of this log; it makes its key where there is none yet."""
         if self._redactor is not None:
             return self._redactor
         if (key := log_key(self._db)) is None:
@@ -174,7 +174,7 @@ class Ledger(Log):
         return True
 
     def in_use(self) -> bool:
-        """Whether a run goes on, or a process serves a channel."""
+        """Tell whether a run goes on, or a process serves a channel."""
         going_on = (
             "SELECT 1 FROM run WHERE state IN ('open', 'terminated') UNION ALL SELECT 1 FROM lease WHERE until > ?"
         )
@@ -206,7 +206,7 @@ class Ledger(Log):
         )
 
     def is_over(self, request_id: str, *also: EventType) -> bool:
-        """Whether the log says that a request has ended: a row that was made to live again leaves that behind."""
+        """Tell whether the log says that a request has ended: a row that was made to live again leaves that behind."""
         names = (*_OVER, *(event.name for event in also))
         places = ", ".join("?" * len(names))
         query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"

@@ -119,7 +119,7 @@ class SQLiteHalts:
         return None
 
     def _why_not(self, resumption: Resumption, authority: Authority | None) -> str:
-        """Why it lifts nothing; "" where it lifts its stop."""
+        """Return why a resumption lifts nothing; "" where it lifts its stop."""
         if why := why_not_counted(resumption, authority):
             return why
         if resumption not in self._signed:

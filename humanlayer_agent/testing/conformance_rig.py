@@ -76,7 +76,7 @@ class Rig(Protocol):
         ...
 
     def channel(self) -> Channel:
-        """Return a new channel to the same service, not started yet, as a process that was started anew would make it."""
+        """Return a new channel to the same service, not started yet, as a new process would make it."""
         ...
 
     def surfaces(self, request_id: str) -> Sequence[Surface]:

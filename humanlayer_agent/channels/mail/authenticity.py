@@ -1,4 +1,4 @@
-"""Whether a mail is an approver's own reply to a request, and what it says. Everything else has a code of why not.
+"""The check that a mail is an approver's own reply to a request. Everything else has a code of why not.
 
 A mail proves nothing by its From line. What counts is what our own mail server found out about it (the topmost
 Authentication-Results header, and only where it bears that server's name), a token that only this recipient was sent,
@@ -58,7 +58,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a mail is no answer (`code` is one of REFUSALS), and what was found (`detail`, for people to read).
+    """The reason why a mail is no answer (`code` is one of REFUSALS), and what was found (`detail`, for people to
+    read).
 
     `request_id` is the request that a bounce is about.
     """
@@ -71,7 +72,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What is needed to judge replies.
+    """Everything that is needed to judge replies.
 
     Args:
         tokens: of the messages that were sent.
@@ -136,7 +137,7 @@ def _vetted(mail: EmailMessage, raw: bytes, desk: Desk) -> Reply | Refusal:
 
 
 def _automatic(mail: EmailMessage) -> str:
-    """What shows that a program sent it; "" where nothing does."""
+    """Return what shows that a program sent it; "" where nothing does."""
     if (value := str(mail.get("Auto-Submitted") or "no").split(";")[0].strip().lower()) != "no":
         return f"Auto-Submitted: {value}"
     if str(mail.get("Return-Path") or "").strip() == "<>":
@@ -164,7 +165,7 @@ def _bounced(mail: EmailMessage, raw: bytes, desk: Desk) -> Refusal | None:
 
 
 def _failed(mail: EmailMessage) -> bool:
-    """Whether a delivery report says that delivery has failed for good (and not that it is late, or was done)."""
+    """Tell whether a delivery report says that delivery has failed for good (and not that it is late, or was done)."""
     for part in mail.walk():
         if part.get_content_type() == "message/delivery-status":
             for block in part.get_payload() if isinstance(part.get_payload(), list) else ():
@@ -191,7 +192,7 @@ def _sender(mail: EmailMessage) -> str | None:
 
 
 def _authenticated(mail: EmailMessage, sender: str, authserv_id: str) -> bool:
-    """Whether our own mail server found DMARC to pass, or a DKIM signature of the sender's own domain."""
+    """Tell whether our own mail server found DMARC to pass, or a DKIM signature of the sender's own domain."""
     domain = sender.rpartition("@")[2]
     results = list(_results(mail, authserv_id))
     if any(method == "dmarc" and verdict in ("fail", "permerror") for method, verdict, _ in results):
@@ -269,7 +270,7 @@ def _raw(mail: EmailMessage, name: str) -> list[str]:
 
 
 def _tokens(mail: EmailMessage, address: str) -> list[str]:
-    """What stands behind the plus sign of each of our addresses in the mail, each once."""
+    """Return the words behind the plus sign of each of our addresses in the mail, each once."""
     local, _, domain = folded(address).rpartition("@")
     ours = re.compile(rf"(?<![\w.+%-]){re.escape(local)}\+([a-z2-7.]{{1,64}})@{re.escape(domain)}(?![\w.-])", re.ASCII)
     values = [folded(value) for name in RECIPIENTS for value in _raw(mail, name)]

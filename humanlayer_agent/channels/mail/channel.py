@@ -137,7 +137,7 @@ class MailChannel:
         return Ref({"to": sorted(sent), "refused": refused, "whole": whole}, request.digest, complete)
 
     def _enough(self, request_id: str, sent: set[str]) -> bool:
-        """Whether those who were reached wait no longer for those who were not: until then they can't answer."""
+        """Tell whether those who were reached wait no longer for those who were not: until then they can't answer."""
         with self._lock:
             tries = self._delayed[request_id] = self._delayed.get(request_id, 0) + 1
         return bool(sent) and tries >= ATTEMPTS

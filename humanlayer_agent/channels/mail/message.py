@@ -34,7 +34,7 @@ _WIDTH = 78
 
 @dataclass(frozen=True, slots=True)
 class Letterhead:
-    """What all messages of a channel have in common.
+    """The common part of all messages of a channel.
 
     Args:
         sender: the address they come from: `agents@example.com`.

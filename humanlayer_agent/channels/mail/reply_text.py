@@ -1,4 +1,4 @@
-"""What a person wrote themselves in a reply, and what that decides.
+"""The words that a person wrote themselves in a reply, and the answer that they give.
 
 A reply quotes our message, and our message holds the agent's command. Only what stands above the first quoted line, our
 marker or a mail program's own line counts, and of that the first line decides, to the letter. A mail program that wraps
@@ -100,14 +100,16 @@ _REJECT = re.compile(r"reject(?![a-z0-9_-])[ \t]*[.:,]?(.*)", re.IGNORECASE | re
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a reply decides: approve, reject (`words` is the reason), or nothing that is clear (`words` says why)."""
+    """The answer that a reply gives: approve, reject (`words` is the reason), or nothing that is clear (`words` says
+    why).
+    """
 
     kind: Literal["approve", "reject", "unclear"]
     words: str = ""
 
 
 def said(message: EmailMessage) -> Said:
-    """What the sender of `message` decided, by their own words in it."""
+    """Return the answer of the sender of `message`, by their own words in it."""
     return decided(own_words(message))
 
 
@@ -132,7 +134,7 @@ def own_words(message: EmailMessage) -> str:
 
 
 def _tail(text: str) -> int:
-    """Where a mail program's last words in `text` begin; its length where there are none."""
+    """Return where a mail program's last words in `text` begin; its length where there are none."""
     for tail in _TAILS:
         if found := tail.search(text):
             return found.start()
@@ -172,7 +174,8 @@ def _read(html: str) -> str:
 
 
 def decided(text: str) -> Said:
-    """What a person's own words decide: exactly `approve`, or `reject` and a reason; everything else is unclear.
+    """Return the answer in a person's own words: exactly `approve`, or `reject` and a reason; everything else is
+    unclear.
 
     Example:
         >>> decided("Approve."), decided("reject: not on a Friday")

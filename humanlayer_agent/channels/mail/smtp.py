@@ -114,7 +114,7 @@ class Sender:
 
 
 def implicit(server: "Server", port: int) -> bool:
-    """Whether the connection begins with TLS: as it says, else by the usual port."""
+    """Tell whether the connection begins with TLS: as it says, else by the usual port."""
     return server.tls == "implicit" if server.tls else server.port == port
 
 

@@ -29,7 +29,7 @@ _KINDS = ("people", "groups", "channels", "routes")
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What all channels files together say. `files` are those that took part, the highest authority first.
+    """The settings of all channels files together. `files` are those that took part, the highest authority first.
 
     `ignored` are files that did not: a project's that nobody has trusted. `stands_in` says that no file has a route
     "default", so that the shipped one stands in.
@@ -117,13 +117,15 @@ def load(
 
 
 def places(project: Path | str | None, *, machine: Path | None = None) -> list[tuple[str, Path]]:
-    """Where each authority's channels file is, the highest first."""
+    """Return where each authority's channels file is, the highest first."""
     found = [("machine", Path(machine or MACHINE_FOLDER) / FILE), ("user", config_folder() / FILE)]
     return [*found, ("project", Path(project) / PROJECT_FOLDER / FILE)] if project is not None else found
 
 
 def exists(path: Path) -> bool:
-    """Is there something at `path`? What can't be looked at, or leads nowhere, is not taken for missing."""
+    """Tell whether there is something at `path`. What can't be looked at, or leads nowhere, is not taken for
+    missing.
+    """
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -134,7 +136,7 @@ def exists(path: Path) -> bool:
 
 
 def trust_key(path: Path, content: bytes | None = None) -> str:
-    """What is remembered when a human trusts the project's channels file: SHA-256 over its place and its bytes.
+    """Return what is remembered when a human trusts the project's channels file: SHA-256 over its place and its bytes.
 
     Args:
         content: the bytes that the human saw; those of the file where it is None.
@@ -147,7 +149,7 @@ def trust_key(path: Path, content: bytes | None = None) -> str:
 
 
 def is_trusted(path: Path, content: bytes | None = None) -> bool:
-    """Has this user trusted exactly this file? `content`: see `trust_key`."""
+    """Tell whether this user has trusted exactly this file. `content`: see `trust_key`."""
     from humanlayer_agent.locations import read_own_json
 
     found = read_own_json(trust_place(path))

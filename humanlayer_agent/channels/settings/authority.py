@@ -36,7 +36,7 @@ class ListedSigner(Signer):
 
     @property
     def fingerprint(self) -> str:
-        """What names the key.
+        """The name of the key, which must be among the signers.
 
         Raises:
             ConfigError: the key file can't be used, or may not sign.
@@ -54,7 +54,7 @@ def authority_of(
     timeout_ms: int | None = None,
     valid_for_ms: int | None = None,
 ) -> Authority:
-    """Who may decide, as `profiles` say.
+    """Return the authority that `profiles` describe: who may decide.
 
     Where they name nobody at all there is one person, who started the run. Where they name people, and the requester is
     none of them, nobody is added: that person might be one of the approvers under an identity that the file leaves out.

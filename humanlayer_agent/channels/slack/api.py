@@ -103,7 +103,7 @@ class LostAnswer(Retry):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are in Slack: the app, its bot, and the team it is installed in."""
+    """Our identity in Slack: the app, its bot, and the team it is installed in."""
 
     app: str
     team: str
@@ -195,14 +195,14 @@ class SlackApi:
         return SlackError(f"{why}: {mend.format(**names)}" if mend else why, code)
 
     def identity(self, *, quick: bool = False) -> Identity:
-        """Who we are; asked once. Raises as `call` does."""
+        """Return our identity; asked for once. Raises as `call` does."""
         with self._lock:
             if self._identity is None:
                 self._identity = self.ask_identity(quick=quick)
             return self._identity
 
     def ask_identity(self, *, quick: bool = False) -> Identity:
-        """Who we are, asked again. Raises as `call` does."""
+        """Ask for our identity again, and return it. Raises as `call` does."""
         response = self._call("auth.test", {}, quick=quick)
         headers = {name.lower(): value for name, value in (response.headers or {}).items()}
         scopes = headers.get("x-oauth-scopes", "")
@@ -248,7 +248,7 @@ class SlackApi:
             raise Retry(f"Slack did not take it: {_short(error)}") from None
 
     def _is_slack(self, url: str, scheme: str, on_loopback: str) -> bool:
-        """Whether an address is Slack's own; where the Web API is on loopback, whether it is there too."""
+        """Tell whether an address is Slack's own; where the Web API is on loopback, whether it is there too."""
         try:
             parts = urlsplit(url)
         except ValueError:

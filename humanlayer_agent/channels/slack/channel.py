@@ -219,7 +219,7 @@ class SlackChannel:
         return {"event_type": EVENT, "event_payload": payload}
 
     def _shows(self, found: Json, request: ApprovalRequest, bot: str) -> bool:
-        """Whether a message of the history is one of ours that shows this request."""
+        """Tell whether a message of the history is one of ours that shows this request."""
         metadata = found.get("metadata") or {}
         payload = metadata.get("event_payload") or {}
         return (
@@ -303,7 +303,7 @@ class SlackChannel:
         return found or Outcome(request, missing=request.needed)
 
     def _thread_of(self, run: str) -> str:
-        """Where the thread of a run begins; "" where it has none yet."""
+        """Return where the thread of a run begins; "" where it has none yet."""
         if not run:
             return ""
         with self._lock:
@@ -342,7 +342,9 @@ def _mentions(audience: Audience, team: str) -> list[str]:
 
 
 def _where(posted: Json, channel: str, identity: Identity, request: ApprovalRequest, mentions: list[str]) -> Json:
-    """Where a message of ours is; the same for the answer to its posting and for what the history shows of it."""
+    """Return the place of a message of ours; the same for the answer to its posting and for what the history shows of
+    it.
+    """
     ts = str(posted["ts"])
     return {
         "app": str(posted.get("app_id") or identity.app),

@@ -39,7 +39,7 @@ def normal(text: str) -> str:
 
 
 def strange(edited: str, original: str) -> str:
-    """What is in `edited` that the form, and not the human, has probably put there; "" for nothing.
+    """Return what is in `edited` that the form, and not the human, has probably put there; "" for nothing.
 
     Curly quotes, long dashes, and characters that can't be seen or would act on a screen, none of which `original` had.
     """
@@ -275,7 +275,7 @@ class Clicks:
             time.sleep(0.02)
 
     def _approver(self, payload: Json, who: _Who) -> Approver:
-        """Whose answer it is.
+        """Return the approver whose answer it is.
 
         Raises:
             _Turned: an account that may not answer, whoever has it.
@@ -334,7 +334,7 @@ class Clicks:
 
 
 def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
-    """Whether a message like this has such a button at all: a copied or an old one may have.
+    """Refuse a button that a message like this does not have: a copied or an old one may have it.
 
     Raises:
         _Turned: it has not.

@@ -68,7 +68,7 @@ def view(action: str, what: Shown, origin: Origin) -> Json:
 
 
 def origin_of(submitted: Mapping[str, Any]) -> Origin | None:
-    """Where a submitted form came from; None where it is none of ours."""
+    """Return where a submitted form came from; None where it is none of ours."""
     try:
         found = json.loads(submitted.get("private_metadata") or "")
     except ValueError:
@@ -79,7 +79,7 @@ def origin_of(submitted: Mapping[str, Any]) -> Origin | None:
 
 
 def text_of(submitted: Mapping[str, Any]) -> str:
-    """What was typed into it."""
+    """Return the text that was typed into it."""
     state = submitted.get("state") or {}
     value = ((state.get("values") or {}).get(FIELD) or {}).get(FIELD) or {}
     return str(value.get("value") or "")

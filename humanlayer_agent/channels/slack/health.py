@@ -1,4 +1,4 @@
-"""Whether the channel works, and what is to be mended where it does not."""
+"""The health of the Slack channel: does it work, and what is to be mended where it does not."""
 
 from collections.abc import Collection
 from typing import Any

@@ -34,7 +34,7 @@ _PARTS, _EFFECTS = 1600, 1100
 
 
 class Attachment(StrEnum):
-    """Where the whole of a long command is."""
+    """The place of the whole of a long command."""
 
     NONE = "it is in the message"
     COMING = "it is being attached"
@@ -44,7 +44,7 @@ class Attachment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is posted: blocks, and the text that notifications show, which is mrkdwn."""
+    """A message to post: blocks, and the text that notifications show, which is mrkdwn."""
 
     text: str
     blocks: list[Json]
@@ -73,13 +73,13 @@ class Shown:
 
     @property
     def too_severe(self) -> bool:
-        """Whether no answer that comes by a chat can count: then none is offered."""
+        """True where no answer that comes by a chat can count: then none is offered."""
         rule = self.request.rule
         return rule is not None and ASSURANCES[rule.min_assurance] > ASSURANCES["chat"]
 
     @property
     def can_edit(self) -> bool:
-        """Whether a form can hold the command: as it is, without a character that a form would swallow or change."""
+        """True where a form can hold the command: as it is, without a character that a form would swallow or change."""
         command = self.request.action.content
         if ERASED in command:  # a secret that is not sent can't be in the form either
             return False

@@ -1,4 +1,4 @@
-"""Who people in Slack are: guests, strangers, members of user groups. What can't be found out lets nobody in."""
+"""The people in Slack: guests, strangers, members of user groups. What can't be found out lets nobody in."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ class Directory:
         self._lock = threading.Lock()
 
     def why_not(self, user: str, team: str) -> str:
-        """Why an account of our team may not answer, whoever it is mapped to; "" where nothing is against it.
+        """Return why an account of our team may not answer, whoever it is mapped to; "" where nothing is against it.
 
         Raises:
             ChannelError: Slack did not say.

@@ -1,4 +1,4 @@
-"""What a message carries in place of a request's digest: nobody who reads the chat can guess a secret by it.
+"""A stand-in for a request's digest in a message: nobody who reads the chat can guess a secret by it.
 
 A plain digest is that of the whole command, with the secrets that the message does not show: whoever knows the rest
 could try passwords until one fits.
@@ -35,5 +35,5 @@ class Seal:
         return f"{request.id}|{self.of(request)}"
 
     def fits(self, request: ApprovalRequest, seal: str) -> bool:
-        """Whether `seal` is that of the request as it is now."""
+        """Tell whether `seal` is that of the request as it is now."""
         return bool(request.digest) and hmac.compare_digest(self.of(request).encode(), seal.encode("utf-8", "replace"))

@@ -38,7 +38,7 @@ _REASONS: Mapping[str, float] = MappingProxyType({"too_many_websockets": 10.0, "
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What to answer to an envelope: the payload of the acknowledgement, and what is to be done after it was sent."""
+    """The answer to an envelope: the payload of the acknowledgement, and what is to be done after it was sent."""
 
     payload: Json | None = None
     after: Callable[[], None] | None = None

@@ -50,7 +50,7 @@ class TerminalAsker:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """Who answers here: the user of this process."""
+        """The principals who answer here: the user of this process."""
         return (os_user(),)
 
     def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:

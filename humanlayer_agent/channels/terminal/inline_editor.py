@@ -81,7 +81,7 @@ class CommandEditor:
 
     @property
     def ready(self) -> bool:
-        """Whether the key that submits would count now."""
+        """Tell whether the key that submits would count now."""
         return self._guard.silent and self._settled
 
     def submit(self, keys: int = 1) -> None:

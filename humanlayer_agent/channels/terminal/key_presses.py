@@ -57,11 +57,13 @@ class KeyGuard:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing came for `QUIET` seconds: a key that comes now is not part of what came before."""
+        """True where nothing came for `QUIET` seconds: a key that comes now is not part of what came before."""
         return self._clock() - self._last >= QUIET
 
     def alone(self, count: int) -> bool:
-        """Whether the last read gave exactly `count` keys, after a silence: no part of a paste or of fast typing."""
+        """Tell whether the last read gave exactly `count` keys, after a silence: no part of a paste or of fast
+        typing.
+        """
         return self._quiet and self.batch_size == count
 
 

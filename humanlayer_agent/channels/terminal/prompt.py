@@ -72,7 +72,7 @@ MIN_HEIGHT = 3
 
 
 class Pager:
-    """Which rows are on the screen, and how much of the command has been."""
+    """The rows that are on the screen, and the part of the command that has been."""
 
     def __init__(self, view: Presentation) -> None:
         self._view = view
@@ -108,7 +108,7 @@ class Pager:
         return self._rows[self._top : self._top + self._height]
 
     def _rows_of(self, lines: int) -> int:
-        """How many rows, from the first, the first `lines` lines of the command fill."""
+        """Return how many rows, from the first, the first `lines` lines of the command fill."""
         done = 0
         for index, row in enumerate(self._rows):
             if done >= lines:
@@ -131,7 +131,7 @@ class Pager:
         self._top = max(self._top - (1 if one_row else max(self._height - 1, 1)), 0)
 
     def position(self) -> str:
-        """Where we are in what does not fit."""
+        """The position in what does not fit, for people."""
         if not self.all_seen:
             return f"{self._lines - self._lines_seen} of {self._lines} lines not seen"
         last = min(self._top + self._height, len(self._rows))
@@ -168,7 +168,7 @@ STYLES = Styles.from_dict(
 
 
 class Decision(NamedTuple):
-    """What the human pressed. `edited` is the command that an edit makes of it."""
+    """The answer that the human pressed. `edited` is the command that an edit makes of it."""
 
     kind: Literal["approve", "reject", "edit", "respond", "terminate"]
     comment: str = ""
@@ -495,7 +495,7 @@ class Prompt:
         self._note()
 
     def _not_yet(self) -> str:
-        """Why the request can't be approved now, or ""."""
+        """Return why the request can't be approved now, or ""."""
         if self._pager.too_small:
             return "make the window larger to see the command"
         if not self._pager.all_seen:
@@ -549,7 +549,7 @@ class Prompt:
 
 
 def _keep_visible(buffer: Buffer) -> None:
-    """What is typed or pasted goes to the screen, the store and the model as it is seen: safe, on one line."""
+    """Make what is typed or pasted go to the screen, the store and the model as it is seen: safe, on one line."""
     safe = one_line(buffer.text)
     if safe != buffer.text:
         buffer.document = Document(safe)

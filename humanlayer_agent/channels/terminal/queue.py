@@ -45,7 +45,7 @@ class Turn:
         self._ticket = ticket
 
     def waiting(self) -> int:
-        """How many others stand behind us."""
+        """Return how many others stand behind us."""
         return sum(1 for path in _live(self._directory) if path.name > self._ticket.name)
 
     def _first(self) -> bool:

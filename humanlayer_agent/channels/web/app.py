@@ -58,7 +58,7 @@ class MailLinks:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the pages are served with.
+    """Everything that the pages are served with.
 
     Args:
         name: of the web channel.
@@ -122,7 +122,7 @@ class _Views:
     # Who it is
 
     def _visitor(self, request: Request) -> Visitor | None:
-        """Who is logged in, by the cookie or by the proxy."""
+        """Return who is logged in, by the cookie or by the proxy; None where nobody is."""
         place = request.path_params.get("place", "")
         if not place:
             address = self._site.proxy_user(request)
@@ -134,7 +134,7 @@ class _Views:
         return None
 
     def _holder(self, token: str) -> tuple[Visitor, str] | None:
-        """Whom the link of a mail was sent to, and which request it is for."""
+        """Return whom the link of a mail was sent to, and which request it is for."""
         if self._site.tokens is None:
             return None
         for links in self._site.links:
@@ -277,7 +277,7 @@ class _Views:
         return self._page(visitor, request_id, _said(result), 200 if result.outcome == "recorded" else 409)
 
     def _wrong_code(self, visitor: Visitor, request: ApprovalRequest, form: Mapping[str, str]) -> str:
-        """Why the code that was typed does not do; "" where it does, or none is needed."""
+        """Return why the code that was typed does not do; "" where it does, or none is needed."""
         if not self._needs_code(visitor, request) or self._site.tokens is None:
             return ""
         left = self._tries.spend(request.id, visitor.principal)  # before it is compared: many may come at once

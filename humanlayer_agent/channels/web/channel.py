@@ -66,7 +66,7 @@ class WebChannel:
 
     @property
     def url(self) -> str:
-        """Where people reach it."""
+        """The address where people reach it."""
         return (self._settings.public_url or f"http://{self._settings.listen}").rstrip("/") + "/"
 
     def start(self, desk: Desk) -> None:
@@ -168,7 +168,7 @@ class WebChannel:
         """Nobody can be reminded by a page."""
 
     def health(self) -> Health:
-        """Whether the server runs."""
+        """Return whether the server runs."""
         running = self._thread is not None and self._thread.is_alive()
         problem = f"the web server does not run: {self._failed or 'it was not started'}"
         return Health(running, () if running else (problem,), {"url": self.url})

@@ -58,7 +58,8 @@ class Pages:
         who: str,
         stopped: str = "",
     ) -> Response:
-        """What waits, and what was decided lately and by whom. `here` are those that can be answered on these pages.
+        """Return the page of what waits, and of what was decided lately and by whom. `here` are those that can be
+        answered on these pages.
 
         `stopped` says that every agent is stopped, where that is so.
         """
@@ -139,7 +140,7 @@ def _row(request: ApprovalRequest) -> dict[str, Any]:
 
 
 def _further(request: ApprovalRequest) -> bool:
-    """Whether there are people who have not been asked yet."""
+    """Tell whether there are people who have not been asked yet."""
     if request.rule is None:
         return False
     elapsed = time.time_ns() // 1_000_000 - request.created
@@ -147,7 +148,7 @@ def _further(request: ApprovalRequest) -> bool:
 
 
 def left(milliseconds: int) -> str:
-    """How long that is, for people.
+    """Return a length of time for people.
 
     Example:
         >>> left(90_000), left(7_300_000), left(-1)

@@ -1,4 +1,4 @@
-"""What every page is wrapped in: which hosts and origins are ours, how much may be sent, the headers of each answer.
+"""The checks around every page: which hosts and origins are ours, how much may be sent, the headers of each answer.
 
 A page on another site can make a browser send a form here, and a name that points to 127.0.0.1 makes this its own site
 (DNS rebinding): so the Host header must be one of ours, and whatever may change something must come from our own pages.
@@ -31,7 +31,7 @@ HEADERS = {
 
 
 class Peers(Protocol):
-    """Whether what comes from this address is to be answered at all."""
+    """The function that tells whether what comes from this address is to be answered at all."""
 
     def __call__(self, address: str) -> bool: ...
 
@@ -75,7 +75,7 @@ class Guard:
         await PlainTextResponse(f"{refusal[1]}\n", status_code=refusal[0])(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Why this is not answered, with its status; None where it is."""
+        """Return why this is not answered, with its status; None where it is."""
         client = scope.get("client")
         if not self._peers(client[0] if client else ""):
             return 403, "this address is not answered"

@@ -1,4 +1,4 @@
-"""Who is at the other end: login codes, sessions, and forms that can be sent once.
+"""The visitors of the pages: login codes, sessions, and forms that can be sent once.
 
 Everything is in the memory of the process that serves the pages: when it ends, everybody logs in again.
 """
@@ -54,7 +54,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a form that was shown is about: who may send it, for which request, and what of it was shown."""
+    """A form that was shown: who may send it, for which request, and what of it was shown."""
 
     key: str
     request_id: str
@@ -88,7 +88,7 @@ class Shelf(Generic[Value]):
         return name
 
     def get(self, name: str) -> Value | None:
-        """What is kept by this name, and not over."""
+        """Return what is kept by this name; None where nothing is, or its time is over."""
         with self._lock:
             until, value = self._found.get(name, (0.0, None))
         return value if value is not None and self._clock() < until else None
@@ -129,7 +129,9 @@ class LoginCode:
             return True
 
     def enter(self, typed: str) -> bool:
-        """Whether `typed` is the code. Used, it is gone; after five wrong ones there is none until its time is over."""
+        """Tell whether `typed` is the code. Used, it is gone; after five wrong ones there is none until its time is
+        over.
+        """
         folded = "".join(letter for letter in typed.upper() if letter.isalnum())
         with self._lock:
             if not self._code or self._clock() >= self._until:
@@ -151,7 +153,7 @@ class Tries:
         self._wrong: dict[tuple[str, str], int] = {}
 
     def exhausted(self, *key: str) -> bool:
-        """Whether there were five."""
+        """Tell whether there were five wrong ones."""
         with self._lock:
             return self._wrong.get((key[0], key[1]), 0) >= TRIES
 
