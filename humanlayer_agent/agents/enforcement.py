@@ -35,7 +35,7 @@ class EnforcingEnvironment:
     """A stand-in for one of mini's environments; its subclass for each version judges every action in `execute`.
 
     Everything else is the inner environment's. Commands for mini's LocalEnvironment are run by
-    `processes.execution.run_command` (as bash, away from the terminal and our secrets); other environments run their own.
+    `processes.execution.run_command` (as bash, away from the terminal and our secrets); others run their own.
 
     Args:
         inner: the environment that is supervised.
