@@ -161,7 +161,8 @@ def build_authority(
     timeout_ms: int | None = None,
     valid_for_ms: int | None = None,
 ) -> "Authority | None":
-    """Who may decide, as the channels files say; None where there is no such file: then who started the run may.
+    """Return the authority that the channels files describe; None where there is no such file: then who started the run
+    may decide.
 
     Args:
         channels: one file that is the whole, instead of all others.
@@ -360,7 +361,7 @@ def build_gate(
 def _reach(
     store: "Store", authority: "Authority", channels: str | Path | None, project: Path | str | None, *, asked: bool
 ) -> "LocalHub | None":
-    """What serves the channels of the routes from this process; None where it serves none.
+    """Return what serves the channels of the routes from this process; None where it serves none.
 
     That takes the secrets of a channel and the unlocked key. Where a human is at this process's terminal, and no other
     process serves those channels, the passphrase is asked for now: later the terminal may be somebody else's.

@@ -86,7 +86,7 @@ def _spelled(char: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _kind(char: str) -> str:
-    """How a character is treated: letter, shown, mark, control, or the name of what is odd about it."""
+    """Return how a character is treated: letter, shown, mark, control, or the name of what is odd about it."""
     category = unicodedata.category(char)
     if category == "Cc":
         return "control"
@@ -114,7 +114,7 @@ _BIDI_CONTROLS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FS
 
 
 def warnings(text: str) -> list[str]:
-    """What could mislead somebody who reads `text`, one short sentence each; [] for ordinary text.
+    """Return what could mislead somebody who reads `text`, one short sentence each; [] for ordinary text.
 
     Names the characters that `visible` spells out, and, because those are shown as they are, letters and symbols that
     look like others, right-to-left letters, and gaps that push a part of the command out of sight.

@@ -1,1 +1,1 @@
-"""How agents are supervised: adapters that put a Gate between an agent and its shell."""
+"""The supervision of agents: adapters that put a Gate between an agent and its shell."""

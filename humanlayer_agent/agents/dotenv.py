@@ -58,7 +58,7 @@ def _read_by_litellm() -> Path | None:
 
 
 def _looks_here() -> bool:
-    """Whether it begins in the current directory: in a session that a human types into, and under a debugger."""
+    """Tell whether it begins in the current directory: in a session that a human types into, and under a debugger."""
     return hasattr(sys, "ps1") or not hasattr(sys.modules["__main__"], "__file__") or sys.gettrace() is not None
 
 

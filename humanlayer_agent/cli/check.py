@@ -132,7 +132,7 @@ def _director(args: "argparse.Namespace | Given") -> Director:
 
 
 def start_of(director: Director) -> str:
-    """Where a command starts when nothing is said: here, if that is in the project, else the project."""
+    """Return where a command starts when nothing is said: here, if that is in the project, else the project."""
     here = os.getcwd()
     return here if (here + "/").startswith(director.project + "/") else director.project
 

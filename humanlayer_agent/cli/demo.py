@@ -128,7 +128,7 @@ def build_agent(place: Workspace, policy: str, console: Any) -> Any:
 
 
 def script(place: Workspace) -> list[dict[str, Any]]:
-    """What the model says and proposes, message by message."""
+    """Return what the model says and proposes, message by message."""
     has_git = (place.project / ".git").exists()
     look = "git log --oneline && ls -la" if has_git else "ls -la"
     show = "git diff --stat" if has_git else "wc -l stats.py"

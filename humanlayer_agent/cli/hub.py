@@ -47,7 +47,7 @@ def hub(
 
 
 def read_authority(channels: Path | None, project: Path | None = None) -> "Authority":
-    """Who may decide, as channels files say.
+    """Return the authority that channels files describe: who may decide.
 
     Raises:
         ConfigError: there is none, or it has a mistake.

@@ -101,7 +101,7 @@ def _stop(reason: str, location: str | None) -> int:
 
 
 def _say_running(opened: "SQLiteStore") -> None:
-    """Which commands go on all the same, and which process to end for that."""
+    """Say which commands go on all the same, and which process to end for that."""
     from humanlayer_agent.safe_text import one_line
 
     for each in opened.halts.running():
@@ -159,7 +159,7 @@ def _described(halt: "Halt") -> str:
 
 
 def _has_terminal() -> bool:
-    """Whether there is a controlling terminal; what it can show does not matter to a stop."""
+    """Tell whether there is a controlling terminal; what it can show does not matter to a stop."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

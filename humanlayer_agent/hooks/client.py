@@ -1,4 +1,4 @@
-"""What a coding agent starts before each of its calls: it asks the server, and everything else it does is refuse.
+"""The process that a coding agent starts before each of its calls: it asks the server, and all else it does is refuse.
 
 Tools take every exit code but 2 for "go on", and so they do when a hook is late. This process therefore judges nothing,
 loads nothing that could fail, waits for nothing without a deadline, and answers 2 with the reason unless it was told
@@ -51,7 +51,7 @@ _TRIES = 3
 
 
 class HookFailed(Exception):
-    """Why there is no answer."""
+    """Raised where there is no answer, with the reason."""
 
 
 class Deadline:

@@ -35,7 +35,7 @@ class BadQuestion(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the tool is told. `none` leaves the call to its own rules, `ask` puts it before the person who uses it.
+    """The answer to the tool. `none` leaves the call to its own rules, `ask` puts it before the person who uses it.
 
     `reason` is for the model where it is a denial, else for the person. `command` is what is to run instead of what was
     proposed ("": the same). `stop` ends the tool's work.

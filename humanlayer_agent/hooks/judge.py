@@ -39,7 +39,7 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How `hla hook` was called.
+    """The options that `hla hook` was called with.
 
     `ask` says what becomes of what the policy asks about: tool (the coding agent's own prompt), wait (for the channels
     here, up to `seconds`), deny. `policy` and `channels` as everywhere.
@@ -69,7 +69,7 @@ class Elsewhere:
         self._waiting = threading.local()
 
     def waits_while(self, gone: Callable[[], bool]) -> None:
-        """What this thread asks from now on is withdrawn once `gone` says that nobody waits for it."""
+        """Withdraw what this thread asks from now on once `gone` says that nobody waits for it."""
         self._waiting.gone = gone
 
     def ask(self, request: ApprovalRequest, *, until: int, cancelled: Callable[[], bool]) -> Answer | None:
@@ -223,11 +223,11 @@ class _Session:
 
     @property
     def signers(self) -> frozenset[str]:
-        """Whose signatures count in it."""
+        """The keys whose signatures count in it."""
         return self._gate.authority.signers
 
     def outdated(self) -> bool:
-        """Has a file changed that says how to judge?"""
+        """Tell whether a file has changed that says how to judge."""
         return _state(self._paths) != self._seen
 
     def end(self, status: str) -> None:
@@ -284,7 +284,7 @@ class _Session:
 
 
 def _for_the_user(action: Action, decision: PolicyDecision) -> str:
-    """Why the tool's own prompt asks. The tool shows the command by itself, so what is hidden in it is told."""
+    """Return why the tool's own prompt asks. The tool shows the command by itself, so what is hidden in it is told."""
     rule = f" (rule {decision.rule})" if decision.rule else ""
     hidden = "".join(f". Warning: {each}" for each in warnings(action.content))
     return one_line(f"{decision.reason}{rule}{hidden}")
@@ -312,7 +312,9 @@ def _directory(question: Mapping[str, Any], inputs: Inputs, project: Path) -> st
 
 
 def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple[str, ...]:
-    """What runs the tool's commands, where that is bash as it is judged; else something that is not taken for bash."""
+    """Return what runs the tool's commands, where that is bash as it is judged; else something that is not taken for
+    bash.
+    """
     shell = next((environ[name] for name in tool.shells if environ.get(name)), "") if tool.shells else "/bin/bash"
     if changing := sorted(name for name in environ if changes_the_shell(name)):
         return (f"bash with {' and '.join(changing)}", "-c")

@@ -106,7 +106,7 @@ class Server:
                 self._asked = time.monotonic()
 
     def _answer(self, message: bytes, gone: Callable[[], bool]) -> bytes:
-        """What the client prints and exits with. Whatever goes wrong here is a refusal."""
+        """Return what the client prints and exits with. Whatever goes wrong here is a refusal."""
         name = ""
         try:
             identity, arguments, given, data = client.unpacked(message)
@@ -179,7 +179,7 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def _gone(connection: socket.socket) -> Callable[[], bool]:
-    """Whether the client has closed its end: it says nothing more after its question."""
+    """Return a test of whether the client has closed its end: it says nothing more after its question."""
     return lambda: bool(select.select([connection], [], [], 0)[0])
 
 

@@ -1,4 +1,4 @@
-"""What a channel gets to know of the store, and the way answers take from it into the core."""
+"""The part of the store that a channel gets to know, and the way of answers from it into the core."""
 
 import time
 from collections.abc import Callable
@@ -117,7 +117,7 @@ class StoreDesk:
         )
 
     def _is_shown(self, request_id: str, digest: str) -> bool:
-        """Whether this channel shows the request whole. What is just being delivered is waited for."""
+        """Tell whether this channel shows the request whole. What is just being delivered is waited for."""
         deadline = time.monotonic() + PATIENCE
         while True:
             # In this order: what was delivered between the two is seen.
@@ -153,7 +153,7 @@ class StoreDesk:
 
 
 def ref_of(presentation: Presentation) -> Ref:
-    """Where a channel shows a request, as the channel said it."""
+    """Return where a channel shows a request, as the channel said it."""
     return Ref(presentation.place, presentation.presented_digest, presentation.complete)
 
 

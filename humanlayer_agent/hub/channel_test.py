@@ -1,4 +1,4 @@
-"""Does a channel work? A harmless request goes out by it, a human answers, and nothing runs."""
+"""The test of a channel: a harmless request goes out by it, a human answers, and nothing runs."""
 
 import secrets
 import time
@@ -24,7 +24,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of it: the answer (None where none came), and how long it took, in seconds."""
+    """The result of a test: the answer (None where none came), and how long it took, in seconds."""
 
     vote: Vote | None
     person: str

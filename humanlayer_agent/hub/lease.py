@@ -35,7 +35,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether it is ours at this moment, for certain."""
+        """Tell whether it is ours at this moment, for certain."""
         return self._monotonic() < self._until
 
     def keep(self) -> bool:

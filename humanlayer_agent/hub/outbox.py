@@ -1,4 +1,4 @@
-"""What a channel has to do now: computed anew from the store each time, so nothing of it is lost with a process."""
+"""The jobs of a channel: computed anew from the store each time, so nothing of it is lost with a process."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,14 +52,14 @@ Job = Deliver | Settle | Remind | Recover
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the hub's own configuration says of a request: who is asked when."""
+    """The plan for a request by the hub's own configuration: who is asked when."""
 
     rule: ApprovalRule | None
     people: frozenset[str] = frozenset()
 
 
 class Outbox:
-    """What is due on one channel.
+    """The jobs that are due on one channel.
 
     Args:
         store: where requests are.

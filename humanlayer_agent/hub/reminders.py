@@ -1,4 +1,4 @@
-"""When humans are told once more that something waits."""
+"""The times at which humans are told once more that something waits."""
 
 AT = (0.5, 0.8)
 """Parts of a request's time after which people are reminded, level by level."""
@@ -8,7 +8,7 @@ AFTER_MS = 60_000
 
 
 def level_due(created: int, expires: int, shown: int, now: int) -> int:
-    """How often a place should have been reminded of by now.
+    """Return how often a place should have been reminded of by now.
 
     Args:
         created, expires: of the request. shown: when it was shown there. All in ms.

@@ -1,4 +1,4 @@
-"""Does one job after another on a channel, no faster than it may, and writes down what came of it."""
+"""The sender of a channel: one job after another, no faster than it may, and written down what came of it."""
 
 import threading
 import time
@@ -96,7 +96,7 @@ class Sender:
         return False
 
     def _sent(self, job: Deliver, begun: Delivery) -> list[Ref]:
-        """Where the request is shown now: where an earlier attempt has left it, else it is delivered."""
+        """Return where the request is shown now: where an earlier attempt has left it, else it is delivered."""
         request = self._store.get(job.request_id)
         if request is None:
             raise Undeliverable("the request is gone")
@@ -131,7 +131,7 @@ class Sender:
         return True
 
     def _found(self, request: ApprovalRequest) -> list[Ref]:
-        """What an attempt whose end nobody knows has left at the service, as far as that can be found."""
+        """Return what an attempt whose end nobody knows has left at the service, as far as that can be found."""
         find = getattr(self._channel, "find", None)
         if find is None:
             return []

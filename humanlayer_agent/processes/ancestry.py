@@ -1,4 +1,4 @@
-"""Was this process started by a supervised command? What is for humans only refuses to run there.
+"""The check that no supervised command started this process. What is for humans only refuses to run there.
 
 It is a wall against commands, not against users: who may run whatever they like as this user, root above all, can have
 a process that is nobody's descendant (cron, systemd-run, another user's container) run it for them. The policies deny
@@ -31,7 +31,7 @@ def refuse_agents(purpose: str, supervisors: Iterable[str] = ()) -> None:
 
 
 def below_supervision(supervisors: Iterable[str] = ()) -> bool:
-    """Whether this process, or one that it descends from, is a supervised command; True where that can't be told.
+    """Tell whether this process, or one that it descends from, is a supervised command; True where that can't be told.
 
     The mark alone would not do: `env -u` takes it away. But what started us still has it, or is the process that
     watches over supervised commands. Where a command has killed that one, it is a child of the supervisor itself.

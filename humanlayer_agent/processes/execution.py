@@ -57,10 +57,15 @@ _REAPER_ENDS_S = reaper.KILL_S + 2
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended. `returncode` is negative for a signal, and None where nobody saw its end.
+    """The end of a command.
 
-    `left` counts processes that could not be ended with it (those of another user). `unwatched` says that it has ended
-    or deceived the process that watches over it: what it did then nobody knows.
+    Args:
+        output: of both streams; of very much, the first and the last part.
+        returncode: negative for a signal, and None where nobody saw its end.
+        timed_out: it was killed because it took too long.
+        unwatched: it has ended or deceived the process that watches over it: what it did then nobody knows.
+        left: so many processes could not be ended with it (those of another user).
+        duration_ms: milliseconds it took.
     """
 
     output: str
@@ -72,7 +77,7 @@ class CommandResult:
 
 
 def changes_the_shell(name: str) -> bool:
-    """Does a variable of this name change what bash makes of a command line?
+    """Tell whether a variable of this name changes what bash makes of a command line.
 
     Such a variable is never passed, whoever asks for it: the command would not mean what was judged.
     """
@@ -80,7 +85,7 @@ def changes_the_shell(name: str) -> bool:
 
 
 def _is_locale(name: str) -> bool:
-    """Does it say in which character set a shell reads?"""
+    """Tell whether it says in which character set a shell reads."""
     return name in ("LANG", "LC_ALL", "LC_CTYPE")
 
 
@@ -327,7 +332,7 @@ def _follow(watch: _Watch, pipe: int, output: "_Bounded", deadline: float) -> No
 
 
 def _drain(pipe: int, output: "_Bounded") -> None:
-    """What was written before the end; a process that still holds the pipe must not make us wait."""
+    """Read what was written before the end; a process that still holds the pipe must not make us wait."""
     os.set_blocking(pipe, False)
     with contextlib.suppress(BlockingIOError):
         for _ in range(1024):  # such a process must not keep us reading either

@@ -1,4 +1,4 @@
-"""Who runs a process, and whether that process is still there.
+"""The identity of a process: who runs it, and whether it is still there.
 
 A pid alone is no identity: it is used again. With the boot and the process's start time (Linux) it is.
 """
@@ -30,7 +30,7 @@ def identity(pid: int | None = None) -> str:
 
 
 def is_out_of_sight(process: str) -> bool:
-    """Whether we are in a pid namespace (a container, `unshare -p`) that the process with this identity is not in.
+    """Tell whether we are in a pid namespace (a container, `unshare -p`) that the process with this identity is not in.
 
     From inside, nobody can tell whether that process is above us. Outside of all of them everything can be seen.
     """
@@ -46,7 +46,7 @@ def pid_of(process: str) -> int | None:
 
 
 def is_gone(process: str) -> bool:
-    """Whether the process with this identity has certainly ended. False where that can't be known from here."""
+    """Tell whether the process with this identity has certainly ended. False where that can't be known from here."""
     if (known := _IDENTITY.fullmatch(process)) is None:
         return False  # somebody else has written it
     if known["boot"] != _boot():

@@ -11,7 +11,7 @@ _PR_GET_DUMPABLE, _PR_SET_DUMPABLE, _CAP_SYS_PTRACE = 3, 4, 19
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Whether commands are kept from reading this process's memory and environment, and why not."""
+    """The protection of this process's memory and environment from commands: whether it holds, and why not."""
 
     holds: bool
     why_not: str = ""

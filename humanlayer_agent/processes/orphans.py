@@ -1,4 +1,4 @@
-"""What gets out of a reaper's sight comes back to us: a command may kill the process that watches over it.
+"""The orphans of commands: what gets out of a reaper's sight comes back to us, for a command may kill its reaper.
 
 `reaper` adopts what its command leaves behind. Where the command has killed it, that falls to the next process above
 that adopts orphans, and that is this one. They can be told from children of our own: what a reaper has started can

@@ -47,7 +47,7 @@ def controlling_terminal() -> Iterator[int]:
 
 
 def in_foreground(fd: int) -> bool:
-    """Whether we may read from the terminal."""
+    """Tell whether we may read from the terminal."""
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:

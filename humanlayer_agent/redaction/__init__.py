@@ -110,13 +110,13 @@ class Redactor:
         self._generation = 0
 
     def mark(self, secret: str) -> str:
-        """What stands where `secret` stood."""
+        """Return the mark that takes the place of `secret`."""
         if self._key is None:
             return ERASED
         return f"⟦{LABEL}{self._hmac('value', secret)[:16]}⟧"
 
     def digest(self, digest: str) -> str:
-        """What is written instead of a digest that could be guessed; "" stays ""."""
+        """Return what is written instead of a digest that could be guessed; "" stays ""."""
         if self._key is None or not digest or digest.startswith(LABEL):
             return digest
         return LABEL + self._hmac("digest", digest)

@@ -74,13 +74,13 @@ def _before_command(span: Span, text: str) -> Span:
 
 
 def _whole(script: syntax_tree.Script, text: str) -> tuple[int, int]:
-    """Where a substitution stands, with its brackets."""
+    """Return where a substitution stands, with its brackets."""
     before = 2 if text[script.start - 2 : script.start] in ("$(", "<(", ">(") else 1
     return max(0, script.start - before), script.end + 1
 
 
 def may_hold(text: str) -> bool:
-    """Whether a command can hold any secret that `in_command` finds: most can't, which saves reading them.
+    """Tell whether a command can hold any secret that `in_command` finds: most can't, which saves reading them.
 
     A name that is written in pieces (`my"sql"`, `my\\sql`) is not seen as one, so such a command may.
     """
@@ -105,7 +105,7 @@ def _parts_of_names() -> tuple[str, ...]:
 
 
 def _pieces(node: syntax_tree.Node) -> Iterator[tuple[int, int]]:
-    """Where the words and assignments of a node stand."""
+    """Yield where the words and assignments of a node stand."""
     for word in syntax_tree.words_of(node):
         yield word.start, word.end
     if isinstance(node, syntax_tree.Simple):
@@ -114,7 +114,7 @@ def _pieces(node: syntax_tree.Node) -> Iterator[tuple[int, int]]:
 
 
 def _between(pieces: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
-    """What lies between the words: operators and comments."""
+    """Yield what lies between the words: operators and comments."""
     position = 0
     for start, end in sorted(pieces):
         if position < start:
@@ -125,7 +125,7 @@ def _between(pieces: list[tuple[int, int]], length: int) -> Iterator[tuple[int, 
 
 
 def _without(span: Span, kept: list[tuple[int, int]]) -> Iterator[Span]:
-    """What is left of `span` around the commands inside it."""
+    """Yield what is left of `span` around the commands inside it."""
     start = span.start
     for first, last in sorted(kept):
         if start <= first and last <= span.end and first < last and (start, span.end) != (first, last):
@@ -242,7 +242,9 @@ def _named(tokens: Sequence[Token], place: int, token: Token) -> Iterator[Span]:
 
 
 def _is_run(tokens: Sequence[Token], place: int) -> bool:
-    """Whether `NAME=value with blanks` may be a command that a shell reads: then its words are looked at one by one."""
+    """Tell whether `NAME=value with blanks` may be a command that a shell reads: then its words are looked at one by
+    one.
+    """
     token = tokens[place]
     if not any(blank in token.text for blank in " \t\n;|&"):
         return False

@@ -1,4 +1,4 @@
-"""What stands behind a program's name: the options, operands and settings of it that are secret (secrets.yaml)."""
+"""The secrets that programs are given: the options, operands and settings of each that are secret (secrets.yaml)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -156,7 +156,7 @@ def _operands(tokens: Sequence[Token], rules: dict[str, Any]) -> Iterator[Span]:
 
 
 def lines(pattern: str, text: str) -> Iterator[Span]:
-    """What a pattern of `lines` finds in what a program reads."""
+    """Yield what a pattern of `lines` finds in what a program reads."""
     for found in re.finditer(pattern, text):
         if is_secret_value(found["value"]):
             yield Span(*found.span("value"), "operand")

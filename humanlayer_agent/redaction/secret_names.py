@@ -1,4 +1,6 @@
-"""Which names say that what they name is a secret, and which values can't be one. The cases are in secrets.yaml."""
+"""The names that say that what they name is a secret, and the values that can't be one. The cases are in
+secrets.yaml.
+"""
 
 import fnmatch
 import re
@@ -20,7 +22,7 @@ _PATH = re.compile(r"@?(?:(?:/[a-z0-9._-]{1,64}){2,}/?|(?:~|\.{1,2})(?:/[\w.-]{1
 
 @cache
 def data() -> dict[str, Any]:
-    """What secrets.yaml holds."""
+    """Return the content of secrets.yaml."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = Path(__file__).with_name("secrets.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=loader)
@@ -56,7 +58,7 @@ def _without_covered(patterns: list[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def is_secret_variable(name: str) -> bool:
-    """Whether a variable of this name is set to a secret: not where its last word says that it is a file or an id.
+    """Tell whether a variable of this name is set to a secret: not where its last word says that it is a file or an id.
 
     Example:
         >>> is_secret_variable("MYSQL_PWD"), is_secret_variable("GITHUB_PAT"), is_secret_variable("TOKEN_FILE")
@@ -66,7 +68,7 @@ def is_secret_variable(name: str) -> bool:
 
 
 def _is_listed(name: str) -> bool:
-    """Whether `secret_variables` has the name, and it is not for something beside a secret."""
+    """Tell whether `secret_variables` has the name, and it is not for something beside a secret."""
     secret, harmless = _patterns()
     listed = secret.fullmatch(name) is not None and harmless.fullmatch(name) is None
     return listed and not _is_harmless(name) and not _is_plain_key(name)
@@ -82,7 +84,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _is_harmless(name: str) -> bool:
-    """Whether a name that sounds like a secret's is known for something else, or tells what is beside a secret."""
+    """Tell whether a name that sounds like a secret's is known for something else, or tells what is beside a secret."""
     names = _names()
     parts = _PARTS.findall(name)
     plain = name.strip("-\"'").lower()
@@ -90,7 +92,7 @@ def _is_harmless(name: str) -> bool:
 
 
 def _is_plain_key(name: str) -> bool:
-    """Whether all that is secret about a name is a `key` of the kind that databases and caches have."""
+    """Tell whether all that is secret about a name is a `key` of the kind that databases and caches have."""
     parts = [part.lower() for part in _PARTS.findall(name)]
     before = [parts[place - 1] for place, part in enumerate(parts) if place and part in ("key", "keys")]
     return bool(before) and all(each in _names()["not_key_of"] for each in before)
@@ -98,7 +100,7 @@ def _is_plain_key(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str, *, variable: bool = False) -> bool:
-    """Whether what has this name is a secret.
+    """Tell whether what has this name is a secret.
 
     Args:
         variable: it is a shell variable: there every *KEY* counts, unless it is a known harmless one.
@@ -129,7 +131,9 @@ def _is_secret_key(before: list[str], variable: bool) -> bool:
 
 
 def is_secret_value(value: str, *, path_is_harmless: bool = True) -> bool:
-    """Whether a value that stands where a secret stands can be one: not where it is empty, a flag, a placeholder."""
+    """Tell whether a value that stands where a secret stands can be one: not where it is empty, a flag, a
+    placeholder.
+    """
     if _HARMLESS.fullmatch(value):
         return False
     return not (path_is_harmless and _PATH.fullmatch(value))

@@ -1,4 +1,4 @@
-"""What a command reads from its standard input, where that stands in the command line: here-documents, what is printed.
+"""The standard input of a command, where that stands in the command line: here-documents, what is printed.
 
 Some programs read a password there, some a script of their own with one in it, and shells read commands.
 """
@@ -89,7 +89,7 @@ def in_input(node: syntax_tree.Node, text: str, commands: Commands) -> Iterator[
 
 
 def printed(node: syntax_tree.Node, text: str, what: str = "standard input") -> Iterator[Span]:
-    """What `echo`, `printf`, or `cat` of a here-document writes, as a secret."""
+    """Yield what `echo`, `printf`, or `cat` of a here-document writes, as a secret."""
     for token in _printed_words(node, text):
         yield from secret_value(token, 0, what)
     for each in below(node):
@@ -111,7 +111,7 @@ def _printed_words(node: syntax_tree.Node, text: str) -> Iterator[Token]:
 
 
 def _reads_secret(tokens: Sequence[Token]) -> bool:
-    """Whether the standard input of this command is a secret."""
+    """Tell whether the standard input of this command is a secret."""
     words = [token.text for token in tokens]
     if any(word.rpartition("/")[2] in listed("shells") for word in words) and "-c" not in words:
         return False  # `sudo -S bash` runs what comes behind the password
@@ -140,7 +140,7 @@ def _body(body: syntax_tree.Word, text: str) -> Iterator[Span]:
 
 
 def _is_script(raw: str, tokens: Sequence[Token], node: syntax_tree.Simple) -> bool:
-    """Whether what is read, or written to a file, is a text of commands."""
+    """Tell whether what is read, or written to a file, is a text of commands."""
     if _INTERPRETED.match(raw):
         return True
     names = {token.text.rpartition("/")[2] for token in tokens}
@@ -151,7 +151,7 @@ def _is_script(raw: str, tokens: Sequence[Token], node: syntax_tree.Simple) -> b
 
 
 def _kept(tokens: Iterable[Token]) -> Iterator[Span]:
-    """What is written to a file whose name says that it holds a secret; a command in it stays to be seen."""
+    """Yield what is written to a file whose name says that it holds a secret; a command in it stays to be seen."""
     for token in tokens:
         if not re.search(r"[\s;|&]", token.text):
             yield from secret_value(token, 0, "content of a file")
@@ -165,7 +165,7 @@ def _writes_secret(tokens: Sequence[Token]) -> bool:
 
 
 def _passes_on(tokens: Sequence[Token], commands: Commands) -> bool:
-    """Whether what is read becomes a secret operand: `xargs -I{} mysql -p{}`."""
+    """Tell whether what is read becomes a secret operand: `xargs -I{} mysql -p{}`."""
     if not tokens or tokens[0].text != "xargs":
         return False
     sign = next((now.text for before, now in pairwise(tokens) if before.text in ("-I", "-J")), "{}")

@@ -12,7 +12,7 @@ from humanlayer_agent.redaction.secret_names import data, is_secret_name, is_sec
 
 
 class Span(NamedTuple):
-    """Where a secret stands: [start, end) in code points, and in which position it was found."""
+    """The place of a secret: [start, end) in code points, and in which position it was found."""
 
     start: int
     end: int
@@ -186,7 +186,7 @@ def _short() -> frozenset[str]:
 
 
 def _closes(text: str, found: re.Match[str]) -> bool:
-    """Whether the quote before what looks like a value ends a text: `expect "password:"; send "x"`."""
+    """Tell whether the quote before what looks like a value ends a text: `expect "password:"; send "x"`."""
     start = found.start("value")
     quote = text[start]
     if quote not in "\"'" or text[found.end("name") : found.end("name") + 1] == quote:
@@ -199,7 +199,7 @@ _PUNCTUATION = re.compile(r"[;,)\]}{\s]")
 
 
 def _is_code(found: re.Match[str], value: str) -> bool:
-    """Whether a bare value is rather a name in a program (`password = getpass`, `f(token=token)`), or prose."""
+    """Tell whether a bare value is rather a name in a program (`password = getpass`, `f(token=token)`), or prose."""
     if not _CODE_WORD.fullmatch(value):
         return False
     if found["sep"] in ("=", ":"):

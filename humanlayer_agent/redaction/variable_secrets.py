@@ -79,7 +79,7 @@ def _referred(text: str) -> set[str]:
 
 
 def _assigned(text: str) -> Iterator[Held]:
-    """What looks like an assignment, in a text that can't be parsed."""
+    """Yield what looks like an assignment, in a text that can't be parsed."""
     for found in _ASSIGNMENT.finditer(text):
         yield Held(found["name"], *found.span("value"), found["value"])
 
@@ -241,7 +241,7 @@ def _positional(words: list[Token]) -> Iterator[Held]:
 
 
 def _called(nodes: list[syntax_tree.Node], text: str) -> Iterator[Held]:
-    """What functions of this command line are called with."""
+    """Yield what functions of this command line are called with."""
     functions = {node.name.text for node in nodes if isinstance(node, syntax_tree.Function)}
     for node in nodes if functions else ():
         if isinstance(node, syntax_tree.Simple) and node.words and node.words[0].text in functions:
@@ -256,7 +256,7 @@ class _Input(NamedTuple):
 
 
 def _input(redirect: syntax_tree.Redirect, text: str) -> Iterator[_Input]:
-    """What a redirection has a command read."""
+    """Yield what a redirection has a command read."""
     given = redirect.target if redirect.op == "<<<" else redirect.body
     if given is not None:
         yield _bare(given.start, text[given.start : given.end])
@@ -289,7 +289,7 @@ def _reads(reader: syntax_tree.Node) -> bool:
 
 
 def _read_by(reader: syntax_tree.Node, inputs: list[_Input], text: str) -> Iterator[Held]:
-    """What the `read` or `mapfile` in `reader` puts where, of each line."""
+    """Yield what the `read` or `mapfile` in `reader` puts where, of each line."""
     for node in below(reader) if inputs else ():
         tokens = [token_of(word, text) for word in node.words] if isinstance(node, syntax_tree.Simple) else []
         if not tokens or tokens[0].text not in _READERS:
@@ -313,7 +313,7 @@ def _names(tokens: list[Token]) -> Iterator[str]:
 
 
 def _separator(node: syntax_tree.Simple | object, text: str) -> str:
-    """What `read` splits at."""
+    """Return the pattern that `read` splits at."""
     for assign in getattr(node, "assigns", ()):
         if assign.name == "IFS":
             return re.escape(token_of(assign.value, text).text)
@@ -321,7 +321,7 @@ def _separator(node: syntax_tree.Simple | object, text: str) -> str:
 
 
 def _fields(names: list[str], line: re.Match[str], start: int, split: str | None) -> Iterator[Held]:
-    """What each of `names` gets of a line: a field, and the last one all that is left."""
+    """Yield what each of `names` gets of a line: a field, and the last one all that is left."""
     fields = [*re.finditer(f"[^{split}]+", line[0])] if split else [line]
     shift = start + (line.start() if split else 0)
     for place, (name, field) in enumerate(zip(names, fields, strict=False)):

@@ -14,7 +14,7 @@ _DEPTH = 12
 
 
 def harness_calls() -> bool:
-    """Whether the caller of our caller is the harness, which sets an environment up."""
+    """Tell whether the caller of our caller is the harness, which sets an environment up."""
     return _is_harness(sys._getframe(2))
 
 

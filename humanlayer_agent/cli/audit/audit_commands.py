@@ -76,7 +76,7 @@ app.command()(report)
 
 
 class QueryFormat(StrEnum):
-    """How `query` prints: `json` is one list of events, without their hashes."""
+    """The forms in which `query` prints: `json` is one list of events, without their hashes."""
 
     TABLE = "table"
     JSON = "json"

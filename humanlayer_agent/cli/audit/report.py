@@ -74,7 +74,7 @@ def report(
 def _opened(
     store: str | None, export: Path | None, heads: "list[Head]"
 ) -> "tuple[Integrity, Callable[[], Iterator[Entry]]]":
-    """What the verifier says of the log, and its events."""
+    """Return what the verifier says of the log, and its events."""
     from humanlayer_agent.report.integrity import integrity
 
     if export is not None:

@@ -133,7 +133,7 @@ def _report(found: "Verification", heads: list["Head"]) -> int:
 
 
 def _whose(signer: str) -> str:
-    """Whose key signed heads, in words."""
+    """Return whose key signed heads, in words."""
     kind, _, beginning = signer.partition(" ")
     if kind != "user":
         return "a key that is gone with its process"

@@ -175,7 +175,7 @@ def _check_folder(part: _Part, project: Path | None) -> None:
 
 
 def _problem(kind: str) -> str:
-    """What is wrong with a key file; "" if nothing, or if there is none."""
+    """Return what is wrong with a key file; "" if nothing, or if there is none."""
     path = key_path() if kind == "key" else audit_key_path()
     try:
         if os.path.lexists(path):
@@ -287,7 +287,7 @@ def _report(parts: list[_Part], new: list[_Part], fingerprint: str, project: Pat
 
 
 def _not_a_signer(fingerprint: str) -> str:
-    """What is to be done before the key counts; "" where it does."""
+    """Return what is to be done before the key counts; "" where it does."""
     from humanlayer_agent.channels import settings
 
     path = config_folder() / settings.FILE

@@ -43,7 +43,7 @@ def add_hook(ask: str | None, agreed: Callable[[], int | None]) -> int:
 
 
 def _changes(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """What is added, as JSON."""
+    """Return what is added, as JSON."""
     old = before.get("env", {})
     added = {name: value for name, value in after["env"].items() if old.get(name) != value}
     shown = {"env": added} if added else {}

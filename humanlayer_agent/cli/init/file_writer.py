@@ -55,7 +55,7 @@ class NewFiles:
             missing.mkdir(mode=mode if missing == path else 0o755)
 
     def stage(self, path: Path, *, replaces: bool = False) -> Path:
-        """Where to make the file that is to become `path`.
+        """Return where to make the file that is to become `path`.
 
         Args:
             replaces: there may be a file; it is kept beside the new one, as NAME.old or NAME.old2 ...

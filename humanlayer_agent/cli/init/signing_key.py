@@ -1,4 +1,4 @@
-"""What `hla init` does with the signing key: a passphrase for a new one, and its place among the signers.
+"""The signing key in `hla init`: a passphrase for a new one, and its place among the signers.
 
 A key that is there already is named as a signer only after it was unlocked: an agent's command may have put it there.
 """
@@ -18,13 +18,13 @@ _EMPTY = re.compile(rf"^{re.escape(_NO_SIGNERS)}[ \t]*$", re.MULTILINE)
 
 
 def source() -> str:
-    """Where the passphrase of a new key comes from, in words."""
+    """Return where the passphrase of a new key comes from, in words."""
     named = os.environ.get(PASSPHRASE_VARIABLE)
     return f"the first line of {named!a} ({PASSPHRASE_VARIABLE})" if named else "a passphrase that you type"
 
 
 def can_lock(project: Path | None) -> bool:
-    """Whether a passphrase is to be had here: from the file, or from a human at the terminal.
+    """Tell whether a passphrase is to be had here: from the file, or from a human at the terminal.
 
     Raises:
         ConfigError: the file can't be used.
@@ -55,7 +55,7 @@ def new_passphrase(project: Path | None) -> str:
 
 
 def is_ours(signer: Signer, project: Path | None) -> bool:
-    """Whether a key that is there may be named as a signer: it is one, or the human here can unlock it.
+    """Tell whether a key that is there may be named as a signer: it is one, or the human here can unlock it.
 
     Raises:
         ConfigError: the file with the passphrase can't be used, or does not unlock it.
@@ -82,7 +82,9 @@ def signers(fingerprint: str) -> str:
 
 
 def has_no_signers(path: Path) -> bool:
-    """Whether a channels file has the empty list that `signers` writes. (One that is a link is somebody's own work.)"""
+    """Tell whether a channels file has the empty list that `signers` writes. (One that is a link is somebody's own
+    work.)
+    """
     try:
         return not path.is_symlink() and len(_EMPTY.findall(path.read_text(encoding="utf-8"))) == 1
     except (OSError, UnicodeDecodeError):

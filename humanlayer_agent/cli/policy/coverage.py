@@ -51,7 +51,7 @@ def run_coverage(
 
 
 def _counted(director: Director, log: Path) -> tuple[Counts, int]:
-    """How often each rule applies and decides in a log; and the number of bad rows."""
+    """Return how often each rule applies and decides in a log; and the number of bad rows."""
     rows: list[Row] = []
     bad = 0
     try:
@@ -111,7 +111,7 @@ def _table(found: Coverage, counts: Counts | None) -> Table:
 
 
 def _bar(shown: int, of: int, idle: int, width: int) -> Text:
-    """What is shown, what is idle, what is neither; only all of it fills the bar."""
+    """Return a bar of what is shown, what is idle, what is neither; only all of it fills the bar."""
     width = min(width, _WIDTH)
     full = width if shown >= of else min(width - 1, round(width * shown / of))
     still = min(width - full, -(-width * idle // of) if idle else 0)

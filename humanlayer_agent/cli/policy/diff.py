@@ -80,7 +80,7 @@ def run_diff(
 
 
 def _loosened(diff: Diff) -> list[Change]:
-    """What is looser, and nobody has accepted it."""
+    """Return what is looser, and nobody has accepted it."""
     return [c for _, _, changes in diff.cells() for c in changes if c.loosened and not c.accepted]
 
 
@@ -118,7 +118,7 @@ def headline(diff: Diff) -> Text:
 
 
 def notes(diff: Diff) -> list[str]:
-    """What the verdicts don't show."""
+    """Return what the verdicts don't show, a sentence each."""
     out = [f"no longer locked, so that lower layers may weaken it: {one_line(what)}" for what in diff.unlocked]
     if diff.other_rule:
         out.append(f"{counted(diff.other_rule, 'command')} decided the same by another rule")

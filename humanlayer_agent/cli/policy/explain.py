@@ -1,4 +1,4 @@
-"""How `hla policy explain` presents a decision: the command with what decides underlined, and a tree of its parts."""
+"""The output of `hla policy explain`: the command with what decides underlined, and a tree of its parts."""
 
 from collections.abc import Iterator, Sequence
 

@@ -70,7 +70,7 @@ def known_routes(project: Path | None) -> Collection[str] | None:
 
 
 def wrong(findings: Sequence[Finding], *, strict: bool) -> bool:
-    """Do the findings make the exit code 1?"""
+    """Tell whether the findings make the exit code 1."""
     if strict:
         return any(not finding.ignored for finding in findings)
     return any(finding.counts and finding.level != "note" for finding in findings)

@@ -63,7 +63,7 @@ def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, f
 
 
 def engine(policies: Sequence[Policy], project: Path | None) -> Engine:
-    """What judges recorded commands by `policies`."""
+    """Return the engine that judges recorded commands by `policies`."""
     from humanlayer_agent.configuration import checked_project, find_project
     from humanlayer_agent.shell import DiskReader
 
@@ -85,7 +85,7 @@ def rules_of(policies: Sequence[Policy]) -> Iterator[Any]:
 
 
 def items(found: Found) -> Iterator[Item]:
-    """What stands in the logs, one after the other, with a progress bar; rows that can't be read are among it."""
+    """Yield what stands in the logs, one after the other, with a progress bar; rows that can't be read are among it."""
     yield from found.broken
     with _progress(found.logs) as advance:
         for log in found.logs:
@@ -97,7 +97,7 @@ def items(found: Found) -> Iterator[Item]:
 
 
 def _guarded(log: Log) -> Iterator[Item]:
-    """What stands in a log. A file that can't be read to its end is not replayed as a whole."""
+    """Yield what stands in a log. A file that can't be read to its end is not replayed as a whole."""
     try:
         yield from log.items()
     except OSError as error:

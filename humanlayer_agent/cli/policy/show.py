@@ -1,4 +1,4 @@
-"""How `hla policy show` presents the policies in force."""
+"""The output of `hla policy show`: the policies in force."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ def _print_layer(console: Console, layer: Layer, day: str) -> None:
 
 
 def authority(layer: Layer) -> str:
-    """What a layer may do, in words."""
+    """Return what a layer may do, in words."""
     if layer.authority != "project":
         return _AUTHORITY[layer.authority]
     if layer.trusted:
@@ -71,7 +71,7 @@ def authority(layer: Layer) -> str:
 
 
 def notes(layer: Layer, rule: Rule, day: str) -> list[str]:
-    """What is special about a rule."""
+    """Return what is special about a rule, a sentence each."""
     found = []
     if rule.locked:
         found.append("locked: can't be overridden")

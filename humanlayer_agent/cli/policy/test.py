@@ -1,4 +1,4 @@
-"""How `hla policy test` presents its results: for people, as JSON, as JUnit XML."""
+"""The output of `hla policy test`: for people, as JSON, as JUnit XML."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""How `hla policy explain --why-not allow` tells what stands in the way of a command, and what would have to change."""
+"""The output of `hla policy explain --why-not allow`: what stands in the way of a command, and what would have to
+change.
+"""
 
 from rich.console import Console
 from rich.padding import Padding

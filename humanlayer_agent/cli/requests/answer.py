@@ -1,4 +1,4 @@
-"""What `hla requests approve|reject|edit` do: a human's answer to a request that another process waits for.
+"""The commands `hla requests approve|reject|edit`: a human's answer to a request that another process waits for.
 
 An agent's commands run as the same user, so neither that nor a terminal (`script` makes one) says that this is a human.
 What does: nothing that supervises commands is above this process, there is a controlling terminal, and the answer is
@@ -56,7 +56,7 @@ _DONE: Mapping[Kind, str] = MappingProxyType({"approve": "approved", "reject": "
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for on the command line.
+    """The answer that was asked for on the command line.
 
     `edited` is the command of an edit; None opens the editor. With `yes` nothing is shown and no word is typed (but the
     passphrase is): the answer then vouches for no more than the OS user.
@@ -71,7 +71,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class _Typed:
-    """What came of the terminal: the edited command, and how far the identity is trusted."""
+    """The result of the terminal: the edited command, and how far the identity is trusted."""
 
     edited: str
     assurance: str
@@ -143,7 +143,7 @@ def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None)
 
 
 def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Authority, Signer]":
-    """Who may decide, and the key that vouches for it."""
+    """Return who may decide, and the key that vouches for it."""
     from humanlayer_agent.configuration import build_authority, build_signer
 
     if not os.path.lexists(key_path()):
@@ -165,7 +165,9 @@ def _unlocked(fd: int, signer: "Signer", wish: Wish, request: ApprovalRequest, o
 
 
 def _unseen(request: ApprovalRequest) -> str:
-    """Why the request can't be shown whole here; "" if it can. The store keeps no more of an input than its digest."""
+    """Return why the request can't be shown whole here; "" if it can. The store keeps no more of an input than its
+    digest.
+    """
     if request.body.get("stdin") == _NO_INPUT:
         return ""
     return "the command gets an input that is not kept in the store: only the agent's own prompt can show it whole"

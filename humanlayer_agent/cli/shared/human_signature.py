@@ -1,4 +1,6 @@
-"""What only a human does who has the signing key: at a terminal, by a typed word and the key that vouches for it."""
+"""The proof that a human acts who has the signing key: at a terminal, by a typed word and the key that vouches
+for it.
+"""
 
 import os
 import sys
@@ -15,7 +17,7 @@ _PATIENCE_MS = 60_000
 
 
 def credentials(channels: Path | None) -> "tuple[Authority, Signer]":
-    """Who may decide, and the user's key, still locked.
+    """Return who may decide, and the user's key, still locked.
 
     Raises:
         ConfigError: there is no key, or none that counts.

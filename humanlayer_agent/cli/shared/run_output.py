@@ -1,4 +1,4 @@
-"""What `run` and `demo` print: each step as it happens, and the table at the end."""
+"""The output of `run` and `demo`: each step as it happens, and the table at the end."""
 
 import os
 import signal
@@ -90,7 +90,7 @@ def _first_line(command: str) -> str:
 
 
 def _reason(record: Record) -> str:
-    """Why it was decided so, with people's names: their identities are in the log and in the trajectory."""
+    """Return why it was decided so, with people's names: their identities are in the log and in the trajectory."""
     reason = record.reason or ("" if record.executed else record.text)
     return reason.replace(record.approver, person(record.approver)) if record.approver else reason
 

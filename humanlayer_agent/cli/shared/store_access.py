@@ -1,4 +1,4 @@
-"""What the commands that read the store have in common."""
+"""The access to the store that the commands which read it share."""
 
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a command prints what it found."""
+    """The forms in which a command prints what it found."""
 
     TABLE = "table"
     JSONL = "jsonl"

@@ -33,7 +33,7 @@ FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata",
 
 @dataclass(slots=True)
 class Situation:
-    """What surrounds the command: how far the action could be parsed, who proposes it, where links lead."""
+    """The circumstances of a command: how far the action could be parsed, who proposes it, where links lead."""
 
     parse: str = "ok"
     agent: str = ""
@@ -375,12 +375,12 @@ def _effects(effects: Effects) -> Clause:
 
 
 def _any_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:
-    """Is it so of any effect? A command that is not understood may have more effects than were seen."""
+    """Tell how surely it is so of any effect. A command that is not understood may have more effects than were seen."""
     return max(max(values, default=NO), _unseen(command, effect))
 
 
 def _all_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:
-    """Is it so of every effect, and is there one?"""
+    """Tell how surely it is so of every effect, and there is one."""
     unseen = _unseen(command, effect)
     return min(min(values, default=unseen), YES - unseen)
 

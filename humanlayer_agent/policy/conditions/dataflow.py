@@ -29,7 +29,7 @@ Found = list[tuple[int, Effect | None]]
 
 @dataclass(slots=True)
 class Origins:
-    """What a `from` matches in one action: by the command's number, and by its id; and where data of it can come."""
+    """The matches of a `from` in one action: by the command's number, and by its id; and where data of it can come."""
 
     found: dict[int, Found]
     own: dict[int, Found]
@@ -39,7 +39,7 @@ class Origins:
 
 @dataclass(slots=True)
 class Tracing:
-    """What the `flow` clauses have found so far in one action. `source` is where the last one that held begins."""
+    """The findings of the `flow` clauses so far in one action. `source` is where the last one that held begins."""
 
     program: Program | None = None
     flows: "Flows | None" = None
@@ -48,7 +48,7 @@ class Tracing:
 
 
 def about_effects(match: Match) -> bool:
-    """Is a rule with this condition asked about each effect?"""
+    """Tell whether a rule with this condition is asked about each effect."""
     to = match.flow.to if match.flow is not None else None
     return (
         match.effect is not None
@@ -58,7 +58,7 @@ def about_effects(match: Match) -> bool:
 
 
 def traces(match: Match) -> bool:
-    """Does a `flow` stand anywhere in this condition?"""
+    """Tell whether a `flow` stands anywhere in this condition."""
     inner = (*(match.any or ()), *(match.all or ()), *([match.negated] if match.negated is not None else []))
     return match.flow is not None or any(traces(m) for m in inner)
 
@@ -116,14 +116,16 @@ def _matching(
 
 
 def _hides_effects(command: SimpleCommand) -> bool:
-    """May it do more than was seen? Code that nobody has read is a matter of its own: it needs no flow to do harm."""
+    """Tell whether it may do more than was seen. Code that nobody has read is a matter of its own: it needs no flow to
+    do harm.
+    """
     return not command.resolved and not any(e.unread for e in command.effects)
 
 
 def _reached(
     found: dict[int, Found], ways: frozenset[str] | None, tracing: Tracing, situation: "Situation"
 ) -> "Reached | None":
-    """Where their data can come. None where there is nothing to come from, or no other command to come to."""
+    """Return where their data can come. None where there is nothing to come from, or no other command to come to."""
     if not found or tracing.program is None or len(tracing.program.commands) < 2:
         return None
     if tracing.flows is None:
@@ -134,7 +136,7 @@ def _reached(
 
 
 def _arriving(origins: Origins, command: SimpleCommand, effect: Effect | None, program: Program) -> tuple[int, Source]:
-    """How surely data comes from another command, and from where."""
+    """Tell how surely data comes from another command, and from where."""
     for arrival in origins.reached.at(command, effect) if origins.reached is not None else ():
         what, by = origins.found[arrival.origin][0][1], program.commands[arrival.origin]
         if what is None and origins.by_effect and by is command:

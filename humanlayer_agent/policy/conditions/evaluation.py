@@ -94,7 +94,7 @@ class Rules:
         return Judged(command, own, effects)
 
     def unseen(self, text: str, situation: Situation) -> list[Hit]:
-        """What rules about the parse and the agent say of an action in which no command could be seen."""
+        """Return the hits of rules about the parse and the agent on an action in which no command could be seen."""
         blank = SimpleCommand(None, [], (0, len(text)), text, known=False, resolved=False)
         asked = [rule for rule in self.all if rule.about_all and not rule.by_effect]
         return self._hits(asked, blank, None, situation)

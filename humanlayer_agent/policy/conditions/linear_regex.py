@@ -80,7 +80,7 @@ class Regex:
         self._memo: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
     def matches(self, text: str) -> bool | None:
-        """Does the whole of `text` match? None where it is too long to be read."""
+        """Tell whether the whole of `text` matches; None where it is too long to be read."""
         if len(text) > MAX_TEXT:
             return None
         states = self._start
@@ -91,7 +91,7 @@ class Regex:
         return self._end in states
 
     def may_begin(self, prefix: str) -> bool:
-        """Could a text that matches begin with `prefix`?"""
+        """Tell whether a text that matches could begin with `prefix`."""
         states = self._start
         for char in prefix[:MAX_TEXT]:
             states = self._step(states, char)

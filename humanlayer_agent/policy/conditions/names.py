@@ -1,4 +1,4 @@
-"""What an effect names where it is neither a path nor a host: packages, modules, units, sub-commands, variables.
+"""The names in effects that are neither paths nor hosts: packages, modules, units, sub-commands, variables.
 
 A variable's value is read as a list of directories, separated by colons.
 """
@@ -31,7 +31,7 @@ def named(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
 
 
 def name_in(effect: Effect, patterns: Sequence[str]) -> int:
-    """Is what `effect` names one of `patterns`?"""
+    """Tell how surely the name in `effect` is one of `patterns`."""
     if effect.operand is None:
         return MAYBE
     # Of code and of a setting it is the content or the value that may be unknown: the name stands there.
@@ -43,7 +43,9 @@ def name_in(effect: Effect, patterns: Sequence[str]) -> int:
 def variables(
     names: Sequence[str], places: PathSet | None
 ) -> Callable[[SimpleCommand, Effect | None, "Situation"], int]:
-    """Does an effect set or print one of these variables, and (with `places`) to directories that all lie there?"""
+    """Return a test of whether an effect sets or prints one of these variables, and (with `places`) to directories that
+    all lie there.
+    """
     wanted = VariableNames(names)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
@@ -100,7 +102,7 @@ def _lies_in(effect: Effect, places: PathSet, command: SimpleCommand, situation:
 
 
 def _directories(command: SimpleCommand, situation: "Situation") -> frozenset[str] | None:
-    """Where a relative entry may be looked up from; None where that is not known.
+    """Return where a relative entry may be looked up from; None where that is not known.
 
     What uses the variable does so from its own directory, which may be another by then.
     """

@@ -81,7 +81,7 @@ class PathSet:
         return any(path.startswith(p.anchor) and components_match(p.components, components) for p in self._others)
 
     def some(self, effect: Effect, links: Links) -> int:
-        """Is anything that `effect` touches in the set?"""
+        """Tell how surely anything that `effect` touches is in the set."""
         operand = effect.operand
         if operand is None:
             return MAYBE
@@ -102,7 +102,7 @@ class PathSet:
         return MAYBE if effect.recursive and any(self._leads_into(name) for name in names) else NO
 
     def every(self, effect: Effect, links: Links) -> int:
-        """Is everything that `effect` touches in the set?"""
+        """Tell how surely everything that `effect` touches is in the set."""
         operand = effect.operand
         if operand is None:
             return MAYBE
@@ -120,7 +120,7 @@ class PathSet:
         return YES if all(self._has_all(name) if effect.recursive else self.has(name) for name in names) else NO
 
     def contents(self, effect: Effect, links: Links) -> int:
-        """Does `effect` touch all that is in a directory of the set, by a pattern such as `dir/*`?"""
+        """Tell how surely `effect` touches all that is in a directory of the set, by a pattern such as `dir/*`."""
         operand = effect.operand
         if operand is None:
             return MAYBE
@@ -134,7 +134,7 @@ class PathSet:
         return NO if _certain(effect) else MAYBE
 
     def _has_all(self, path: str) -> bool:
-        """Does all that is at `path` and below it lie in a tree of the set?"""
+        """Tell whether all that is at `path` and below it lies in a tree of the set."""
         return f"{path.rstrip('/')}/".startswith(self._trees)
 
     def _leads_into(self, directory: str) -> bool:
@@ -142,16 +142,16 @@ class PathSet:
         return directory.rstrip("/") in self._ways
 
     def _reached_below(self, directory: str) -> bool:
-        """Could something below `directory`, nobody knows what, be in the set?"""
+        """Tell whether something below `directory`, nobody knows what, could be in the set."""
         return self._anywhere or self._leads_into(directory) or self.has(directory)
 
     def _holds(self, pattern: str, recursive: bool) -> bool:
-        """Does everything that a path or pattern stands for lie in the set?"""
+        """Tell whether everything that a path or pattern stands for lies in the set."""
         fixed = _compile(pattern).anchor
         return self._has_all(fixed) if recursive or fixed != pattern else self.has(fixed)
 
     def _may_match(self, pattern: str, recursive: bool) -> bool:
-        """Could a path that `pattern` stands for be in the set?
+        """Tell whether a path that `pattern` stands for could be in the set.
 
         A directory name that may turn up anywhere (`**/.git/**`) does not count for what lies below a match, or every
         `rm -rf *` would be doubtful; as for a plain `rm -rf build`.
@@ -169,7 +169,7 @@ class PathSet:
 
 
 def _certain(effect: Effect) -> bool:
-    """Is it certain which path the operand of `effect` is?"""
+    """Tell whether it is certain which path the operand of `effect` is."""
     return effect.resolved or effect.unread
 
 
@@ -183,7 +183,9 @@ def _ways_to(anchor: str) -> Iterator[str]:
 
 
 def _covers(components: Sequence[str], wild: Sequence[str]) -> bool:
-    """Is each path that a shell's pattern stands for one of these? `/proc/[0-9]*/mem` is, of `/proc/*/mem`."""
+    """Tell whether each path that a shell's pattern stands for is one of these: `/proc/[0-9]*/mem` is, of
+    `/proc/*/mem`.
+    """
     if "**" in wild or ".." in wild or "." in wild or "" in wild:
         return False
     if components[-1:] == ("**",) and "**" not in components[:-1]:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def overlap(wild: str, pattern: str, recursive: bool) -> bool:
-    """Could a path that the shell pattern `wild` stands for be matched by the policy pattern `pattern`?
+    """Tell whether a path that the shell pattern `wild` stands for could be matched by the policy pattern `pattern`.
 
     In `wild`, a component that begins with a wildcard does not match names that begin with a dot, unless it begins with
     two stars (find's -name); a component `**` is any number of components.
@@ -25,7 +25,7 @@ def overlap(wild: str, pattern: str, recursive: bool) -> bool:
 
 
 def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T], bool]) -> bool:
-    """Is there a sequence that both match, where `star` stands for any run of items?"""
+    """Tell whether there is a sequence that both match, where `star` stands for any run of items."""
     # What stands before the first star of both, and after the last, is met item by item; mostly that is the answer.
     first, ends = 0, (len(left), len(right))
     while first < min(ends) and left[first] != star and right[first] != star:
@@ -55,7 +55,7 @@ def _meet(left: Sequence[T], right: Sequence[T], star: T, same: Callable[[T, T],
 
 
 def _names(wild: str, pattern: str) -> bool:
-    """Could one file name match both? Brackets are taken as any character."""
+    """Tell whether one file name could match both. Brackets are taken as any character."""
     hidden = pattern.startswith(".")
     if wild[:1] in ("*", "?", "[") and not wild.startswith("**") and hidden:
         return False

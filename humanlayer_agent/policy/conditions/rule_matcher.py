@@ -55,7 +55,9 @@ class CompiledRule:
         return NO if excuse == YES else value
 
     def concerns(self, program: str | None, kind: str | None) -> bool:
-        """Can it apply to this program (None: not known), and to an effect of this kind (None: no effect)?"""
+        """Tell whether it can apply to this program (None: not known), and to an effect of this kind (None: no
+        effect).
+        """
         if self.by_effect is (kind is None) or (kind is not None and self.kinds is not None and kind not in self.kinds):
             return False
         return self.programs is None or program is None or not self.programs.isdisjoint(names_of(program))

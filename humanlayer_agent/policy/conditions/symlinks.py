@@ -1,4 +1,4 @@
-"""Where symbolic links lead, looked up once for all that is judged together.
+"""The places where symbolic links lead, looked up once for all that is judged together.
 
 The disk is asked for no more than what proves the answer: whether a directory on the way is a link is asked once, and
 below what is missing there is nothing to ask.
@@ -21,7 +21,8 @@ _PLAIN, _MISSING, _LINK = range(3)
 
 
 class Links:
-    """Where symbolic links lead, looked up once: everything that is judged together sees one state of the disk.
+    """The places where symbolic links lead, looked up once: everything that is judged together sees one state of the
+    disk.
 
     Nothing that was found is used for another action: links change at any time.
     """
@@ -50,7 +51,7 @@ class Links:
         return found
 
     def _led_through(self, path: str) -> bool:
-        """Is there a link among the components of `path` (absolute, without `.` and `..`)?"""
+        """Tell whether there is a link among the components of `path` (absolute, without `.` and `..`)."""
         found = self._found
         end = path.rfind("/")
         if found.get(path[:end]) != _PLAIN:
@@ -94,7 +95,7 @@ class _Unknown(Exception):
 
 
 def led_to(effect: Effect, links: Links) -> tuple[str, ...] | None:
-    """Where the pattern of an effect leads through links as well; None: nobody can tell.
+    """Return where the pattern of an effect leads through links as well; None: nobody can tell.
 
     A link that its last component matches is followed too, but not where it is deleted or moved.
     """
@@ -143,7 +144,7 @@ def _found(pattern: str, last: bool) -> Iterator[str]:
 
 
 def _entries(place: str, part: str, left: list[int]) -> Iterator[tuple[str, bool]]:
-    """What `part` stands for in the directory `place`, and which of it are links."""
+    """Yield the paths that `part` stands for in the directory `place`, each with whether it is a link."""
     if _WILD.isdisjoint(part) and "\\" not in part:
         path = _joined(place, [part])
         if os.path.lexists(path):

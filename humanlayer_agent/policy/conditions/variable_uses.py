@@ -1,4 +1,4 @@
-"""Which uses of variables that came from outside are effects: those that a rule asks about or denies.
+"""The uses of variables that came from outside which are effects: those that a rule asks about or denies.
 
 `echo "$HOME"` does nothing that anybody wants to be asked about, and nearly every script does it. So the analysis only
 notes which variables are used (`SimpleCommand.uses`), and a use becomes an effect like any other (`environment`,

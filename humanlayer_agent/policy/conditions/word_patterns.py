@@ -47,7 +47,7 @@ class TextSet:
         return MAYBE if None in answers else NO
 
     def may_begin(self, prefix: str) -> bool:
-        """Could one of these words begin with `prefix`?"""
+        """Tell whether one of these words could begin with `prefix`."""
         if not prefix or any(each.may_begin(prefix) for each in self._regexes):
             return True
         return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
@@ -60,18 +60,20 @@ def _regex(pattern: str) -> "Regex":
 
 
 def _may_begin(pattern: str, prefix: str) -> bool:
-    """Could a word that matches `pattern` begin with `prefix`? Not ruled out where its own wildcard comes first."""
+    """Tell whether a word that matches `pattern` could begin with `prefix`. Not ruled out where its own wildcard comes
+    first.
+    """
     head = re.split(r"[*?]", pattern, maxsplit=1)[0]
     return head.startswith(prefix) or prefix.startswith(head)
 
 
 def has_star(text: str) -> bool:
-    """Does a pattern hold a wildcard?"""
+    """Tell whether a pattern holds a wildcard."""
     return "*" in text or "?" in text
 
 
 def glob_matches(pattern: str, text: str) -> bool:
-    """Does `text` match `pattern`, in which `*` is any run of characters and `?` any one?
+    """Tell whether `text` matches `pattern`, in which `*` is any run of characters and `?` any one.
 
     Going back to the last star suffices, so this takes at most len(pattern) * len(text) steps.
     """
@@ -132,7 +134,7 @@ class _Word:
     multiplies: bool = False
 
     def matches(self, item: TextSet) -> int:
-        """Is this word one of `item`?"""
+        """Tell how surely this word is one of `item`."""
         if not self.texts:
             return MAYBE if self.multiplies or item.may_begin(self.prefix) else NO
         answers = {item.has(text) for text in self.texts}
@@ -140,7 +142,7 @@ class _Word:
 
 
 def argv_matches(items: Sequence[TextSet | None], argv: Sequence[str], fields: Sequence[Field] = ()) -> int:
-    """Does `argv` match `items`, of which None is any number of words? no, maybe or yes.
+    """Tell how surely `argv` matches `items`, of which None is any number of words: no, maybe or yes.
 
     A word of unknown value may be anything, and any number of words. `fields` say more of each word, where they are
     there: which value it has for certain, whatever it looks like, and that it is one word.

@@ -1,4 +1,4 @@
-"""Why a command is decided as it is: every part and effect with its verdict, and the rules that were tried."""
+"""The explanation of a decision: every part and effect with its verdict, and the rules that were tried."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of a command (`effect` None) or of one of its effects: verdict, hits, and rules that missed."""
+    """The findings about a command (`effect` None) or one of its effects: verdict, hits, and rules that missed."""
 
     effect: Effect | None
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""Why a command is not allowed: what stands in the way of each part, and what would have to change."""
+"""The obstacles to a command: what stands in the way of each part, and what would have to change."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def obstacles(explanation: Explanation) -> list[Obstacle]:
 
 
 def changes(explanation: Explanation) -> list[str]:
-    """What would have to change for the command to be allowed: all of it, each thing once."""
+    """Return what would have to change for the command to be allowed: all of it, each thing once."""
     decision = explanation.decision
     rules: dict[str, dict[str, None]] = {}
     if decision.parse != "ok":
@@ -82,7 +82,7 @@ def _obstacle(part: Part, finding: Finding) -> Obstacle:
 
 
 def _stand_aside(hit: Hit) -> Change:
-    """What would have to change for an ask or deny not to apply."""
+    """Return what would have to change for an ask or deny not to apply."""
     rule = hit.rule
     assert rule is not None
     name = f"{rule.rule.id} ({rule.rule.decision})"
@@ -93,7 +93,7 @@ def _stand_aside(hit: Hit) -> Change:
 
 
 def _loosened(rule: CompiledRule) -> str:
-    """How a person could have a rule not apply."""
+    """Return how a person could have a rule not apply."""
     if rule.rule.locked:
         return "it is locked, so only another command helps"
     if rule.rule.origin.startswith("builtin:"):
@@ -115,7 +115,7 @@ def _be_covered(command: SimpleCommand, effect: Effect | None, nearest: Sequence
 
 
 def _hints(tried: Tried, command: SimpleCommand, effect: Effect | None) -> Iterator[str]:
-    """What each clause that failed would need."""
+    """Yield what each clause that failed would need."""
     if not tried.failed:
         yield "its `unless` did not hold"
     for name, answer in tried.failed:
@@ -125,7 +125,7 @@ def _hints(tried: Tried, command: SimpleCommand, effect: Effect | None) -> Itera
 
 
 def _hint(when: Match, name: str, command: SimpleCommand, effect: Effect | None) -> str:
-    """What a clause would need to hold, in words; "" where there are none for it."""
+    """Return what a clause would need to hold, in words; "" where there are none for it."""
     value = getattr(when, name)
     operand = str(effect.public()["operand"] or "it") if effect is not None else "its paths"
     if name in ("paths", "hosts", "names", "env"):

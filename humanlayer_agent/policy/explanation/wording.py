@@ -91,8 +91,9 @@ def decided(
 
 
 def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:
-    """Who is asked: the route of what decides. Where others that ask name another one, no fewer people must agree than
-    they want, and none less surely: a command that does more must not get by with less."""
+    """Return the route of what decides: who is asked. Where others that ask name another one, no fewer people must
+    agree than they want, and none less surely known.
+    """
     routes: list[str | dict[str, Any]] = []
     for hit in asking:
         if hit.rule is not None and (route := hit.rule.rule.route_data) not in routes:
@@ -162,14 +163,14 @@ def rule_ids(hits: Iterable[Hit]) -> tuple[str, ...]:
 
 
 def spans_of(hits: Iterable[Hit]) -> tuple[tuple[int, int], ...]:
-    """Where in the command the hits are."""
+    """Return where in the command the hits are."""
     found = list(hits)
     places = [h.effect.span if h.effect else h.command.span for h in found]
     return tuple(dict.fromkeys([*places, *(h.source.span for h in found if h.source is not None)]))
 
 
 def reason_of(hit: Hit) -> str:
-    """Why this hit: the rule's own words, or that no rule allows it."""
+    """Return the reason of a hit: the rule's own words, or that no rule allows it."""
     if hit.rule is None:
         what = hit.command.program or "a program that is not known"
         if hit.effect is not None:
@@ -180,7 +181,7 @@ def reason_of(hit: Hit) -> str:
 
 
 def _shown(source: Source) -> str:
-    """Where data comes from: the path, host or variable, or the command."""
+    """Return where data comes from, for people: the path, host or variable, or the command."""
     if isinstance(source, SimpleCommand):
         return source.text
     return str(source.public()["operand"] or "something unknown") if source is not None else "something unknown"
@@ -195,7 +196,7 @@ def render(template: str, hit: Hit) -> str:
 
 
 def _fact(name: str, hit: Hit, otherwise: str) -> str:
-    """What stands for `{{ name }}`; `otherwise` where there is no such name."""
+    """Return the text for `{{ name }}`; `otherwise` where there is no such name."""
     if name in _OPERANDS:
         shown = hit.effect.public()["operand"] if hit.effect else None
         return str(shown or _OPERANDS[name])

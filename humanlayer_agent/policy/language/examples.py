@@ -37,7 +37,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of an example. `expected` is "" where it passed."""
+    """The result of an example. `expected` is "" where it passed."""
 
     example: Example
     decision: PolicyDecision
@@ -49,7 +49,7 @@ class Result:
 
     @property
     def found(self) -> str:
-        """What was decided, in one line."""
+        """The decision, in one line."""
         decision = self.decision
         return f"{decision.verdict} ({', '.join(decision.rules) or 'no rule'})"
 
@@ -92,7 +92,7 @@ def run(policy: Policy) -> Iterator[Result]:
 
 
 def program_of(director: Director, example: Example) -> Program:
-    """What an example would run."""
+    """Return what an example would run."""
     return director.program(Action(example.command, cwd=PROJECT))
 
 
@@ -136,7 +136,7 @@ _SHOWN = 200
 
 
 def identity(policy: Policy, variables: Iterable[str] = (), today: str | None = None) -> list[str] | None:
-    """What a pass of these tests holds for, beside the policy's files; None where there is nothing to test.
+    """Return what a pass of these tests holds for, beside the policy's files; None where there is nothing to test.
 
     Which overrides hold today decides which rules do; where the project and the home are does not count, because the
     tests have their own.

@@ -1,4 +1,4 @@
-"""How the classes of a policy tell pydantic what a file may say, without importing pydantic.
+"""The descriptions by which the classes of a policy tell pydantic what a file may say, without importing pydantic.
 
 Their fields are annotated with a `Form` where a type alone says too little. Pydantic asks for it when a file is checked
 (`schema`). A policy in its compiled form was checked before, and importing pydantic takes longer than judging a

@@ -78,7 +78,7 @@ def named(policy: str | Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled policies are kept."""
+    """Return the folder of compiled policies."""
     return Path(state_path(_FOLDER))
 
 
@@ -87,7 +87,9 @@ def _absolute(path: Path | str) -> str:
 
 
 def _current(content: dict[str, Any], read: dict[str, str]) -> bool:
-    """Are the files that took part still what they were? `read`: the digests of those that were read just now."""
+    """Tell whether the files that took part are still what they were. `read`: the digests of those that were read just
+    now.
+    """
     try:
         return all(
             (read.get(each["path"]) or sha256(sources.read(each["path"])).hexdigest()) == each["sha256"]

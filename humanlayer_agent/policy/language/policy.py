@@ -129,7 +129,7 @@ class Effects(Written):
 
 @dataclass(frozen=True, slots=True)
 class Paths(Written):
-    """Where paths lie: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant.
+    """The condition on paths: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant.
 
     `contents_of`: what is touched is all that is in one of these directories (`dir/*`, `dir/.*`), not the directory.
     """
@@ -279,7 +279,9 @@ class Rule(WrittenRule):
         return self.route if isinstance(self.route, str) else asdict(self.route)
 
     def holds(self, today: str) -> bool:
-        """Does it hold on the day `today` (UTC, ISO 8601)? When a replacement expires, the original holds again."""
+        """Tell whether it holds on the day `today` (UTC, ISO 8601). When a replacement expires, the original holds
+        again.
+        """
         if self.override is not None and self.override.expires < today:
             return False
         return self.overridden is None or self.overridden.expires < today
@@ -287,7 +289,7 @@ class Rule(WrittenRule):
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds where no rule does: nothing matched, a rule may match, the command can't be parsed.
+    """The verdicts where no rule decides: nothing matched, a rule may match, the command can't be parsed.
 
     `ask` is what becomes of an ask (deny, where there is nobody to ask). `locked`: no lower layer may allow what this
     one does not decide.

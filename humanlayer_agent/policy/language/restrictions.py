@@ -1,4 +1,4 @@
-"""What can be said of the rules of one file by themselves: ids stand once, and no allow lets arbitrary code through.
+"""The restrictions on the rules of one file by themselves: ids stand once, and no allow lets arbitrary code through.
 
 Where a `flow` may stand: it may only make a verdict stricter.
 
@@ -38,7 +38,7 @@ _RISKY = frozenset({"execute", "network", "privilege", "container", "system", "p
 
 
 def broad(when: Match) -> bool:
-    """Would an allow on this condition let arbitrary code through?"""
+    """Tell whether an allow on this condition would let arbitrary code through."""
     if when.effect is not None:
         narrowed = when.program or when.hosts or when.role or when.resolved or _narrow(when)
         return bool(_RISKY & set(when.effect)) and not narrowed
@@ -79,7 +79,7 @@ def check_flows(document: yaml_positions.Document, policy: PolicyFile) -> None:
 
 
 def _loosening(match: Match, path: tuple[Key, ...], stricter: bool) -> tuple[Key, ...] | None:
-    """Where a flow stands that lets more through; `stricter`: where `match` holds, the verdict is stricter."""
+    """Return where a flow stands that lets more through; `stricter`: where `match` holds, the verdict is stricter."""
     if match.flow is not None:
         if not stricter:
             return (*path, "flow")

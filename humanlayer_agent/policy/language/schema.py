@@ -31,7 +31,7 @@ class WrittenDefaults(_Strict):
 
 
 class Added(_Strict):
-    """What is added to a list of an extended file."""
+    """The additions to a list of an extended file."""
 
     add: Names
 

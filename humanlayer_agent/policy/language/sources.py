@@ -41,7 +41,7 @@ def shipped_names() -> list[str]:
 
 
 def name_of(path: Path | str) -> str:
-    """What a file is called in messages and origins: `builtin:NAME`, or its path."""
+    """Return a file's name for messages and origins: `builtin:NAME`, or its path."""
     folder, name = os.path.split(path)
     return f"{BUILTIN}{os.path.splitext(name)[0]}" if folder in _folders() else str(path)
 

@@ -22,7 +22,7 @@ Key = str | int
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a value stands: line and column count from 1; `width` is its length in its first line."""
+    """The position of a value: line and column count from 1; `width` is its length in its first line."""
 
     line: int
     column: int
@@ -102,7 +102,7 @@ def _check_size(text: str, name: str) -> None:
 
 
 def _place(node: Any) -> Position:
-    """Where a composed node stands; what spans lines is marked to the end of its first."""
+    """Return the position of a composed node; what spans lines is marked to the end of its first."""
     start, end = node.start_mark, node.end_mark
     width = end.column - start.column if end.line == start.line else 10_000
     return Position(start.line + 1, start.column + 1, width)

@@ -31,7 +31,7 @@ class Layer:
 
     @property
     def base(self) -> bool:
-        """May it allow and say what happens to what nothing decides, whoever else does?"""
+        """True where it may allow, and say what happens to what nothing decides, whoever else does."""
         return self.authority != "project"
 
 
@@ -67,7 +67,7 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
 
 
 def places(project: Path | str, *, machine: Path | None = None) -> list[tuple[Authority, str]]:
-    """Where each layer's policy is, the highest authority first."""
+    """Return where each layer's policy is, the highest authority first."""
     return [
         ("machine", os.path.join(machine or MACHINE_FOLDER, FILE)),
         ("user", config_path(FILE)),
@@ -76,7 +76,7 @@ def places(project: Path | str, *, machine: Path | None = None) -> list[tuple[Au
 
 
 def observed(layers: Sequence[Layer], wanted: bool = False) -> bool:
-    """Are these layers only observed?
+    """Tell whether these layers are only observed.
 
     Only the highest layer turns enforcement off, or lets `wanted` (the option `--observe`) do it: what the machine
     enforces, no user can switch off.
@@ -91,7 +91,7 @@ def observed(layers: Sequence[Layer], wanted: bool = False) -> bool:
 
 
 def _exists(path: str) -> bool:
-    """Is there something at `path`? What can't be looked at is not taken for missing."""
+    """Tell whether there is something at `path`. What can't be looked at is not taken for missing."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

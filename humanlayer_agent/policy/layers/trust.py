@@ -1,4 +1,4 @@
-"""Which projects' policies a human has trusted: by the hash of exactly their files, kept outside the project."""
+"""The projects whose policies a human has trusted: by the hash of exactly their files, kept outside the project."""
 
 import os
 from hashlib import sha256
@@ -23,7 +23,7 @@ def trust_digest(project: Path | str, policy: Policy) -> str:
 
 
 def is_trusted(project: Path | str, policy: Policy) -> bool:
-    """Has this user trusted exactly this policy for exactly this project?"""
+    """Tell whether this user has trusted exactly this policy for exactly this project."""
     found = read_own_json(_place(project))
     return found is not None and found.get("digest") == trust_digest(project, policy)
 
