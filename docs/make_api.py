@@ -53,8 +53,7 @@ class Module:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        place = ROOT.joinpath(*name.split("."))
-        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        path = _path(name)
         self.tree = ast.parse(path.read_text(encoding="utf-8"))
         self.about = ast.get_docstring(self.tree) or ""
         self._elsewhere = _tables(self.tree)
@@ -77,7 +76,11 @@ class Module:
         target = self._imports.get(name)
         if target is None or not target[0].startswith(PACKAGE):
             return None
-        return Module(target[0]).find(target[1] or name)
+        home = Module(target[0])
+        if (found := home.find(target[1])) is None and _path(f"{home.name}.{target[1]}").exists():
+            whole = Module(f"{home.name}.{target[1]}")
+            return Named(name, whole, whole.tree, whole.about)
+        return found
 
     def base(self, node: ast.expr) -> Named | None:
         """Return the class that a base in a class statement is, where it is of this package."""
@@ -92,7 +95,7 @@ class Module:
 
     def _defined(self) -> Iterator[tuple[str, ast.AST, str]]:
         body = self.tree.body
-        for node, after in zip(body, [*body[1:], None], strict=True):
+        for node, after in zip(body, [*body, None][1:], strict=True):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 if not any(isinstance(each, ast.Name) and each.id == "overload" for each in _decorators(node)):
                     yield node.name, node, ast.get_docstring(node) or ""
@@ -106,7 +109,10 @@ class Module:
             match node:
                 case ast.Assign([ast.Name("__all__")], ast.List(elts)):
                     named = [self._elsewhere if isinstance(each, ast.Starred) else [_string(each)] for each in elts]
-                    return sorted({name for names in named for name in names} - {"__version__"}, key=str.casefold)
+                    return sorted(
+                        {name for names in named for name in names} - {"__version__"},
+                        key=lambda name: (name.casefold(), name),
+                    )
         return []
 
 
@@ -123,6 +129,11 @@ def _tables(tree: ast.Module) -> dict[str, str]:
         for name, home in zip(node.value.keys, node.value.values, strict=True)
         if _string(home).startswith(f"{PACKAGE}.")
     }
+
+
+def _path(name: str) -> Path:
+    place = ROOT.joinpath(*name.split("."))
+    return place / "__init__.py" if (place / "__init__.py").exists() else place.with_suffix(".py")
 
 
 def _imports(tree: ast.Module) -> dict[str, tuple[str, str]]:
@@ -172,6 +183,8 @@ def page(name: str, pages: dict[str, str]) -> str:
 def described(found: Named, shown: str) -> list[str]:
     """Return heading, signature, docstring and members of one definition."""
     node = found.node
+    if isinstance(node, ast.Module):
+        return [f"## {shown}", f"The module `{found.module.name}` as a whole.", prose(found.about)]
     if isinstance(node, ast.ClassDef):
         return [f"## {shown}", *of_class(found, node)]
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -34,7 +34,7 @@ def test_a_page_has_every_public_name(make_api: ModuleType) -> None:
         for each in module.public():
             assert f"\n## {each}\n" in text
             found = module.find(each)
-            assert found.about or isinstance(found.node, ast.Assign), f"{name}.{each} has no docstring"
+            assert found.about or isinstance(found.node, ast.Assign | ast.AnnAssign), f"{name}.{each} has no docstring"
 
 
 def test_what_a_page_says_of_a_function(make_api: ModuleType) -> None:
