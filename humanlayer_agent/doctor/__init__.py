@@ -1,1 +1,1 @@
-"""What works here, what does not, and how to mend it: one list of named checks, which change nothing."""
+"""The checks of `hla doctor`: what works here, what does not, and how to mend it. They change nothing."""

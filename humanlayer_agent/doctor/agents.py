@@ -54,7 +54,7 @@ def hooks(context: Context) -> Iterator[Finding]:
 
 
 def _settings(tool: Tool, context: Context) -> Iterator[Path]:
-    """Where the settings of a user and of the project may be."""
+    """Yield where the settings of a user and of the project may be."""
     home = Path(context.environ.get("HOME") or Path.home())
     own = context.environ.get(tool.variable, "") if tool.variable else ""
     yield Path(own or home / tool.folder) / "settings.json"
@@ -74,7 +74,7 @@ def _lines(path: Path, tool: Tool) -> list[str]:
 
 
 def _working(tool: Tool, line: str, context: Context) -> Finding:
-    """Whether the command of a hook can be started, and what becomes of the tool's call where it can't be."""
+    """Check that the command of a hook can be started, and what becomes of the tool's call where it can't be."""
     try:
         program = shlex.split(line)[0]
     except (ValueError, IndexError):

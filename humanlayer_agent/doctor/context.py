@@ -1,4 +1,4 @@
-"""What the checks look at. Everything that a test must be able to break can be given."""
+"""The context of the checks: what they look at. Everything that a test must be able to break can be given."""
 
 import shutil
 import sqlite3
@@ -27,7 +27,7 @@ NOWHERE = Path("/nowhere/project")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, in words, and what to do about it ("" where there is nothing to do)."""
+    """The finding of a check, in words, and what to do about it ("" where there is nothing to do)."""
 
     status: Status
     said: str
@@ -51,7 +51,7 @@ def failed(said: str, todo: str = "") -> Finding:
 
 @dataclass
 class Context:
-    """What is looked at.
+    """Everything that the checks look at.
 
     Args:
         project: the directory the agent works for; None where there is none, and `why_no_project` says why.
@@ -92,14 +92,22 @@ class Context:
 
     @cached_property
     def profiles(self) -> "Profiles":
-        """What the channels files say. Raises ConfigError."""
+        """Return the settings of the channels files.
+
+        Raises:
+            ConfigError: they can't be read.
+        """
         from humanlayer_agent.channels.settings import load
 
         return load(self.project, machine=self.machine)
 
     @cached_property
     def authority(self) -> "Authority":
-        """Who may decide. Raises ConfigError."""
+        """Return the authority that they describe: who may decide.
+
+        Raises:
+            ConfigError: they can't be read.
+        """
         from humanlayer_agent.channels.settings.authority import authority_of
 
         return authority_of(self.profiles, self.requester)

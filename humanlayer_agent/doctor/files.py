@@ -15,7 +15,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """What a folder must be like.
+    """The demands on a folder.
 
     Args:
         what: it is, in words.
@@ -92,7 +92,7 @@ def _folder(folder: Path, demand: _Demand, context: Context) -> Iterator[Finding
 
 
 def _above(folder: Path) -> Iterator[Finding]:
-    """Who can write a folder above can put another in the place of this one."""
+    """Check the folders above: who can write one can put another in the place of this one."""
     for above in Path(os.path.realpath(folder)).parents:
         about = above.stat()
         if about.st_mode & 0o002 and not about.st_mode & _STICKY:

@@ -55,7 +55,7 @@ def sqlite(context: Context) -> Iterator[Finding]:
 
 
 def terminal(context: Context) -> Iterator[Finding]:
-    """Whether somebody can be asked here."""
+    """Check that somebody can be asked here."""
     from humanlayer_agent.processes.tty import controlling_terminal
 
     try:
@@ -69,7 +69,7 @@ def terminal(context: Context) -> Iterator[Finding]:
 
 
 def user(context: Context) -> Iterator[Finding]:
-    """Who we are, and with us the agents' commands."""
+    """Check who we are, and with us the agents' commands."""
     if os.geteuid() == 0:
         yield warning(
             "You are root, and so are agents' commands: what the policy lets run can read the supervisor's memory, its "
@@ -85,7 +85,7 @@ def user(context: Context) -> Iterator[Finding]:
 
 
 def supervised(context: Context) -> Iterator[Finding]:
-    """Whether a human runs this at all."""
+    """Check that a human runs this at all."""
     if below_supervision():
         yield failed("this is a supervised command: an agent asks, and sees what it sees", "Run it yourself.")
     else:

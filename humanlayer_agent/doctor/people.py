@@ -1,4 +1,6 @@
-"""Who may approve, by which key and which channels; and whether a question would reach anybody."""
+"""The checks of people: who may approve, by which key and which channels; and whether a question would reach
+anybody.
+"""
 
 import os
 from collections.abc import Iterator
@@ -47,7 +49,7 @@ def _passphrase_file(context: Context) -> Iterator[Finding]:
 
 
 def signers(context: Context) -> Iterator[Finding]:
-    """What the key has signed counts."""
+    """Check that what the key has signed counts."""
     try:
         listed = context.profiles.signers
     except ConfigError:
@@ -183,7 +185,7 @@ def _fingerprint() -> str:
 
 
 def _unreachable(context: Context, name: str) -> str:
-    """Why nobody is reached by a channel; "" where somebody may be."""
+    """Return why nobody is reached by a channel; "" where somebody may be."""
     from humanlayer_agent.channels.settings import secret_variables
 
     channel = context.profiles.channels[name]
@@ -194,7 +196,7 @@ def _unreachable(context: Context, name: str) -> str:
 
 
 def _unanswerable(context: Context, rule: "ApprovalRule") -> str:
-    """Why what this user's agents ask could not be approved; "" where it could."""
+    """Return why what this user's agents ask could not be approved; "" where it could."""
     from humanlayer_agent.approvals.authority import head_count
 
     able = head_count(context.authority.may_answer(rule, context.requester))

@@ -123,7 +123,7 @@ def stopped(context: Context) -> Iterator[Finding]:
 
 
 def heads(context: Context) -> Iterator[Finding]:
-    """How far its log is signed, with which key."""
+    """Check how far its log is signed, with which key."""
     if (store := _opened()) is None:
         return
     try:
@@ -172,7 +172,7 @@ def _opened() -> SQLiteStore | None:
 
 
 def _pragma(name: str) -> int | str | None:
-    """What the file itself says; None where it can't be asked."""
+    """Return what the file itself says; None where it can't be asked."""
     path = default_store_path()
     if not path.is_file():
         return None
@@ -185,7 +185,7 @@ def _pragma(name: str) -> int | str | None:
 
 
 def _last_event() -> int | None:
-    """When the newest event was written, as it says itself."""
+    """Return when the newest event was written, as it says itself."""
     if (store := _opened()) is None:
         return None
     try:

@@ -46,14 +46,14 @@ _AS_YOU = {"store": "the store", "terminals": "what is typed at your terminals"}
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """How far one attempt came: `came` is None where it broke, and `why` says what stopped it."""
+    """The result of one attempt: `came` is None where it broke, and `why` says what stopped it."""
 
     came: bool | None
     why: str
 
 
 def processes(context: Context) -> Iterator[Finding]:
-    """What a command that is allowed could do to us by itself."""
+    """Check what a command that is allowed could do to us by itself."""
     protection = protect_secrets()
     attempts = _attempts(context)
     if sys.platform != "linux":
@@ -75,7 +75,7 @@ def processes(context: Context) -> Iterator[Finding]:
 
 
 def _key(attempt: _Attempt | None) -> Iterator[Finding]:
-    """What keeps commands from signing, and what only the policy keeps them from."""
+    """Check what keeps commands from signing, and what only the policy keeps them from."""
     from humanlayer_agent.keys.signing import Signer
 
     try:
@@ -92,7 +92,7 @@ def _key(attempt: _Attempt | None) -> Iterator[Finding]:
 
 
 def spellings(context: Context) -> Iterator[Finding]:
-    """What the policies in force say of commands that no agent may run."""
+    """Check what the policies in force say of commands that no agent may run."""
     try:
         director = context.director
     except ConfigError:

@@ -1,4 +1,5 @@
-"""What the tests in a policy's rules show: which rules decide in an example, which clauses an example holds in place.
+"""The coverage of a policy by the tests in its rules: which rules decide in an example, which clauses one holds in
+place.
 
 A clause is shown where a test fails without it: each is taken out in turn, each alternative and each `unless` is made
 never to hold, and the examples are judged again. What can be changed without any test noticing is what nobody would

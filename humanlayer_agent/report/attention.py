@@ -1,4 +1,4 @@
-"""What supervision asks of people: how much, how fast they answer, and which questions never change anything."""
+"""The attention that supervision asks of people: how much, how fast they answer, and which questions change nothing."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ BUCKETS = (
 
 @dataclass(slots=True)
 class ApproverUse:
-    """What one person answered."""
+    """The answers of one person."""
 
     name: str
     answers: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""What an audit log tells, collected in one pass over its events."""
+"""The facts that an audit log tells, collected in one pass over its events."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ class Decision:
 
 @dataclass(slots=True)
 class Execution:
-    """How a command ended. `returncode` is None where there is none; `unknown`: nobody will ever know."""
+    """The end of a command. `returncode` is None where there is none; `unknown`: nobody will ever know."""
 
     started: int
     finished: int | None = None
@@ -143,7 +143,7 @@ class PolicyInForce:
 
 @dataclass(slots=True)
 class RuleUse:
-    """What a rule did: how often it applied, and what it decided."""
+    """The use of a rule: how often it applied, and what it decided."""
 
     id: str
     applied: int = 0
@@ -154,14 +154,14 @@ class RuleUse:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events count: of one run, from a moment (ms) on, and before another."""
+    """The events that count: of one run, from a moment (ms) on, and before another."""
 
     run: str | None = None
     since: int | None = None
     until: int | None = None
 
     def has(self, event: Mapping[str, Any], at: int) -> bool:
-        """Does this event count?"""
+        """Tell whether this event counts."""
         if self.run is not None and event.get("run") != self.run:
             return False
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
@@ -169,7 +169,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Facts:
-    """What the events say. Times are milliseconds since the epoch, days and hours UTC."""
+    """The facts that the events tell. Times are milliseconds since the epoch, days and hours UTC."""
 
     wanted: Wanted = field(default_factory=Wanted)
     store: str = ""

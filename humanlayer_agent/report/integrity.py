@@ -1,4 +1,4 @@
-"""Whether the log that a report is made of is what was written, as `hla audit verify` says it."""
+"""The integrity of the log that a report is made of, as `hla audit verify` says it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Integrity:
 
     @property
     def meaning(self) -> str:
-        """What that means, in a sentence or two."""
+        """The meaning of that, in a sentence or two."""
         if self.problem:
             return f"{self.problem}. Up to there the events are as they were written; from there on nothing is proven."
         chained = "Every event hashes to what the next one names."

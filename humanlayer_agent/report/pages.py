@@ -129,7 +129,7 @@ def _period(facts: Facts) -> str:
 
 
 def _denials(denials: Sequence[Decision], unanswered: Sequence[Request]) -> list[_Row]:
-    """What the policy denied, what nobody answered, what a stopped run wanted."""
+    """Return what the policy denied, what nobody answered, what a stopped run wanted."""
     rows = [_Row(decision.at, decision.denied or "policy", "bad", decision) for decision in denials]
     for request in unanswered:
         said = {"expired": "nobody answered", "withdrawn": request.why or "withdrawn"}
@@ -141,7 +141,9 @@ _SPECIAL = {"edit": "edited", "escalate": "escalated", "revoke": "revoked", "ter
 
 
 def _overrides(facts: Facts) -> list[_Row]:
-    """What ran although a rule would have stopped it, was changed by a human, or was approved by whoever started it."""
+    """Return what ran although a rule would have stopped it, was changed by a human, or was approved by whoever started
+    it.
+    """
     rows = [_Row(d.at, f"observed: {d.verdict}, not enforced", "bad", d) for d in facts.observed]
     for request in facts.requests.values():
         for vote in request.votes:

@@ -1,4 +1,4 @@
-"""What the shell module gives: a Program, every simple command that can run, and what each does.
+"""The program in a text: every simple command that can run, and the effects of each.
 
 Effects: what a simple command does to files, hosts, processes and the system, as far as can be proven.
 """

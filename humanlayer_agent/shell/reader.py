@@ -1,4 +1,6 @@
-"""What the analysis may know of files on disk: a reader is handed to it. Nothing in `shell` opens a file itself."""
+"""The reader of files: what the analysis may know of the disk is handed to it. Nothing in `shell` opens a file
+itself.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -280,7 +280,9 @@ class ScriptedChannel:
             self._board.tell(who, result.reason)
 
     def _unwritten(self, message: str) -> tuple[tuple[ApprovalRequest, Ref], ...]:
-        """What is shown at a message that nobody has written down: it is being delivered, or somebody died over it."""
+        """Return what is shown at a message that nobody has written down: it is being delivered, or somebody died over
+        it.
+        """
         assert self._desk is not None
         for each in self._board.messages():
             if each["id"] == message and (request := self._desk.request(each["request"])) is not None:

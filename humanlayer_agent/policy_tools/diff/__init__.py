@@ -1,4 +1,4 @@
-"""What changes when one policy takes the place of another: each command judged by both.
+"""The changes when one policy takes the place of another: each command judged by both.
 
 A verdict is compared as it is enforced: a policy that only observes stops nothing, whatever it says. What both ask
 about can still be asked with less (a lower severity, more scopes to remember): that is counted by itself, and is no

@@ -1,4 +1,4 @@
-"""What a check of the linter says: a finding with its place and its witness, a command that shows it."""
+"""A finding of the linter, with its place and its witness, a command that shows it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a replay comes to: verdicts, asks a run, rules, the commands that are asked about, and what was left out."""
+"""The figures of a replay: verdicts, asks a run, rules, the commands that are asked about, and what was left out."""
 
 import heapq
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What readers of recorded runs give: commands, other changes of files, and rows that can't be replayed."""
+"""The steps that readers of recorded runs give: commands, other changes of files, and rows that can't be replayed."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

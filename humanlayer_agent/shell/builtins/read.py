@@ -1,4 +1,4 @@
-"""What `read` and `mapfile` set their variables to, where their input is known.
+"""The variables that `read` and `mapfile` set, where their input is known.
 
 Only options whose meaning follows from the text alone. Anything unusual gives None: not known.
 """

@@ -1,4 +1,4 @@
-"""What commands print, where that can be told without running them: `$(echo lit)`, `echo ... | base64 -d`.
+"""The output of commands, where it can be told without running them: `$(echo lit)`, `echo ... | base64 -d`.
 
 Only programs whose output follows from their words and their input alone. Anything unusual gives None: not known.
 

@@ -1,4 +1,4 @@
-"""What words run as they are expanded: substitutions, arithmetic, expansions that assign."""
+"""The commands that words run as they are expanded: substitutions, arithmetic, expansions that assign."""
 
 from typing import TYPE_CHECKING
 

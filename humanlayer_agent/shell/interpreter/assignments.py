@@ -1,4 +1,4 @@
-"""What sets variables besides builtins: assignments before a command or alone, and expansions.
+"""The ways to set variables besides builtins: assignments before a command or alone, and expansions.
 
 What a command sets a variable to.
 

@@ -1,4 +1,4 @@
-"""Where the analysis stands: constructs around a command, wrappers, nesting, standard input."""
+"""The context of a command: constructs around it, wrappers, nesting, standard input."""
 
 from dataclasses import dataclass, replace
 

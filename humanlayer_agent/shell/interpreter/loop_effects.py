@@ -1,4 +1,4 @@
-"""What a piece of script may change in its shell when it runs, found by looking at its text only.
+"""The changes that a piece of script may make in its shell when it runs, found by looking at its text only.
 
 A loop's body starts from whatever an earlier round left behind: this says what that may be.
 """

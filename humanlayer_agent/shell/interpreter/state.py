@@ -1,4 +1,4 @@
-"""What is known of the shell at one point of a script: directory, variables, functions.
+"""The state of the shell at one point of a script, as far as it is known: directory, variables, functions.
 
 States flow through the analysis and are joined where control flow meets. A state is never changed in
 place once another node may hold it: `copy` first. Each field of `State` declares with `how` what becomes of it

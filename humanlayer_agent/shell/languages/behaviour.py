@@ -1,4 +1,4 @@
-"""What a piece of code (a Python script, a Makefile's recipe) does, before it is known where it runs.
+"""The behaviour of a piece of code (a Python script, a Makefile's recipe), before it is known where it runs.
 
 The readers of languages give a Behaviour; `perform` turns it into the effects and commands of an action.
 """

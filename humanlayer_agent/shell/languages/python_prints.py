@@ -1,4 +1,4 @@
-"""What a Python text prints that does nothing but print: `print("rm -rf build")`.
+"""The output of a Python text that does nothing but print: `print("rm -rf build")`.
 
 Statements are calls of print with texts and whole numbers, put together by + and *, reversed by [::-1], made by chr,
 join or bytes.fromhex. Everything else gives None: not known. Nothing is imported, so no file of the project can change

@@ -1,4 +1,4 @@
-"""What may stand inside a word: quotes, escapes and expansions, read as bash reads them."""
+"""The parts inside a word: quotes, escapes and expansions, read as bash reads them."""
 
 import re
 from enum import IntEnum

@@ -31,12 +31,12 @@ def characters(value: Any) -> int:
 
 
 def mentions(text: str) -> list[str]:
-    """Whom a mrkdwn text notifies."""
+    """Return whom a mrkdwn text notifies."""
     return _MENTION.findall(text)
 
 
 def pings(value: Any) -> list[str]:
-    """Whom some blocks notify: by mrkdwn, or by an element that is a mention."""
+    """Return whom some blocks notify: by mrkdwn, or by an element that is a mention."""
     found: list[str] = []
     if isinstance(value, dict):
         kind = value.get("type")

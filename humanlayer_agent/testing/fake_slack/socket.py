@@ -138,7 +138,7 @@ class SocketServer:
 
     @property
     def delivered(self) -> int:
-        """How many envelopes were sent so far."""
+        """Return how many envelopes were sent so far."""
         with self._lock:
             return self._turn
 

@@ -1,4 +1,4 @@
-"""What making targets runs, once every line of a Makefile was read."""
+"""The commands that making targets runs, once every line of a Makefile was read."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What Python code does, read from its source without running it.
+"""The reader of Python: what code does, found in its source without running it.
 
 `read` gives a Behaviour: the files that are touched, programs and shells that are started, hosts, imports, and doubts
 where something can't be told. How values are followed is described in `values` and `engine`, what the functions of

@@ -1,4 +1,5 @@
-"""What a program makes: names, functions, classes, containers, files. Each stands for all that one place makes.
+"""The objects that a program makes: names, functions, classes, containers, files. Each stands for all that one place
+makes.
 
 They are compared by identity: there is one for each place in the source, however often it runs.
 """

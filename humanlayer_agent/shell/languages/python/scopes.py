@@ -1,4 +1,4 @@
-"""Which names a piece of code binds, and where a name is looked for."""
+"""The names that a piece of code binds, and the places where a name is looked for."""
 
 import ast
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a Python expression may be: a Value is a set of atoms, each one thing that it may stand for.
+"""The values of Python expressions: a Value is a set of atoms, each one thing that the expression may stand for.
 
 A known text is a `str` atom; everything else is one of the classes below. There is no order of statements: a name
 has the union of all that is bound to it anywhere, so values only grow, and every kind of atom is bounded by the

@@ -1,4 +1,4 @@
-"""What `go` is given: packages to run or build, and texts of options for its compiler and linker."""
+"""The reader of `go`: packages to run or build, and texts of options for its compiler and linker."""
 
 import re
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What functions of the standard library give, where that matters: paths, texts, containers, modules."""
+"""The results of functions of the standard library, where they matter: paths, texts, containers, modules."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""What the functions of known Python modules do, as data: the files `modules/*.yaml`.
+"""The effects of the functions of known Python modules, as data: the files `modules/*.yaml`.
 
     modules:
       math: {}                                # nothing of note

@@ -1,4 +1,4 @@
-"""What functions of the standard library make of texts: base64, codecs, shlex, textwrap."""
+"""The texts that functions of the standard library make of texts: base64, codecs, shlex, textwrap."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""What Python's path functions make of a path: os.path and pathlib, over known and half-known texts."""
+"""The values of Python's path functions: os.path and pathlib, over known and half-known texts."""
 
 import posixpath
 from collections.abc import Callable
