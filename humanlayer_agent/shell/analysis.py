@@ -62,7 +62,7 @@ def analyse(
     memory: Remembered | None = None,
     catalog: Catalog = SHIPPED,
 ) -> Program:
-    """What running `text` with bash in `cwd` would do. Never raises; its work is bounded.
+    """Return what running `text` with bash in `cwd` would do. Never raises; its work is bounded.
 
     Args:
         text: the command line.
@@ -76,6 +76,10 @@ def analyse(
     Example:
         >>> [c.program for c in analyse("ls | head", cwd="/srv").commands]
         ['ls', 'head']
+        >>> [(e.kind, e.operand) for e in analyse("rm -r old", cwd="/srv").commands[0].effects]
+        [('delete', '/srv/old')]
+        >>> analyse("echo 'abc", cwd="/srv").status
+        'failed'
     """
     place = logical(cwd, "/") if cwd.startswith("/") else "/"
     start = State((place,), dict(environ or {}), closed, fresh=True)

@@ -30,10 +30,14 @@ _MODE, _ENTRY = ">24xI", ">40x20sH"
 
 
 class DiskReader:
-    """Reads regular files, wherever they are.
+    """A reader of regular files on disk, wherever they are.
 
     Args:
         project: the directory the agent works for; git's index is looked for there and above.
+
+    Example:
+        >>> DiskReader("/srv/app").read("/srv/app/no-such-file") is None
+        True
     """
 
     def __init__(self, project: Path | str) -> None:
@@ -73,11 +77,15 @@ class DiskReader:
 
 
 class GivenReader:
-    """Files that are given, instead of those on disk: a recorded run carries the scripts it ran.
+    """A reader of files that are given, instead of those on disk: a recorded run carries the scripts it ran.
 
     Args:
         files: the text of each by its absolute path.
         tracked: paths under version control and unmodified.
+
+    Example:
+        >>> GivenReader({"/srv/run.sh": "ls"}).read("/srv/run.sh").text
+        'ls'
     """
 
     def __init__(self, files: Mapping[str, str], tracked: Collection[str] = ()) -> None:

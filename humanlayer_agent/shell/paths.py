@@ -11,7 +11,7 @@ _BRACKET = re.compile(r"\[[!^]?\]?(?:\[[:.=][^\]]*[:.=]\]|[^\]])*\]")
 
 
 def absolute_path(text: str, cwd: str) -> str:
-    """`text` as an absolute path from `cwd`. `..` stays: only the kernel knows where it leads through a link."""
+    """Return `text` as an absolute path from `cwd`. `..` stays: only the kernel knows where it leads through a link."""
     return text if text.startswith("/") else (cwd.rstrip("/") + "/" + text if text else cwd)
 
 
@@ -21,7 +21,7 @@ def logical(text: str, cwd: str) -> str:
 
 
 def plain_path(path: str) -> str:
-    """`path`, which is absolute, without `.`, `..` and doubled slashes, by name alone."""
+    """Return `path`, which is absolute, without `.`, `..` and doubled slashes, by name alone."""
     if path[:1] == "/" and "/." not in path and "//" not in path and path[-1] != "/":
         return path
     return "/" + posixpath.normpath(path).lstrip("/")
@@ -48,7 +48,7 @@ def split_pattern(pattern: str) -> tuple[str, bool]:
 
 
 def takes_all(pattern: str) -> bool:
-    """Does `pattern` stand for all that is in a directory (`dir/*`, `dir/.*`, `dir/*/*`), hidden or not?"""
+    """Tell whether `pattern` stands for all that is in a directory (`dir/*`, `dir/.*`, `dir/*/*`), hidden or not."""
     components = pattern.rstrip("/").split("/")
     first = _first_wildcard(components)
     rest = [component for component in components[first:] if component not in ("", ".")]

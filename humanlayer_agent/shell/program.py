@@ -28,16 +28,29 @@ ParseStatus = Literal["ok", "partial", "failed"]
 class Effect:
     """One thing a simple command does.
 
-    `operand` is what it is done to: an absolute path for the file kinds, a host for network, a program, module
-    or piece of code for execute, a variable name for environment; None where nothing is known about it.
-    `resolved` is False where the operand, or that there is only this one, can't be proven. For an unresolved path
-    `operand` may still hold a directory that every possible path lies below (`below` is then True).
-    `pattern` is the absolute glob the path matches, where it comes from one (`operand` is then the directory before its
-    first component with a wildcard). `recursive`: everything below the operand is touched as well. `contents`: so is
-    everything (or everything hidden) directly in it, by a pattern such as `dir/*`. `unread` marks code
-    that nobody could read. `value`: what a variable is set to, all entries that it may get, separated by colons; None
-    where that is not known. `origin` says where the effect comes from ("rm operand 1", "> redirect"); `source` is "own"
-    where it is the command's own options and operands, "redirect", "assignment", "wrapper" otherwise.
+    Args:
+        kind: one of `EFFECT_KINDS`.
+        role: in which slot the operand stands (`operand`, `redirect`, `target` ...).
+        operand: what it is done to: an absolute path for the file kinds, a host for network, a program, module or piece
+            of code for execute, a variable name for environment; None where nothing is known about it.
+        resolved: False where the operand, or that there is only this one, can't be proven.
+        span: where it stands in the text, from and to, in code points.
+        origin: where the effect comes from ("rm operand 1", "> redirect").
+        source: "own" where it is the command's own options and operands; "redirect", "assignment" or "wrapper".
+        unread: it is code that nobody could read.
+        below: not resolved, and every possible path lies below `operand`.
+        pattern: the absolute glob the path matches, where it comes from one (`operand` is then the directory before its
+            first component with a wildcard).
+        recursive: everything below the operand is touched as well.
+        contents: so is everything (or everything hidden) directly in it, by a pattern such as `dir/*`.
+        value: what a variable is set to, all entries that it may get, separated by colons; None where that is not
+            known.
+
+    Example:
+        >>> from humanlayer_agent.shell import analyse
+        >>> effect = analyse("echo x > $OUT/log", cwd="/srv").commands[0].effects[-1]
+        >>> effect.kind, effect.operand, effect.resolved
+        ('write', None, False)
     """
 
     kind: str
@@ -73,11 +86,29 @@ class Effect:
 class SimpleCommand:
     """One simple command that can run, at any depth of nesting, after expansion.
 
-    `program` is the name as the catalog knows it ("rm" for /usr/bin/rm too), or None where it can't be known.
-    `argv` holds the words after expansion; a word whose value is not known stands as it was written.
-    `resolved`: program, options and operands are all known to the catalog and certain. `unresolved` lists the
-    words (as written) that are not. `flags` are canonical option names; `flags_complete` is False where a word of
-    unknown value may add others. `via` are the wrappers it runs under, outermost first; `inside` the constructs.
+    Args:
+        program: the name as the catalog knows it ("rm" for /usr/bin/rm too), or None where it can't be known.
+        argv: the words after expansion; a word whose value is not known stands as it was written.
+        span: where it stands in the text, from and to, in code points.
+        text: as it was written.
+        via: the wrappers it runs under, outermost first.
+        inside: the constructs around it.
+        cwd: the directories it may run in; None where that is not known.
+        path: the path by which it is called, where it is called by one.
+        known: the catalog has the program.
+        resolved: program, options and operands are all known to the catalog and certain.
+        unresolved: the words (as written) that are not.
+        subcommand: as `push` of git.
+        flags: canonical option names; `flags_complete` is False where a word of unknown value may add others.
+        operands: the words that are no options; None for one that is not known.
+        options: the values of options by their canonical names.
+        effects: everything it does.
+
+    Example:
+        >>> from humanlayer_agent.shell import analyse
+        >>> command = analyse("sudo rm -rf /srv/old", cwd="/").commands[-1]
+        >>> command.program, command.via, sorted(command.flags)
+        ('rm', ('sudo',), ['force', 'recursive'])
     """
 
     program: str | None
@@ -142,7 +173,7 @@ class Program:
     """The texts that it writes to files, as far as they are known."""
 
     def doubt(self, reason: str) -> None:
-        """The analysis is incomplete: `status` becomes partial (a human is asked)."""
+        """Note that the analysis is incomplete: `status` becomes partial (a human is asked)."""
         if self.status == "ok":
             self.status = "partial"
         if reason not in self.reasons:

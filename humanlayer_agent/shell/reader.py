@@ -13,9 +13,12 @@ MAX_TEXT = 262_144
 class Source:
     """A file that an action runs.
 
-    `sha256` is over its bytes. `text` is None where it can't be read as code: too long, or not UTF-8. `project`: it is
-    under version control and unmodified, so that running it is running the project's own code. `installed`: the
-    program that the path leads to (as a link in `.venv/bin` does), where that lies with others that are installed.
+    Args:
+        sha256: over its bytes, in hex.
+        text: None where it can't be read as code: too long, or not UTF-8.
+        project: it is under version control and unmodified, so that running it is running the project's own code.
+        installed: the program that the path leads to (as a link in `.venv/bin` does), where that lies with others that
+            are installed.
     """
 
     sha256: str
@@ -25,7 +28,7 @@ class Source:
 
 
 class Reader(Protocol):
-    """Gives the files that an action runs."""
+    """The protocol of what gives the files that an action runs."""
 
     def read(self, path: str) -> Source | None:
-        """The file at `path` (absolute), or None where there is none, or it is no regular file. Never raises."""
+        """Return the file at `path` (absolute), or None where there is none, or it is no regular file. Never raises."""

@@ -44,13 +44,13 @@ Arrivals = tuple[Arrival, ...]
 
 
 class Reached:
-    """Where the data of some commands can come."""
+    """The places where the data of some commands can come."""
 
     def __init__(self, flows: "Flows", found: Mapping[int, Arrivals], ways: frozenset[str] | None) -> None:
         self._flows, self._found, self._ways = flows, found, ways
 
     def at(self, command: SimpleCommand, effect: Effect | None) -> Arrivals:
-        """What comes to an effect of `command` (None: to the command).
+        """Return what comes to an effect of `command` (None: to the command).
 
         Code is reached where the data is what runs: a text from outside, a file that was written, an input that is
         read as a program. To be given to a program that runs other code is no way into that code.
@@ -129,7 +129,7 @@ class Flows:
         self._anywhere = Edge("file", tuple(self.taken), False)
 
     def reached(self, origins: Mapping[int, bool], ways: frozenset[str] | None = None) -> Reached:
-        """Where the data of the commands `origins` can come (by number; False: one that may be meant).
+        """Return where the data of the commands `origins` can come (by number; False: one that may be meant).
 
         Args:
             ways: only by these ways (None: by any).
@@ -190,7 +190,9 @@ class Flows:
         return found
 
     def meet(self, out: Effect, into: Effect) -> bool | None:
-        """Is what `out` leaves what `into` takes? True, False where that may be, None where it is not so."""
+        """Tell whether what `out` leaves is what `into` takes: True, False where that may be, None where it is
+        not so.
+        """
         self.left -= 1
         if self.left < 0:
             return False

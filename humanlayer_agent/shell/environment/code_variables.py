@@ -99,7 +99,9 @@ another: bash then takes no backslash for what was judged as one, and a quote en
 
 
 def keeps_ascii(locale: str) -> bool:
-    """Does bash read commands in this locale (a value of LC_ALL) as they are judged: as UTF-8, or byte by byte?"""
+    """Tell whether bash reads commands in this locale (a value of LC_ALL) as they are judged: as UTF-8, or byte by
+    byte.
+    """
     return _VALUED["LC_ALL"].fullmatch(locale) is not None
 
 

@@ -20,7 +20,7 @@ MAX_ACTS = 500
 
 
 class Remembered:
-    """What code does, by its text; the oldest goes first. Thread-safe: reading takes no lock."""
+    """A memory of what code does, by its text; the oldest goes first. Thread-safe: reading takes no lock."""
 
     def __init__(self) -> None:
         self._code: dict[tuple[str, Hashable], Behaviour] = {}

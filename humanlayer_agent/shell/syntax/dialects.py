@@ -45,7 +45,7 @@ def read_by_bash(via: Sequence[str]) -> bool:
 
 
 def unportable(script: Script) -> str | None:
-    """What in `script` means something else to another shell, or None."""
+    """Return what in `script` means something else to another shell, or None."""
     pending: list[Node] = [script.body] if script.body is not None else []
     while pending:
         node = pending.pop()

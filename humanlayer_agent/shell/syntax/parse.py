@@ -14,7 +14,7 @@ _PIECE = re.compile(r"[^\\]+|\\(?:.|\Z)", re.DOTALL)
 
 @dataclass(slots=True, eq=False)
 class Parse:
-    """What `parse` makes of a text.
+    """The result of `parse`.
 
     Attributes:
         status: "ok"; "partial" (another parser disagrees: `script` is kept, but proves nothing); "failed"
