@@ -14,6 +14,7 @@ from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter import simple_command as plain
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
 from humanlayer_agent.shell.interpreter.memory import Remembered
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, join
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
@@ -83,7 +84,7 @@ def analyse(
     """
     place = logical(cwd, "/") if cwd.startswith("/") else "/"
     start = State((place,), dict(environ or {}), closed, fresh=True)
-    walk = Walk(text, start.environ, reader, memory, catalog)
+    walk = Interpreter(text, start.environ, reader, memory, catalog)
     walk.root(parse(text), start)
     doubt_links(walk.program)
     note_elsewhere(walk.program.commands, place)
@@ -91,7 +92,7 @@ def analyse(
     return walk.program
 
 
-class Walk:
+class Interpreter:
     """One analysis: collects the commands of `program` while it follows the tree."""
 
     frozen_span: tuple[int, int] | None = None
@@ -299,7 +300,7 @@ class Walk:
         if code_variables.selects_code(name, None):
             command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
             command.span = self.span(*(self.frozen_span or (0, len(self.text))))
-            assignments.note_effect(self, command, name, None, *command.span)
+            assignments.note_effect(Run(self, command, state, context), name, None, *command.span)
             self.program.commands.append(command)
 
     def subshell(self, node: Node, state: State, context: Context) -> None:
@@ -326,7 +327,7 @@ class Walk:
             from humanlayer_agent.shell.environment import outside_variables
 
             command = self.plain(node.start, node.end, state, context)
-            outside_variables.note(self, command, list(words_of(node)), mark)
+            outside_variables.note(Run(self, command, state, context), list(words_of(node)), mark)
             command.head = True
             self.program.commands.append(command)
         self.program.trace.append(("node", node, start, start, len(self.program.commands)))
@@ -384,9 +385,9 @@ class Walk:
             outside_variables.comparison(self, words, out)
             for word in words:
                 out.forget(arithmetic.assigned(word.raw))
-        redirects.add(self, command, node.redirects, state, context)
+        redirects.add(Run(self, command, state, context), node.redirects)
         if len(self.expanded) > mark:
-            outside_variables.note(self, command, words, mark)
+            outside_variables.note(Run(self, command, state, context), words, mark)
         return out, out
 
     def redirected(self, redirections: list[Redirect], state: State, context: Context) -> Context:
@@ -398,9 +399,9 @@ class Walk:
 
         command = self.plain(redirections[0].start, redirections[-1].end, state, context)
         start, mark = len(self.program.commands), len(self.expanded)
-        redirects.add(self, command, redirections, state, context)
+        redirects.add(Run(self, command, state, context), redirections)
         if len(self.expanded) > mark:
-            outside_variables.note(self, command, [r.body or r.target for r in redirections], mark)
+            outside_variables.note(Run(self, command, state, context), [r.body or r.target for r in redirections], mark)
         here = len(self.program.commands)
         self.program.trace.append(("redirects", redirections, start, here, here + 1))
         self.program.commands.append(command)

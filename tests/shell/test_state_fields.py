@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analysis import Walk
+from humanlayer_agent.shell.analysis import Interpreter
 from humanlayer_agent.shell.interpreter import state as states
 from humanlayer_agent.shell.interpreter.context import Context, Ends
 from humanlayer_agent.shell.interpreter.state import READONLY, Glob, State
@@ -118,7 +118,7 @@ def run(script: str, folder: Path, first: bool, second: bool) -> tuple[tuple[str
 # ---- the analysis -----------------------------------------------------------------------------------
 
 
-class Recorder(Walk):
+class Recorder(Interpreter):
     """A walk that keeps the states at each probe."""
 
     def __init__(self, text: str) -> None:

@@ -8,16 +8,16 @@ from humanlayer_agent.shell.builtins.cd import cd, destination, pushd
 from humanlayer_agent.shell.expansion.field import Field, certain, listed, positional
 from humanlayer_agent.shell.interpreter.context import Context, Ends
 from humanlayer_agent.shell.interpreter.loop_effects import DECLARERS, changes
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State, join
-from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.parse import parse
 from humanlayer_agent.shell.syntax.tree import ProcSub, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
-Handler = Callable[["Walk", SimpleCommand, list[Field], State, Context], Ends]
+Handler = Callable[[Run, list[Field]], Ends]
 
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 _STDIN = frozenset(("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
@@ -26,7 +26,7 @@ _STDIN = frozenset(("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 # ---- test -----------------------------------------------------------------------------------------
 
 
-def conditional(walk: "Walk", words: Sequence[Word], state: State) -> None:
+def conditional(walk: "Interpreter", words: Sequence[Word], state: State) -> None:
     """`[[ ]]`: the operands of -eq and its like, of -v and of -R are evaluated as arithmetic."""
     from humanlayer_agent.shell.expansion import arithmetic
 
@@ -40,13 +40,13 @@ def conditional(walk: "Walk", words: Sequence[Word], state: State) -> None:
             _named(walk, words[n + 1], state)
 
 
-def _named(walk: "Walk", word: Word, state: State) -> None:
+def _named(walk: "Interpreter", word: Word, state: State) -> None:
     """The name after -v: a subscript in it is evaluated."""
     if not re.fullmatch(r"[A-Za-z_0-9@*]+(\[([0-9]+|[@*])\])?", word.static or "", re.ASCII):
         walk.program.doubt(f"-v {word.raw}: a subscript in it is evaluated")
 
 
-def test(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def test(run: Run, fields: list[Field]) -> Ends:
     """`test -v 'a[$(cmd)]'` runs cmd."""
     for n, each in enumerate(fields[:-1]):
         after = fields[n + 1]
@@ -54,8 +54,10 @@ def test(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State
             if each.text is None and after.texts and not any("[" in t for t in after.texts):
                 continue
             if not after.texts or any("[" in t for t in after.texts):
-                walk.program.doubt(f"{command.program} {each.shown} {after.shown}: a subscript in it is evaluated")
-    return state, state
+                run.walk.program.doubt(
+                    f"{run.command.program} {each.shown} {after.shown}: a subscript in it is evaluated"
+                )
+    return run.state, run.state
 
 
 # ---- options and parameters -----------------------------------------------------------------------
@@ -70,16 +72,16 @@ _SAFE_OPTIONS = frozenset(
 _SAFE_SHOPTS = frozenset({"nullglob", "failglob", "globstar", "nocasematch", "inherit_errexit", "checkwinsize"})
 
 
-def set_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def set_(run: Run, fields: list[Field]) -> Ends:
     """`set`: options that change how later text reads, and new positional parameters. Alone it prints all variables."""
     if not fields:
-        operand_effects.printed(walk, command, "environment", None, origin="set")
-    out = state.copy()
+        run.printed("environment", None, origin="set")
+    out = run.state.copy()
     i = 0
     while i < len(fields):
         text = fields[i].text
         if text is None:
-            command.doubt(fields[i].word.raw)
+            run.doubt(fields[i].word.raw)
             out.set_parameters(None)
             return out, out
         if text == "--":
@@ -92,19 +94,19 @@ def set_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State
                 out.set_parameters(listed(rest))
             return out, out
         if set(text[1:]) - _SAFE_LETTERS:
-            walk.program.doubt(f"set {text}")
+            run.walk.program.doubt(f"set {text}")
         i += 1
         if "o" in text[1:] and i < len(fields):
             if fields[i].text not in _SAFE_OPTIONS:
-                walk.program.doubt(f"set -o {fields[i].shown}")
+                run.walk.program.doubt(f"set -o {fields[i].shown}")
             i += 1
     return out, out
 
 
-def shift(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def shift(run: Run, fields: list[Field]) -> Ends:
     """`shift`: it fails, and shifts nothing, where there are too few parameters."""
     count = fields[0].text if fields else "1"
-    out = state.copy()
+    out = run.state.copy()
     before = out.positional
     if before is None or count is None or not count.isascii() or not count.isdigit():
         out.set_parameters(None)
@@ -115,100 +117,96 @@ def shift(walk: "Walk", command: SimpleCommand, fields: list[Field], state: Stat
     return out, out
 
 
-def shopt(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def shopt(run: Run, fields: list[Field]) -> Ends:
     """Options that change what words mean make everything after uncertain."""
-    out = state.copy()
+    out = run.state.copy()
     for each in fields:
         if each.text not in _SAFE_SHOPTS and each.text not in ("-s", "-u", "-q", "-p"):
-            walk.program.doubt(f"shopt {each.word.raw}")
+            run.walk.program.doubt(f"shopt {each.word.raw}")
         out.nullglob |= each.text == "nullglob"
         if each.text == "failglob":
-            walk.fails_on_globs = True
+            run.walk.fails_on_globs = True
     return out, out
 
 
 # ---- code -----------------------------------------------------------------------------------------
 
 
-def eval_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def eval_(run: Run, fields: list[Field]) -> Ends:
     """`eval`: its words, joined by blanks, are read as a command again."""
     words = fields[1:] if fields and fields[0].text == "--" else fields
     if not words:
-        return state, state
+        return run.state, run.state
     texts = positional(words)
     if texts is None:
-        operand_effects.code(walk, command, words[0], what=None, role="code", origin="eval")
-        command.doubt(next(f.word.raw for f in words if f.text is None))
-        unknown = state.lost()
+        run.code(words[0], what=None, role="code", origin="eval")
+        run.doubt(next(f.word.raw for f in words if f.text is None))
+        unknown = run.state.lost()
         return unknown, unknown
-    inner = context.deeper(via=(*context.via, "eval"))
-    return walk.source(" ".join(texts), words[0], state, inner, "string")
+    inner = run.context.deeper(via=(*run.context.via, "eval"))
+    return run.walk.source(" ".join(texts), words[0], run.state, inner, "string")
 
 
-def source(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def source(run: Run, fields: list[Field]) -> Ends:
     """`. file`: a script that runs in this shell, so nothing is certain after one that nobody read."""
     from humanlayer_agent.shell.environment import activation_scripts
 
     if fields and fields[0].text == "--":
         fields = fields[1:]
     if not fields:
-        return state, state
+        return run.state, run.state
     target = fields[0]
     fed = target.text in _STDIN
-    text = operand_effects.descriptor_text(target, state, context)
+    text = operand_effects.descriptor_text(target, run.state, run.context)
     if text is not None:
-        inner = context.deeper(via=(*context.via, command.program or "source"))
-        entry = state.copy()
+        inner = run.context.deeper(via=(*run.context.via, run.command.program or "source"))
+        entry = run.state.copy()
         if len(fields) > 1:
             entry.set_parameters(listed(fields[1:]))
-        walk.frames.append(variables_frame := Frame())
-        won, lost = walk.source(text, target, entry, inner, "heredoc" if fed else "string")
-        walk.frames.pop()
+        run.walk.frames.append(variables_frame := Frame())
+        won, lost = run.walk.source(text, target, entry, inner, "heredoc" if fed else "string")
+        run.walk.frames.pop()
         won, lost = join(won, variables_frame.returned), join(lost, variables_frame.returned)
         return (won, lost) if len(fields) == 1 else (_with_other_parameters(won), _with_other_parameters(lost))
-    if (place := activation_scripts.installed(target.text, state)) is not None and len(fields) == 1:
-        activation_scripts.activate(walk, command, [], place)
-        return state, state
+    if (place := activation_scripts.installed(target.text, run.state)) is not None and len(fields) == 1:
+        activation_scripts.activate(run, [], place)
+        return run.state, run.state
     if "/" in target.prefix and target.text not in _STDIN and not may_reach_process_substitution(target):
-        origin = f"{command.program} operand 1"
+        origin = f"{run.command.program} operand 1"
         # With further words, those are $1 and so on while it runs.
-        here = _read_here(walk, command, target, state, context, origin) if len(fields) == 1 else None
+        here = _read_here(run, target, origin) if len(fields) == 1 else None
         if here is not None:
             return here
-        operand_effects.script(walk, command, target, state, origin, language="source", arguments=fields[1:])
+        run.script(target, origin, language="source", arguments=fields[1:])
     else:
-        operand_effects.code(
-            walk, command, target, what=target.text, role="script", origin=f"{command.program} operand 1"
-        )
-        command.doubt(target.word.raw)
+        run.code(target, what=target.text, role="script", origin=f"{run.command.program} operand 1")
+        run.doubt(target.word.raw)
     if fed or (target.text or "").startswith("/dev/fd/"):
-        for heard in [*walk.heard, *([context.stdin.whole] if context.stdin.whole is not None else [])]:
-            inner = context.deeper(via=(*context.via, command.program or "source"))
-            walk.source(heard.replace("\0", ""), target, state.copy(), inner, "heredoc")
-    unknown = state.lost()
+        for heard in [*run.walk.heard, *([run.context.stdin.whole] if run.context.stdin.whole is not None else [])]:
+            inner = run.context.deeper(via=(*run.context.via, run.command.program or "source"))
+            run.walk.source(heard.replace("\0", ""), target, run.state.copy(), inner, "heredoc")
+    unknown = run.state.lost()
     return unknown, unknown
 
 
-def _read_here(
-    walk: "Walk", command: SimpleCommand, target: Field, state: State, context: Context, origin: str
-) -> Ends | None:
+def _read_here(run: Run, target: Field, origin: str) -> Ends | None:
     """Follow a script that can be read, so that what it leaves behind is known. None where it can't."""
     from humanlayer_agent.shell.environment import activation_scripts
 
-    before = len(command.effects)
-    operand_effects.path(walk, command, "execute", target, state, role="script", origin=origin)
-    added = command.effects[before:]
-    text = walk.scripts.settled(command, added[0], target) if len(added) == 1 else None
+    before = len(run.command.effects)
+    run.path("execute", target, role="script", origin=origin)
+    added = run.command.effects[before:]
+    text = run.walk.scripts.settled(run.command, added[0], target) if len(added) == 1 else None
     if text is None:
-        del command.effects[before:]
+        del run.command.effects[before:]
         return None
-    inner = context.deeper(via=(*context.via, command.program or "source"))
-    walk.frames.append(frame := Frame())
-    first = len(walk.program.commands)
-    won, lost = walk.source(text, target, state, inner, "script-file")
-    walk.frames.pop()
+    inner = run.context.deeper(via=(*run.context.via, run.command.program or "source"))
+    run.walk.frames.append(frame := Frame())
+    first = len(run.walk.program.commands)
+    won, lost = run.walk.source(text, target, run.state, inner, "script-file")
+    run.walk.frames.pop()
     if (place := activation_scripts.of_activation(added[0].operand or "")) is not None:
-        activation_scripts.activate(walk, command, walk.program.commands[first:], place)
+        activation_scripts.activate(run, run.walk.program.commands[first:], place)
     return join(won, frame.returned), join(lost, frame.returned)
 
 
@@ -221,27 +219,27 @@ def _with_other_parameters(end: State | None) -> State | None:
     return out
 
 
-def trap(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def trap(run: Run, fields: list[Field]) -> Ends:
     """`trap 'code' SIGNAL`: the code runs later, anywhere."""
     if fields and fields[0].text in ("-l", "-p"):
-        return state, state
+        return run.state, run.state
     words = fields[1:] if fields and fields[0].text == "--" else fields
     if len(words) < 2 and not any(w.many for w in words):
-        return state, state
+        return run.state, run.state
     action = words[0]
     if action.text is None:
-        operand_effects.code(walk, command, action, what=None, role="code", origin="trap")
-        command.doubt(action.word.raw)
+        run.code(action, what=None, role="code", origin="trap")
+        run.doubt(action.word.raw)
     elif action.text not in ("", "-") and not action.text.isdigit():
         if any(w.text not in ("EXIT", "0", "SIGEXIT") for w in words[1:]):
-            _trap_beside(walk, action.text, state)
-        inner = context.deeper(via=(*context.via, "trap"))
-        before = len(walk.program.commands)
-        walk.source(action.text, action, state.lost(), inner, "trap")
-        seen = walk.program.commands[before:]
+            _trap_beside(run.walk, action.text, run.state)
+        inner = run.context.deeper(via=(*run.context.via, "trap"))
+        before = len(run.walk.program.commands)
+        run.walk.source(action.text, action, run.state.lost(), inner, "trap")
+        seen = run.walk.program.commands[before:]
         if not all(c.resolved and all(e.resolved for e in c.effects) for c in seen):
-            walk.source(action.text, action, _later(state), inner, "trap")
-    return state, state
+            run.walk.source(action.text, action, _later(run.state), inner, "trap")
+    return run.state, run.state
 
 
 def _later(state: State) -> State:
@@ -252,7 +250,7 @@ def _later(state: State) -> State:
     return out
 
 
-def _trap_beside(walk: "Walk", text: str, state: State) -> None:
+def _trap_beside(walk: "Interpreter", text: str, state: State) -> None:
     """A trap that may run between any two commands must not change what they see."""
     parsed = parse(text)
     if parsed.script is None or parsed.script.body is None:
@@ -262,78 +260,80 @@ def _trap_beside(walk: "Walk", text: str, state: State) -> None:
         walk.program.doubt("a trap changes variables or the directory between other commands")
 
 
-def alias(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def alias(run: Run, fields: list[Field]) -> Ends:
     """Aliases work only after `shopt -s expand_aliases`; one that is defined is reason enough to ask."""
     for each in fields:
         if each.text is None or "=" in each.text:
-            walk.program.doubt(f"alias {each.word.raw}")
-    return state, state
+            run.walk.program.doubt(f"alias {each.word.raw}")
+    return run.state, run.state
 
 
-def exit_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def exit_(run: Run, fields: list[Field]) -> Ends:
     """Nothing runs after `exit`; with two numbers it is an error, which ends the line only."""
     if len(fields) > 1 or any(each.many for each in fields):
-        walk.may_abort(state)
+        run.walk.may_abort(run.state)
     return None, None
 
 
-def return_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def return_(run: Run, fields: list[Field]) -> Ends:
     """`return` goes on after the call; outside of a function it fails, and nothing happens."""
     if len(fields) > 1 or any(each.many for each in fields):
-        walk.may_abort(state)
-    if not walk.frames:
-        return state, state
-    frame = walk.frames[-1]
-    frame.returned = join(frame.returned, state.copy())
+        run.walk.may_abort(run.state)
+    if not run.walk.frames:
+        return run.state, run.state
+    frame = run.walk.frames[-1]
+    frame.returned = join(frame.returned, run.state.copy())
     return None, None
 
 
-def hash_(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def hash_(run: Run, fields: list[Field]) -> Ends:
     """`hash -r` and looking names up change nothing; `hash -p file name` gives a name another meaning."""
     if any(f.text is None or (f.text.startswith("-") and f.text not in ("-r", "-l", "-t", "-d")) for f in fields):
-        return doubtful(walk, command, fields, state, context)
-    return state, state
+        return doubtful(run, fields)
+    return run.state, run.state
 
 
-def jobs(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def jobs(run: Run, fields: list[Field]) -> Ends:
     """`jobs -x command word ...` runs it, with the numbers of processes in place of jobs."""
     for n, each in enumerate(fields):
         if each.text is None and each.may_be_option():
-            command.doubt(each.word.raw)
+            run.doubt(each.word.raw)
         if each.text is None or not each.text.startswith("-"):
             break
         if "x" in each.text and fields[n + 1 :]:
             words = positional(fields[n + 1 :])
             if words is None:
-                command.doubt(command.text)
+                run.doubt(run.command.text)
             else:
                 text = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-                walk.source(text, each, state.copy(), context.deeper(via=(*context.via, "jobs")), "string")
+                run.walk.source(
+                    text, each, run.state.copy(), run.context.deeper(via=(*run.context.via, "jobs")), "string"
+                )
             break
-    return state, state
+    return run.state, run.state
 
 
-def doubtful(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def doubtful(run: Run, fields: list[Field]) -> Ends:
     """Builtins that change what names mean (enable -f, bind -x, complete -C): a human decides."""
     if fields:
-        walk.program.doubt(f"{command.program} {fields[0].word.raw}")
-        command.doubt(fields[0].word.raw)
-    return state, state
+        run.walk.program.doubt(f"{run.command.program} {fields[0].word.raw}")
+        run.doubt(fields[0].word.raw)
+    return run.state, run.state
 
 
-def nothing(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def nothing(run: Run, fields: list[Field]) -> Ends:
     """Builtins without an effect of their own."""
-    return state, state
+    return run.state, run.state
 
 
 def _of_setters(name: str) -> Handler:
     """The handler `name` of `setters`, which is imported when it is called."""
 
-    def handler(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+    def handler(run: Run, fields: list[Field]) -> Ends:
         from humanlayer_agent.shell.builtins import declare
 
         found: Handler = getattr(declare, name)
-        return found(walk, command, fields, state, context)
+        return found(run, fields)
 
     return handler
 
@@ -388,7 +388,7 @@ class Frame:
         self.locals: set[str] = set()
 
 
-def call(walk: "Walk", name: str, fields: list[Field], state: State, context: Context) -> Ends:
+def call(walk: "Interpreter", name: str, fields: list[Field], state: State, context: Context) -> Ends:
     """Call a function: its body runs here, with the words as positional parameters."""
     if name in context.calls or context.depth > 20:
         walk.program.doubt(f"{name} calls itself")

@@ -1,28 +1,23 @@
 """The working directory: cd, pushd, popd."""
 
-from typing import TYPE_CHECKING
-
 from humanlayer_agent.shell.expansion.field import Field
-from humanlayer_agent.shell.interpreter.context import Context, Ends
+from humanlayer_agent.shell.interpreter.context import Ends
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State
 from humanlayer_agent.shell.paths import dedupe, logical
-from humanlayer_agent.shell.program import SimpleCommand
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
 
 
-def cd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def cd(run: Run, fields: list[Field]) -> Ends:
     """`cd`: on success the shell is there, on failure where it was."""
     options, operands = _options(fields)
-    moved = state.copy()
+    moved = run.state.copy()
     if not operands:
-        moved.cwd = _home(state)
-        return moved, state
-    moved.cwd = destination(operands[0], state) if _plain(operands, options, state) else None
+        moved.cwd = _home(run.state)
+        return moved, run.state
+    moved.cwd = destination(operands[0], run.state) if _plain(operands, options, run.state) else None
     if moved.cwd is None:
-        command.doubt(operands[0].word.raw)
-    return moved, state
+        run.doubt(operands[0].word.raw)
+    return moved, run.state
 
 
 def _options(fields: list[Field]) -> tuple[str, list[Field]]:
@@ -73,11 +68,13 @@ def destination(target: Field, state: State) -> tuple[str, ...] | None:
     return found if len(found) <= MAX_CHOICES else None
 
 
-def pushd(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def pushd(run: Run, fields: list[Field]) -> Ends:
     """`pushd dir` goes there; `popd`, `pushd +1` and the like go where only the shell knows."""
-    moved = state.copy()
-    usable = len(fields) == 1 and command.program == "pushd" and not any(t[:1] in ("+", "-") for t in fields[0].texts)
-    moved.cwd = destination(fields[0], state) if usable and _plain(fields, "", state) else None
-    if moved.cwd is None and command.program == "pushd":
-        command.doubt(command.text)
-    return moved, state
+    moved = run.state.copy()
+    usable = (
+        len(fields) == 1 and run.command.program == "pushd" and not any(t[:1] in ("+", "-") for t in fields[0].texts)
+    )
+    moved.cwd = destination(fields[0], run.state) if usable and _plain(fields, "", run.state) else None
+    if moved.cwd is None and run.command.program == "pushd":
+        run.doubt(run.command.text)
+    return moved, run.state

@@ -6,14 +6,11 @@ What they leave behind is one thing: PATH begins with a directory. Policies say 
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
 
 _VARIABLES = frozenset({"PATH", "PYTHONHOME", "PS1"})
 """What `activate` sets: the first gets its directory, the others are set back to what they were before."""
@@ -48,15 +45,15 @@ def installed(text: str | None, state: State) -> str | None:
     return home + "/bin"
 
 
-def activate(walk: "Walk", command: SimpleCommand, ran: Sequence[SimpleCommand], place: str) -> None:
+def activate(run: Run, ran: Sequence[SimpleCommand], place: str) -> None:
     """Say what `command` leaves behind instead of how: `ran` are the commands of the script.
 
     Other values than the script's own directory stay what they are.
     """
     for each in ran:
         each.effects = [e for e in each.effects if not _restores(e, each.text, place)]
-    span, origin = command.span, f"{command.program} operand 1"
-    command.effects.append(Effect("environment", "assignment", "PATH", True, span, origin, value=place))
+    span, origin = run.command.span, f"{run.command.program} operand 1"
+    run.effect("environment", "assignment", "PATH", True, span, origin, value=place)
 
 
 def _restores(effect: Effect, text: str, place: str) -> bool:

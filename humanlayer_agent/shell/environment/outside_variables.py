@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import DYNAMIC, State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.shell.syntax.tree import Param, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _EVALUATED = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_]*(?![A-Za-z0-9_]|[ \t]*=(?!=))", re.ASCII)
@@ -24,7 +25,7 @@ _COMPARISONS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 _TESTS = frozenset(["-n", "-z"])
 
 
-def expansion(walk: "Walk", part: Param, state: State) -> None:
+def expansion(walk: "Interpreter", part: Param, state: State) -> None:
     """`part` gives the value of a variable: note it where that may come from outside."""
     if part.op in _ONLY_WHETHER:
         return
@@ -40,7 +41,7 @@ def _is_outside(name: str, state: State) -> bool:
     return _NAME.fullmatch(name) is not None and name not in DYNAMIC and state.inherits(name)
 
 
-def _indirect(walk: "Walk", part: Param, state: State) -> None:
+def _indirect(walk: "Interpreter", part: Param, state: State) -> None:
     """`${!x}` is the variable that x names."""
     names = state.lookup(part.name) or (None,)
     for name in names:
@@ -48,14 +49,14 @@ def _indirect(walk: "Walk", part: Param, state: State) -> None:
             walk.expanded.append((name, part.raw))
 
 
-def evaluation(walk: "Walk", raw: str, state: State) -> None:
+def evaluation(walk: "Interpreter", raw: str, state: State) -> None:
     """Arithmetic evaluates variables by name, and an error message shows the value of one that is no number."""
     for name in _EVALUATED.findall(raw):
         if _is_outside(name, state):
             walk.expanded.append((name, name))
 
 
-def comparison(walk: "Walk", words: Sequence[Word], state: State) -> None:
+def comparison(walk: "Interpreter", words: Sequence[Word], state: State) -> None:
     """`[[ a -eq b ]]` evaluates both as arithmetic."""
     for left, operator, right in zip(words, words[1:], words[2:], strict=False):
         if operator.text in _COMPARISONS:
@@ -63,17 +64,17 @@ def comparison(walk: "Walk", words: Sequence[Word], state: State) -> None:
             evaluation(walk, right.raw, state)
 
 
-def note(walk: "Walk", command: SimpleCommand, words: Sequence[Word], mark: int) -> None:
+def note(run: Run, words: Sequence[Word], mark: int) -> None:
     """Note in `command` each variable from outside that was used in `words` (those noted from `mark` on)."""
-    found = dict.fromkeys(walk.expanded[mark:])
-    del walk.expanded[mark:]
-    tested = command.program in ("test", "[", "[[")
+    found = dict.fromkeys(run.walk.expanded[mark:])
+    del run.walk.expanded[mark:]
+    tested = run.command.program in ("test", "[", "[[")
     for name, raw in found:
         at = next((n for n, word in enumerate(words) if raw in word.raw), None)
         if tested and name is not None and _only_tested(words, raw):
             continue
-        span = walk.span(words[at].start, words[at].end) if at is not None else command.span
-        command.uses.append(Effect("environment", "expanded", name, name is not None, span, raw))
+        span = run.walk.span(words[at].start, words[at].end) if at is not None else run.command.span
+        run.command.uses.append(Effect("environment", "expanded", name, name is not None, span, raw))
 
 
 def _only_tested(words: Sequence[Word], raw: str) -> bool:

@@ -11,10 +11,10 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Param, Part, ProcSub, Sub, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 
-def expand(walk: "Walk", each: Word, state: State, context: Context) -> list[Field]:
+def expand(walk: "Interpreter", each: Word, state: State, context: Context) -> list[Field]:
     """The fields of `each`; what it runs on the way (substitutions) is analysed as well."""
     if each.dynamic:
         word(walk, each, state, context)
@@ -24,12 +24,12 @@ def expand(walk: "Walk", each: Word, state: State, context: Context) -> list[Fie
     return fields
 
 
-def word(walk: "Walk", each: Word, state: State, context: Context) -> None:
+def word(walk: "Interpreter", each: Word, state: State, context: Context) -> None:
     """Analyse every script inside `each`, and note in `state` what its expansions assign."""
     parts(walk, each.parts, state, context)
 
 
-def parts(walk: "Walk", found: list[Part], state: State, context: Context) -> None:
+def parts(walk: "Interpreter", found: list[Part], state: State, context: Context) -> None:
     """The same for the parts of one."""
     for part in found:
         match part:
@@ -51,7 +51,7 @@ def parts(walk: "Walk", found: list[Part], state: State, context: Context) -> No
                     word(walk, each, state, context)
 
 
-def _substitution(walk: "Walk", part: Sub | ProcSub, state: State, context: Context) -> None:
+def _substitution(walk: "Interpreter", part: Sub | ProcSub, state: State, context: Context) -> None:
     """`$( )` and `<( )`: a shell of its own."""
     aborted, frames, start = walk.aborted, walk.frames, len(walk.program.commands)
     walk.frames = [*frames]
@@ -60,7 +60,7 @@ def _substitution(walk: "Walk", part: Sub | ProcSub, state: State, context: Cont
     walk.program.trace.append(("substitution", part, start, start, len(walk.program.commands)))
 
 
-def _arithmetic(walk: "Walk", part: Arith, state: State, context: Context) -> None:
+def _arithmetic(walk: "Interpreter", part: Arith, state: State, context: Context) -> None:
     """`$(( ))`: strings that it evaluates, and names that it assigns."""
     if (why := arithmetic.risk(part.raw, part.parts, state)) is not None:
         walk.program.doubt(why)

@@ -17,13 +17,12 @@ from humanlayer_agent.shell.expansion.field import Field, listed
 from humanlayer_agent.shell.expansion.words import expand, literal_values
 from humanlayer_agent.shell.interpreter.context import Context
 from humanlayer_agent.shell.interpreter.loop_effects import DECLARERS as DECLARERS
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import BASH_VARIABLES, MAX_CHOICES, READONLY, Glob, State, Value
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import ArrayLit, Assign, Param, Part, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 _PREVIOUS = "\0"
 """Stands for what the variable held before. No text of a shell holds this character."""
@@ -133,7 +132,7 @@ _HARMLESS_SUBSCRIPTS = ("@", "*", "")
 # ---- assignments ----------------------------------------------------------------------------------
 
 
-def assign(walk: "Walk", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
+def assign(walk: "Interpreter", assigns: Sequence[Assign], state: State, *, exported: bool) -> None:
     """Apply `assigns` to `state` (a copy of the caller's)."""
     for each in assigns:
         kept = (each.append or each.index is not None) and state.inherits(each.name)
@@ -168,7 +167,7 @@ def array_of(value: Word) -> ArrayLit | None:
     return next((p for p in value.parts if isinstance(p, ArrayLit)), None) if value.parts else None
 
 
-def subscripts(walk: "Walk", name: str, array: ArrayLit, state: State) -> None:
+def subscripts(walk: "Interpreter", name: str, array: ArrayLit, state: State) -> None:
     """The subscripts of `([x]=1 ...)`, each of which is arithmetic."""
     for word in array.words:
         if word.raw.startswith("[") and (end := _INDEX.search(word.raw)) is not None:
@@ -237,47 +236,41 @@ def _is_number(value: Word, state: State) -> bool:
     return len(value.parts) == 1 and arithmetic.gives_number(value.parts[0], state)
 
 
-def assignment_effects(walk: "Walk", command: SimpleCommand, assigns: Sequence[Assign], state: State) -> None:
+def assignment_effects(run: Run, assigns: Sequence[Assign]) -> None:
     """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
-    if command.program:
+    if run.command.program:
         for each in assigns:
-            points_to(walk, command, each.name, literal_values(each.value, state), state, each.start, each.end)
+            points_to(run, each.name, literal_values(each.value, run.state), each.start, each.end)
     if not any(selects_code(each.name, None) for each in assigns):
         return
-    state = state.copy() if len(assigns) > 1 else state
+    run = run.having(state=run.state.copy() if len(assigns) > 1 else run.state)
     for each in assigns:
         plain = each.index is None and array_of(each.value) is None
-        if each.name == "IFS" and plain and command.argv[:1] == ["read"]:
+        if each.name == "IFS" and plain and run.command.argv[:1] == ["read"]:
             continue  # for this one `read`, which knows it
-        found = values(each.name, each.value, state, append=each.append) if plain else None
-        note_effect(walk, command, each.name, found, each.start, each.end)
+        found = values(each.name, each.value, run.state, append=each.append) if plain else None
+        note_effect(run, each.name, found, each.start, each.end)
         if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.
-            state.assign(each.name, literal_values(each.value, state) if plain and not each.append else None)
+            run.state.assign(each.name, literal_values(each.value, run.state) if plain and not each.append else None)
 
 
-def points_to(
-    walk: "Walk", command: SimpleCommand, name: str, found: Value, state: State, start: int, end: int
-) -> None:
+def points_to(run: Run, name: str, found: Value, start: int, end: int) -> None:
     """A program is given `name`: files that this names are read, as far as anybody can tell."""
     for value in found or ():
         for path in places(name, value):
             word = Field(Word(path, path, start, end), start, end, text=path, prefix=path)
-            operand_effects.path(walk, command, "read", word, state, role="setting", origin=f"{name}=")
+            run.path("read", word, role="setting", origin=f"{name}=")
 
 
-def note_effect(walk: "Walk", command: SimpleCommand, name: str, found: Value, start: int, end: int) -> None:
+def note_effect(run: Run, name: str, found: Value, start: int, end: int) -> None:
     """Setting `name` to one of the values `found` (None: not known) is an effect where it selects code."""
     if any(selects_code(name, value) for value in found or (None,)):
         value = entries(found) if found is not None else None
-        command.effects.append(
-            Effect(
-                "environment", "assignment", name, found is not None, walk.span(start, end), f"{name}=", "assignment",
-                value=value,
-            )
-        )  # fmt: skip
+        span = run.walk.span(start, end)
+        run.effect("environment", "assignment", name, found is not None, span, f"{name}=", "assignment", value=value)
 
 
-def expansion(walk: "Walk", part: Param, state: State, context: Context) -> None:
+def expansion(walk: "Interpreter", part: Param, state: State, context: Context) -> None:
     """What an expansion does besides giving a text: `${x:=y}` assigns, `${x@P}` and `${!x}` evaluate."""
     outside_variables.expansion(walk, part, state)
     if part.op in ("=", ":="):
@@ -305,7 +298,7 @@ def _text_of(word: Word, state: State) -> Value:
     return literal_values(word, state, assignment=False)
 
 
-def _prompt(walk: "Walk", part: Param, state: State, context: Context) -> None:
+def _prompt(walk: "Interpreter", part: Param, state: State, context: Context) -> None:
     """`${x@P}` expands the value of x as a here-document is expanded, after escapes that only prompts have."""
     values = state.lookup(part.name) if part.index is None else None
     shown = Word(part.raw, None, *walk.span(0, len(walk.text)), dynamic=True)
@@ -324,7 +317,7 @@ def _only_names(part: Param) -> bool:
     return rest in ("*", "@", "[@]", "[*]") or (part.index in ("@", "*") and not rest)
 
 
-def _evaluate(walk: "Walk", word: Word, state: State) -> None:
+def _evaluate(walk: "Interpreter", word: Word, state: State) -> None:
     """`word` is evaluated as arithmetic, after its expansions."""
     why = arithmetic.risk(word.raw, word.parts, state)
     if why is not None:
@@ -332,7 +325,7 @@ def _evaluate(walk: "Walk", word: Word, state: State) -> None:
     state.forget(arithmetic.assigned(word.raw))
 
 
-def subscript(walk: "Walk", name: str, index: str, state: State, *, expanded: bool = False) -> None:
+def subscript(walk: "Interpreter", name: str, index: str, state: State, *, expanded: bool = False) -> None:
     """An array subscript is arithmetic: a variable's value in it is evaluated, `a[$(cmd)]` included.
 
     `expanded`: it comes from a word after expansion (`unset 'a[$(cmd)]'`), and is expanded once more.

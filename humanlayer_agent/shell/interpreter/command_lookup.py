@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context, Ends
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State, join
 from humanlayer_agent.shell.paths import absolute_path, logical, shortest
 from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.catalog import STANDARD_DIRECTORIES, Catalog
 from humanlayer_agent.shell.syntax.tree import Simple
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 _PREFIXES = frozenset({"command", "builtin", "exec"})
 _INTERPRETER = re.compile(
@@ -37,8 +38,8 @@ _STDIN_READERS = frozenset(
 )  # fmt: skip
 
 
-def run(
-    walk: "Walk",
+def run_words(
+    walk: "Interpreter",
     fields: list[Field],
     state: State,
     context: Context,
@@ -59,22 +60,23 @@ def run(
     command = SimpleCommand(name.text, argv, span, text, context.via, context.inside, state.cwd)
     command.words = fields
     walk.program.commands.append(command)
+    run = Run(walk, command, state, context)
     if name.text is None:
         command.known = False
         command.doubt(name.word.raw)
-        operand_effects.code(walk, command, name, what=None, role="program", origin="program", unread=False)
+        run.code(name, what=None, role="program", origin="program", unread=False)
         # It may be a function or a builtin, so nothing is certain after it.
         unknown = state.lost() if shell else state
         return unknown, unknown
     if not shell:
-        return _external(walk, command, fields, state, context)
+        return _external(run, fields)
     if functions and name.text in state.functions:
         return _function(walk, fields, state, context, span, text)
     if name.text in _PREFIXES:
-        return _prefix(walk, command, fields, state, context)
+        return _prefix(run, fields)
     if (handler := builtins.HANDLERS.get(name.text)) is not None:
-        return handler(walk, command, fields[1:], state, context)
-    return _external(walk, command, fields, state, context)
+        return handler(run, fields[1:])
+    return _external(run, fields)
 
 
 def is_builtin(name: str, state: State) -> bool:
@@ -104,20 +106,26 @@ def leaves_state(node: Simple, state: State) -> bool:
 
 
 def _each_choice(
-    walk: "Walk", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str, shell: bool
+    walk: "Interpreter",
+    fields: list[Field],
+    state: State,
+    context: Context,
+    span: tuple[int, int],
+    text: str,
+    shell: bool,
 ) -> Ends:
     """A program name that may be one of several: each is noted as if it ran."""
     won: State | None = None
     lost: State | None = None
     for choice in fields[0].choices:
         name = replace(fields[0], text=choice, choices=())
-        a, b = run(walk, [name, *fields[1:]], state, context, span, text, shell=shell)
+        a, b = run_words(walk, [name, *fields[1:]], state, context, span, text, shell=shell)
         won, lost = join(won, a), join(lost, b)
     return won, lost
 
 
 def _function(
-    walk: "Walk", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str
+    walk: "Interpreter", fields: list[Field], state: State, context: Context, span: tuple[int, int], text: str
 ) -> Ends:
     """A name that is, or may be, a function."""
     name = fields[0].text or ""
@@ -125,13 +133,13 @@ def _function(
     if None not in state.functions[name]:
         return won, lost
     # Where it is not certainly defined, the name may also mean what it always means.
-    a, b = run(walk, fields, state, context, span, text, functions=False)
+    a, b = run_words(walk, fields, state, context, span, text, functions=False)
     return join(won, a), join(lost, b)
 
 
-def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
+def _prefix(run: Run, fields: list[Field]) -> Ends:
     """`command`, `builtin`, `exec`: they run what follows, without functions."""
-    name = command.program or ""
+    name = run.command.program or ""
     rest = fields[1:]
     while rest and rest[0].text is not None and len(rest[0].text) > 1 and rest[0].text.startswith("-"):
         option = rest[0].text
@@ -139,66 +147,66 @@ def _prefix(walk: "Walk", command: SimpleCommand, fields: list[Field], state: St
         if option == "--":
             break
         if name == "command" and set(option[1:]) <= set("pvV") and option != "-p":
-            return state, state  # only tells what a name means
+            return run.state, run.state  # only tells what a name means
         if name == "exec" and option == "-a":
             rest = rest[1:]
         elif not (name == "command" and option == "-p") and not (name == "exec" and set(option[1:]) <= set("cl")):
-            command.doubt(option)
+            run.doubt(option)
     if not rest:
-        return state, state
+        return run.state, run.state
     if rest[0].may_be_option() and rest[0].text is None:
-        command.doubt(rest[0].word.raw)
-    inner = replace(context, via=(*context.via, name))
+        run.doubt(rest[0].word.raw)
+    inner = replace(run.context, via=(*run.context.via, name))
     if name == "exec":
-        run(walk, rest, state, inner, command.span, command.text, shell=False)
+        run_words(run.walk, rest, run.state, inner, run.command.span, run.command.text, shell=False)
         return None, None
-    return run(walk, rest, state, inner, command.span, command.text, functions=False)
+    return run_words(run.walk, rest, run.state, inner, run.command.span, run.command.text, functions=False)
 
 
 # ---- programs -------------------------------------------------------------------------------------
 
 
-def _external(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> Ends:
-    outside(walk, command, fields, state, context)
-    if context.stdin.kind == "script":
-        doubt_input(walk, command)
-    return state, state
+def _external(run: Run, fields: list[Field]) -> Ends:
+    outside(run, fields)
+    if run.context.stdin.kind == "script":
+        doubt_input(run)
+    return run.state, run.state
 
 
-def outside(walk: "Walk", command: SimpleCommand, fields: list[Field], state: State, context: Context) -> None:
+def outside(run: Run, fields: list[Field]) -> None:
     """Note what a program does, which the shell finds in PATH or by its path."""
     name = fields[0]
     text = name.text or ""
     if "/" in text:
-        command.path = text
+        run.command.path = text
         # `/tmp/x/../../usr/bin/ls` may be anything: /tmp/x may be a link. Slashes and dots more or less change nothing.
         directory, base = posixpath.split(shortest(text))
         if directory in STANDARD_DIRECTORIES:
-            command.program = base
+            run.command.program = base
         else:
             # A file of this name: what it does stands in it, not in the catalog.
-            command.known = False
-            operand_effects.script(walk, command, name, state, "program", arguments=fields[1:])
-            other = _elsewhere(text, state) or _by_its_name(base, walk.catalog)
-            if other is not None and context.depth < MAX_DEPTH:
-                inner = context.deeper()
-                run(
-                    walk,
+            run.command.known = False
+            run.script(name, "program", arguments=fields[1:])
+            other = _elsewhere(text, run.state) or _by_its_name(base, run.walk.catalog)
+            if other is not None and run.context.depth < MAX_DEPTH:
+                inner = run.context.deeper()
+                run_words(
+                    run.walk,
                     [replace(name, text=other), *fields[1:]],
-                    state,
+                    run.state,
                     inner,
-                    command.span,
-                    command.text,
+                    run.command.span,
+                    run.command.text,
                     shell=False,
                 )
             return
-    spec = walk.catalog.lookup(command.program or "")
+    spec = run.walk.catalog.lookup(run.command.program or "")
     if spec is None:
-        command.known = False
-        command.doubt(text)
-        operand_effects.code(walk, command, name, what=text, role="program", origin="program", unread=False)
+        run.command.known = False
+        run.doubt(text)
+        run.code(name, what=text, role="program", origin="program", unread=False)
         return
-    spec_reader.apply(walk, spec, command, fields[1:], state, context)
+    spec_reader.apply(run, spec, fields[1:])
 
 
 def _elsewhere(text: str, state: State) -> str | None:
@@ -221,11 +229,11 @@ def _by_its_name(base: str, catalog: Catalog) -> str | None:
     return base if catalog.lookup(base) is not None else known[1]
 
 
-def doubt_input(walk: "Walk", command: SimpleCommand) -> None:
+def doubt_input(run: Run) -> None:
     """`command` runs in a script that is its standard input: it may take lines of it."""
-    known = command.program in _STDIN_READERS and walk.catalog.lookup(command.program or "") is not None
-    if known and not _reads_a_file(command):
-        walk.program.doubt(f"{command.program} takes lines of the script that is being run")
+    known = run.command.program in _STDIN_READERS and run.walk.catalog.lookup(run.command.program or "") is not None
+    if known and not _reads_a_file(run.command):
+        run.walk.program.doubt(f"{run.command.program} takes lines of the script that is being run")
 
 
 def _reads_a_file(command: SimpleCommand) -> bool:

@@ -16,10 +16,10 @@ from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, Glob, State, V
 from humanlayer_agent.shell.syntax.tree import Case, Function, Group, If, Loop, Node, Pipeline, Sequence, Simple
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 
-def sequence(walk: "Walk", node: Sequence, state: State, context: Context) -> Ends:
+def sequence(walk: "Interpreter", node: Sequence, state: State, context: Context) -> Ends:
     """A list of and-or lists; one that ends in `&` runs beside, in a shell of its own."""
     ends: Ends = (state, None)
     current: State | None = state
@@ -46,7 +46,7 @@ def sequence(walk: "Walk", node: Sequence, state: State, context: Context) -> En
     return (ends[1], ends[0]) if node.negated else ends
 
 
-def _chain(walk: "Walk", chain: list[tuple[str, Node]], state: State, context: Context) -> Ends:
+def _chain(walk: "Interpreter", chain: list[tuple[str, Node]], state: State, context: Context) -> Ends:
     """`a && b || c`: each part starts from the success or the failure of what stands before it."""
     success, failure = walk.node(chain[0][1], state, context)
     for op, part in chain[1:]:
@@ -61,7 +61,7 @@ def _chain(walk: "Walk", chain: list[tuple[str, Node]], state: State, context: C
     return success, failure
 
 
-def pipeline(walk: "Walk", node: Pipeline, state: State, context: Context) -> Ends:
+def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context) -> Ends:
     """Each part runs in a subshell of its own; the output of one is the input of the next."""
     stdin = context.stdin
     text: str | None = None
@@ -78,7 +78,7 @@ def pipeline(walk: "Walk", node: Pipeline, state: State, context: Context) -> En
     return state, state
 
 
-def group(walk: "Walk", node: Group, state: State, context: Context) -> Ends:
+def group(walk: "Interpreter", node: Group, state: State, context: Context) -> Ends:
     """`{ }` runs here, `( )` in a shell of its own."""
     redirected = walk.redirected(node.redirects, state, context)
     if node.subshell:
@@ -88,7 +88,7 @@ def group(walk: "Walk", node: Group, state: State, context: Context) -> Ends:
     return won, join(lost, state) if redirects.may_fail(node.redirects) else lost
 
 
-def conditional(walk: "Walk", node: If, state: State, context: Context) -> Ends:
+def conditional(walk: "Interpreter", node: If, state: State, context: Context) -> Ends:
     """`if`: each branch starts from its condition's success, the next from its failure."""
     after: State | None = state if redirects.may_fail(node.redirects) else None
     entry: State | None = state
@@ -107,7 +107,7 @@ def conditional(walk: "Walk", node: If, state: State, context: Context) -> Ends:
     return after, after
 
 
-def case(walk: "Walk", node: Case, state: State, context: Context) -> Ends:
+def case(walk: "Interpreter", node: Case, state: State, context: Context) -> Ends:
     """`case`: any arm may run, or none."""
     substitutions.word(walk, node.subject, state, context)
     inner = walk.redirected(node.redirects, state, context)
@@ -142,7 +142,7 @@ def _and_or_lists(node: Sequence) -> list[tuple[list[tuple[str, Node]], str]]:
 _MAX_ROUNDS = 4
 
 
-def loop(walk: "Walk", node: Loop, state: State, context: Context) -> Ends:
+def loop(walk: "Interpreter", node: Loop, state: State, context: Context) -> Ends:
     """The body may run any number of times: what it changes is unknown at its start."""
     redirected = walk.redirected(node.redirects, state, context)
     inner = redirected.around("loop")
@@ -173,7 +173,7 @@ def loop(walk: "Walk", node: Loop, state: State, context: Context) -> Ends:
     return out, out
 
 
-def _follow(walk: "Walk", node: Loop, state: State, values: Value, context: Context) -> None:
+def _follow(walk: "Interpreter", node: Loop, state: State, values: Value, context: Context) -> None:
     """The first rounds as they run one after another, where of any number of them too little is known.
 
     What is seen here comes on top: how many rounds there are, and what is left afterwards, is not told.
@@ -214,7 +214,7 @@ def _inputs(node: Loop, state: State, context: Context) -> list[tuple[Node, Stdi
     return [(reads, Stdin.of(context.stdin.kind, rest)) for rest in rests]
 
 
-def _round(walk: "Walk", node: Loop, entry: State, context: Context) -> State | None:
+def _round(walk: "Interpreter", node: Loop, entry: State, context: Context) -> State | None:
     """One round of a loop."""
     won: State | None = entry
     if node.condition is not None:
@@ -224,7 +224,7 @@ def _round(walk: "Walk", node: Loop, entry: State, context: Context) -> State | 
     return join(*walk.node(node.body, start, context))
 
 
-def _changes(walk: "Walk", node: Loop) -> Changes:
+def _changes(walk: "Interpreter", node: Loop) -> Changes:
     """What a round of the loop may change."""
     known: dict[str, list[Function | None]] = {}
     for function in walk.functions_defined.values():

@@ -12,16 +12,17 @@ from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.expansion.words import expand
 from humanlayer_agent.shell.interpreter import assignments, command_lookup, redirects
 from humanlayer_agent.shell.interpreter.context import Context, Ends
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State, join
 from humanlayer_agent.shell.program import WRITERS
 from humanlayer_agent.shell.script_files import file_texts
 from humanlayer_agent.shell.syntax.tree import Simple, Word, words_of
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 
-def run(walk: "Walk", node: Simple, state: State, context: Context) -> Ends:
+def run(walk: "Interpreter", node: Simple, state: State, context: Context) -> Ends:
     """Expand the words, then hand them to what they name: a function, a builtin, or a program."""
     before = state
     if not command_lookup.leaves_state(node, state):
@@ -40,7 +41,7 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> Ends:
     ends = go(walk, node, fields, state, given)
     walk.program.trace.append(("simple", node, start, middle, len(walk.program.commands)))
     if len(walk.expanded) > mark:
-        outside_variables.note(walk, walk.program.commands[middle], list(words_of(node)), mark)
+        outside_variables.note(Run(walk, walk.program.commands[middle], state, context), list(words_of(node)), mark)
     if node.redirects:
         if redirects.may_fail(node.redirects):
             ends = ends[0], join(ends[1], before)
@@ -50,7 +51,7 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> Ends:
     return ends
 
 
-def _fields(walk: "Walk", words: list[Word], state: State, context: Context) -> list[Field]:
+def _fields(walk: "Interpreter", words: list[Word], state: State, context: Context) -> list[Field]:
     """The fields of a command's words; values of a declaration's assignments don't split."""
     out: list[Field] = []
     declares = bool(words) and words[0].static in assignments.DECLARERS and not words[0].quoted
@@ -64,7 +65,7 @@ def _fields(walk: "Walk", words: list[Word], state: State, context: Context) -> 
     return out
 
 
-def _command(walk: "Walk", node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
+def _command(walk: "Interpreter", node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
     """Run `fields` with the assignments and redirects of `node`."""
     scoped = state
     if node.assigns:
@@ -72,17 +73,17 @@ def _command(walk: "Walk", node: Simple, fields: list[Field], state: State, cont
         assignments.assign(walk, node.assigns, scoped, exported=True)
     span, text = walk.span(node.start, node.end), walk.quote(node.start, node.end)
     first = len(walk.program.commands)
-    ends = command_lookup.run(walk, fields, scoped, context, span, text)
+    ends = command_lookup.run_words(walk, fields, scoped, context, span, text)
     command = walk.program.commands[first]
     if node.assigns:
-        assignments.assignment_effects(walk, command, node.assigns, state)
+        assignments.assignment_effects(Run(walk, command, state, context), node.assigns)
     if node.redirects:
-        redirects.add(walk, command, node.redirects, state, context)
+        redirects.add(Run(walk, command, state, context), node.redirects)
         if fields[0].text == "exec" and len(fields) == 1:
             inputs = [context.stdin, *(each for _, each in context.descriptors)]
             walk.heard += [each.text for each in inputs if each.text is not None]
     if command.effects and (node.redirects or command.program in WRITERS):
-        file_texts.note(walk, command, fields, node.redirects, context.stdin, state)
+        file_texts.note(Run(walk, command, state, context), fields, node.redirects, context.stdin)
     if not node.assigns:
         return ends
     keeps = fields[0].many or fields[0].text is None or fields[0].text in builtins.KEEPS_PREFIX
@@ -93,13 +94,13 @@ def _command(walk: "Walk", node: Simple, fields: list[Field], state: State, cont
     return _without_prefix(ends[0], state, node, keeps), _without_prefix(ends[1], state, node, keeps)
 
 
-def _assignments_only(walk: "Walk", node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
+def _assignments_only(walk: "Interpreter", node: Simple, fields: list[Field], state: State, context: Context) -> Ends:
     """Assignments that stay, and redirects."""
     out = state.copy()
     assignments.assign(walk, node.assigns, out, exported=False)
     command = walk.plain(node.start, node.end, state, context)
-    assignments.assignment_effects(walk, command, node.assigns, state)
-    redirects.add(walk, command, node.redirects, state, context)
+    assignments.assignment_effects(Run(walk, command, state, context), node.assigns)
+    redirects.add(Run(walk, command, state, context), node.redirects)
     walk.program.commands.append(command)
     return out, out
 

@@ -9,13 +9,13 @@ from humanlayer_agent.shell.expansion import output, substitutions
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.expansion.words import expand, text_of
 from humanlayer_agent.shell.interpreter.context import Context, Stdin
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import ProcSub, Redirect
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 _DESCRIPTOR = re.compile(r"-|[0-9]+-?", re.ASCII)
 _INPUTS = frozenset({"<", "<<", "<<-", "<<<", "<>", "<&", ">&", ">"})
@@ -32,18 +32,18 @@ _KINDS = {
 }
 
 
-def add(walk: "Walk", command: SimpleCommand, redirects: list[Redirect], state: State, context: Context) -> None:
+def add(run: Run, redirects: list[Redirect]) -> None:
     """Add the effects of `redirects` to `command`."""
     for redirect in redirects:
         if redirect.target.dynamic:
-            substitutions.word(walk, redirect.target, state, _taking(command, redirect, context))
+            substitutions.word(run.walk, redirect.target, run.state, _taking(run.command, redirect, run.context))
         if redirect.body is not None and redirect.body.dynamic:
-            substitutions.word(walk, redirect.body, state, context.within("heredoc"))
+            substitutions.word(run.walk, redirect.body, run.state, run.context.within("heredoc"))
         if redirect.op in ("<<", "<<-", "<<<"):
             continue
-        fields = expand(redirect.target, state)
+        fields = expand(redirect.target, run.state)
         for each in fields or [Field(redirect.target, redirect.target.start, redirect.target.end)]:
-            _one(walk, command, redirect, each, state)
+            _one(run, redirect, each)
 
 
 def _taking(command: SimpleCommand, redirect: Redirect, context: Context) -> Context:
@@ -72,27 +72,27 @@ def forget_descriptors(redirects: list[Redirect], state: State) -> None:
             state.assign(redirect.fd[1:-1], None, number=True)
 
 
-def _one(walk: "Walk", command: SimpleCommand, redirect: Redirect, target: Field, state: State) -> None:
+def _one(run: Run, redirect: Redirect, target: Field) -> None:
     if redirect.op in (">&", "<&") and target.texts:
         if all(_DESCRIPTOR.fullmatch(t) for t in target.texts):
             return  # copies, moves or closes a descriptor
         if redirect.op == "<&" or redirect.fd not in ("", "1"):
-            command.doubt(redirect.target.raw)
+            run.doubt(redirect.target.raw)
     origin = f"{redirect.op} redirect"
     if target.text is None or target.text.startswith("/dev/"):
         hosts = [network_device(t) for t in target.texts or (target.prefix,)]
         for host in hosts:
             if host is not None:
-                known, span = bool(target.texts) and bool(host), walk.span(target.start, target.end)
+                known, span = bool(target.texts) and bool(host), run.span(target)
                 effect = Effect("network", "redirect", host or None, known, span, origin, source="redirect")
-                command.effects.append(effect)
+                run.command.effects.append(effect)
         if target.texts and None not in hosts:
             return
     kinds = _KINDS[redirect.op]
     if redirect.op == "<&" and target.text is None:
         kinds = ("read",)
     for kind in kinds:
-        operand_effects.path(walk, command, kind, target, state, role="redirect", origin=origin, source="redirect")
+        run.path(kind, target, role="redirect", origin=origin, source="redirect")
 
 
 def network_device(text: str) -> str | None:
@@ -105,7 +105,7 @@ def network_device(text: str) -> str | None:
     return None
 
 
-def fed(walk: "Walk", redirects: list[Redirect], state: State, context: Context) -> Context:
+def fed(walk: "Interpreter", redirects: list[Redirect], state: State, context: Context) -> Context:
     """`context` with what a command reads from its standard input and other descriptors, after its redirects."""
     opened = [r for r in redirects if r.op in _INPUTS and (r.fd or r.op not in (">&", ">"))]
     if not opened and not context.descriptors:
@@ -119,12 +119,12 @@ def fed(walk: "Walk", redirects: list[Redirect], state: State, context: Context)
     return replace(context, descriptors=others) if others or context.descriptors else context
 
 
-def stdin_of(walk: "Walk", redirects: list[Redirect], state: State, context: Context) -> Stdin:
+def stdin_of(walk: "Interpreter", redirects: list[Redirect], state: State, context: Context) -> Stdin:
     """What a command reads from its standard input, after its redirects."""
     return fed(walk, redirects, state, context).stdin
 
 
-def _input(walk: "Walk", redirect: Redirect, state: State, inputs: Mapping[str, Stdin]) -> Stdin:
+def _input(walk: "Interpreter", redirect: Redirect, state: State, inputs: Mapping[str, Stdin]) -> Stdin:
     """What can be read from the descriptor that `redirect` opens, given what the others hold."""
     if redirect.op in ("<<", "<<-") and redirect.body is not None:
         return Stdin("heredoc", text_of(redirect.body, state), redirect.body.start)

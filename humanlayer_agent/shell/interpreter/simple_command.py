@@ -9,15 +9,16 @@ from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.expansion.field import Field, bare_pattern, wildcards
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Context
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import WRITERS, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect, Simple
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 
-def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
+def run(walk: "Interpreter", node: Simple, state: State, context: Context) -> bool:
     """Note what `node` does; False where it is more than that."""
     commands, redirections = walk.program.commands, node.redirects
     if redirections and any(map(_expands, redirections)):
@@ -36,20 +37,20 @@ def run(walk: "Walk", node: Simple, state: State, context: Context) -> bool:
     command.words = fields
     commands.append(command)
     if command.program not in SILENT:
-        command_lookup.outside(walk, command, fields, state, context)
+        command_lookup.outside(Run(walk, command, state, context), fields)
     if context.stdin.kind == "script":
-        command_lookup.doubt_input(walk, command)
+        command_lookup.doubt_input(Run(walk, command, state, context))
     if redirections:
-        redirects.add(walk, command, redirections, state, context)
+        redirects.add(Run(walk, command, state, context), redirections)
     if command.effects and (redirections or command.program in WRITERS):
         from humanlayer_agent.shell.script_files import file_texts
 
-        file_texts.note(walk, command, command.words, redirections, context.stdin, state)
+        file_texts.note(Run(walk, command, state, context), command.words, redirections, context.stdin)
     walk.program.trace.append(("simple", node, start, start, len(commands)))
     return True
 
 
-def _fields(walk: "Walk", node: Simple, state: State) -> list[Field] | None:
+def _fields(walk: "Interpreter", node: Simple, state: State) -> list[Field] | None:
     words = node.words
     if not words or node.assigns:
         return None

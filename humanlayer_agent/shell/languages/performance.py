@@ -3,99 +3,88 @@
 import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion.field import Field
-from humanlayer_agent.shell.interpreter import command_lookup
-from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
+from humanlayer_agent.shell.interpreter.context import MAX_DEPTH
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import MAX_CHOICES, State
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
 from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.syntax.tree import Word
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
 
 MAX_EFFECTS = 2_000
 _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 
 
-def perform(
-    walk: "Walk", command: SimpleCommand, behaviour: Behaviour, state: State, context: Context, language: str
-) -> None:
+def perform(run: Run, behaviour: Behaviour, language: str) -> None:
     """Add to `command` what its code does.
 
     Args:
         state: that of the shell which starts the code.
         language: the name under which commands that the code runs are listed (`via`).
     """
-    state = _moved(state, behaviour)
+    run = run.having(state=_moved(run.state, behaviour))
     for reason in behaviour.doubts:
-        operand_effects.code(walk, command, None, what=reason, role="code", origin=language, unread=behaviour.opaque)
-        command.doubt(reason)
+        run.code(None, what=reason, role="code", origin=language, unread=behaviour.opaque)
+        run.doubt(reason)
     for act in behaviour.acts:
-        if len(command.effects) > MAX_EFFECTS:
-            walk.program.doubt("too many effects")
+        if len(run.command.effects) > MAX_EFFECTS:
+            run.walk.program.doubt("too many effects")
             return
-        _act(walk, command, act, state, context, language)
-    _written(walk, command, behaviour, state)
+        _act(run, act, language)
+    _written(run, behaviour)
 
 
-def _written(walk: "Walk", command: SimpleCommand, behaviour: Behaviour, state: State) -> None:
+def _written(run: Run, behaviour: Behaviour) -> None:
     """The texts that the code writes to files: they may be run in turn."""
     for target, text in behaviour.files:
-        for name in target.choices if text is not None and state.cwd is not None else ():
-            paths = {plain_path(absolute_path(name, cwd)) for cwd in state.cwd or ()}
-            for effect in command.effects:
+        for name in target.choices if text is not None and run.state.cwd is not None else ():
+            paths = {plain_path(absolute_path(name, cwd)) for cwd in run.state.cwd or ()}
+            for effect in run.command.effects:
                 if (
                     effect.kind in ("write", "append")
                     and effect.operand is not None
                     and plain_path(effect.operand) in paths
                 ):
-                    walk.scripts.written.add(effect, text or "", command)
+                    run.walk.scripts.written.add(effect, text or "", run.command)
 
 
-def _act(walk: "Walk", command: SimpleCommand, act: Act, state: State, context: Context, language: str) -> None:
+def _act(run: Run, act: Act, language: str) -> None:
     origin = f"{language} line {act.line}: {act.origin}" if act.line else act.origin
     if act.kind in ("shell", "program", "python"):
-        _runs(walk, command, act, state, context, language, origin)
+        _runs(run, act, language, origin)
         return
     operand = act.operands[0] if act.operands else Text()
     if act.kind in _FILES or (act.kind == "execute" and act.role in ("script", "import-path")):
-        _file(walk, command, act, operand, state, context, origin)
+        _file(run, act, operand, origin)
     elif act.kind in ("network", "listen"):
-        for field in _fields(operand, command, state):
+        for field in _fields(operand, run.command, run.state):
             target = field if field.texts or "/" not in _after_scheme(operand.prefix) else _known(field, operand.prefix)
-            operand_effects.host(walk, command, target, kind=act.kind, origin=origin)
+            run.host(target, kind=act.kind, origin=origin)
     elif act.kind == "environment":
-        _environment(command, act, operand, origin)
+        _environment(run.command, act, operand, origin)
     elif act.kind == "execute":
         for name in operand.choices or (None,):
             known = name is not None
-            command.effects.append(Effect("execute", act.role, name, known, command.span, origin))
+            run.effect("execute", act.role, name, known, run.command.span, origin)
             if not known:
-                command.doubt(origin)
+                run.doubt(origin)
     else:
         for name in operand.choices or (None,):
-            command.effects.append(Effect(act.kind, act.role, name, name is not None, command.span, origin))
+            run.effect(act.kind, act.role, name, name is not None, run.command.span, origin)
 
 
-def _file(
-    walk: "Walk", command: SimpleCommand, act: Act, operand: Text, state: State, context: Context, origin: str
-) -> None:
-    for field in _fields(operand, command, state):
+def _file(run: Run, act: Act, operand: Text, origin: str) -> None:
+    for field in _fields(operand, run.command, run.state):
         if act.role == "import-path":
-            operand_effects.path(walk, command, "execute", field, state, role="project", origin=origin)
+            run.path("execute", field, role="project", origin=origin)
         elif act.kind == "execute":
-            operand_effects.script(walk, command, field, state, origin, language="python")
+            run.script(field, origin, language="python")
         else:
             role = "operand" if act.role == "code" else act.role
-            operand_effects.path(
-                walk, command, act.kind, field, state, role=role, origin=origin, recursive=act.recursive
-            )
+            run.path(act.kind, field, role=role, origin=origin, recursive=act.recursive)
 
 
 def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:
@@ -120,38 +109,39 @@ def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -
             command.effects.append(effect)
 
 
-def _runs(
-    walk: "Walk", command: SimpleCommand, act: Act, state: State, context: Context, language: str, origin: str
-) -> None:
+def _runs(run: Run, act: Act, language: str, origin: str) -> None:
     """Commands that the code runs, and code that it runs in turn."""
-    inner = context.deeper(via=(*context.via, language))
+    inner = run.context.deeper(via=(*run.context.via, language))
     if inner.depth > MAX_DEPTH:
-        walk.program.doubt("nested too deep")
+        run.walk.program.doubt("nested too deep")
         return
     if act.cwd is not None:
-        state = state.copy()
-        state.cwd = _places(act.cwd, state)
+        run = run.having(state=run.state.copy())
+        run.state.cwd = _places(act.cwd, run.state)
     if act.kind == "program":
-        words = [_field(text, command, state) for text in act.operands]
+        words = [_field(text, run.command, run.state) for text in act.operands]
         if act.many:
-            words.append(replace(_field(Text(), command, state), many=True))
-        if words:
-            command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
+            words.append(replace(_field(Text(), run.command, run.state), many=True))
+        run.program(words, language)
         return
     text = act.operands[0] if act.operands else Text()
     if not text.choices:
-        operand_effects.code(walk, command, None, what=None, role="code", origin=origin)
-        command.doubt(origin)
+        run.code(None, what=None, role="code", origin=origin)
+        run.doubt(origin)
         return
     for source in text.choices:
         if act.kind == "shell":
-            walk.source(
-                source, _field(text, command, state), state.child(()), replace(inner, via=(*inner.via, "sh")), "string"
+            run.walk.source(
+                source,
+                _field(text, run.command, run.state),
+                run.state.child(()),
+                replace(inner, via=(*inner.via, "sh")),
+                "string",
             )
             continue
-        behaviour = walk.code("python", source)
+        behaviour = run.walk.code("python", source)
         if behaviour is not None:
-            perform(walk, command, behaviour, state, inner, language)
+            perform(run.having(context=inner), behaviour, language)
 
 
 # ---- texts as words ---------------------------------------------------------------------------------

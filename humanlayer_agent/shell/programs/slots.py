@@ -2,18 +2,12 @@
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.programs import spec_reader
 
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
-
-Noter = Callable[["Walk", SimpleCommand, Field, State, str], None]
+Noter = Callable[[Run, Field, str], None]
 
 _WILD = re.compile(r"([*?\[\]\\])")
 _JQ_ENVIRONMENT = re.compile(
@@ -22,16 +16,14 @@ _JQ_ENVIRONMENT = re.compile(
 """What lets a filter of jq or yq print the environment or read other files."""
 
 
-def note(
-    walk: "Walk", command: SimpleCommand, kind: str, word: Field, state: State, context: "Context", origin: str
-) -> None:
+def note(run: Run, kind: str, word: Field, origin: str) -> None:
     """Note what giving `word` in a slot of this `kind` does; kinds without an effect are none of ours."""
     if kind in ("write-or-command", "checkpoint-action", "ssh-option"):
-        _maybe_shell(walk, command, kind, word, state, context, origin)
+        _maybe_shell(run, kind, word, origin)
         return
     noter = _NOTERS.get(kind)
     if noter is not None:
-        noter(walk, command, word, state, origin)
+        noter(run, word, origin)
 
 
 _HARMLESS_SSH = frozenset(
@@ -48,29 +40,27 @@ _HARMLESS_SSH = frozenset(
 """Settings of ssh that neither run a command nor open a file or connection of their own (ssh_config(5))."""
 
 
-def _maybe_shell(
-    walk: "Walk", command: SimpleCommand, kind: str, word: Field, state: State, context: "Context", origin: str
-) -> None:
+def _maybe_shell(run: Run, kind: str, word: Field, origin: str) -> None:
     """Texts of which a part may be a command."""
     text = word.text
     if text is None:
-        command.doubt(word.word.raw)
-        operand_effects.code(walk, command, word, what=None, role="code", origin=origin)
+        run.doubt(word.word.raw)
+        run.code(word, what=None, role="code", origin=origin)
     elif kind == "write-or-command":
         if text.startswith(("|", "!")):
-            spec_reader.shell_text(walk, command, word.tail(1), state, context, origin)
+            spec_reader.shell_text(run, word.tail(1), origin)
         else:
-            operand_effects.path(walk, command, "write", word, state, role="option", origin=origin)
+            run.path("write", word, role="option", origin=origin)
     elif kind == "checkpoint-action":
         if text.startswith("exec="):
-            spec_reader.shell_text(walk, command, word.tail(5), state, context, origin)
+            spec_reader.shell_text(run, word.tail(5), origin)
     else:
         name, _, value = text.replace(" ", "=", 1).partition("=")
         if name.lower() in ("proxycommand", "localcommand", "knownhostscommand") and value.strip() != "none":
             at = len(text) - len(value)
-            spec_reader.shell_text(walk, command, word.tail(at), state, context, origin)
+            spec_reader.shell_text(run, word.tail(at), origin)
         elif name.lower() not in _HARMLESS_SSH:
-            command.doubt(word.word.raw)
+            run.doubt(word.word.raw)
 
 
 def is_remote(text: str) -> bool:
@@ -83,55 +73,53 @@ def names_beginning(word: Field, text: str) -> Field:
     return Field(word.word, word.start, word.end, glob=_WILD.sub(r"\\\1", text) + "*", prefix=text)
 
 
-def _prefix(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _prefix(run: Run, word: Field, origin: str) -> None:
     target = word if word.text is None else names_beginning(word, word.text)
     if word.text is None and word.glob is None:
         target = Field(word.word, word.start, word.end, prefix=word.prefix)
-    operand_effects.path(walk, command, "write", target, state, origin=origin)
+    run.path("write", target, origin=origin)
 
 
-def _template(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _template(run: Run, word: Field, origin: str) -> None:
     if word.text is not None and "XXX" in word.text:
         word = names_beginning(word, word.text.partition("XXX")[0])
-    operand_effects.path(walk, command, "write", word, state, origin=origin)
+    run.path("write", word, origin=origin)
 
 
-def _remote_write(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    _to_remote(walk, command, word, state, origin, ("write",))
+def _remote_write(run: Run, word: Field, origin: str) -> None:
+    _to_remote(run, word, origin, ("write",))
 
 
-def _remote_sync(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    _to_remote(walk, command, word, state, origin, ("write", "delete"))
+def _remote_sync(run: Run, word: Field, origin: str) -> None:
+    _to_remote(run, word, origin, ("write", "delete"))
 
 
-def _to_remote(
-    walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str, kinds: tuple[str, ...]
-) -> None:
+def _to_remote(run: Run, word: Field, origin: str, kinds: tuple[str, ...]) -> None:
     if word.text is not None and is_remote(word.text):
-        operand_effects.host(walk, command, word, origin=origin)
+        run.host(word, origin=origin)
         return
     if word.text is None and not word.prefix.startswith(("/", "./", "../")):
-        operand_effects.host(walk, command, word, origin=origin)  # it may be either
-    recursive = bool(command.flags & {"recursive", "archive"})
+        run.host(word, origin=origin)  # it may be either
+    recursive = bool(run.command.flags & {"recursive", "archive"})
     for kind in kinds:
-        operand_effects.path(walk, command, kind, word, state, origin=origin, recursive=kind == "delete" or recursive)
+        run.path(kind, word, origin=origin, recursive=kind == "delete" or recursive)
 
 
-def _printed(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    operand_effects.printed(walk, command, word.text, word, origin=origin)
+def _printed(run: Run, word: Field, origin: str) -> None:
+    run.printed(word.text, word, origin=origin)
 
 
-def _git_remote(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _git_remote(run: Run, word: Field, origin: str) -> None:
     from humanlayer_agent.shell.programs.special import git
 
-    git.note_remote(walk, command, word, state, origin)
+    git.note_remote(run, word, origin)
 
 
 def _go(name: str) -> Noter:
-    def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    def noter(run: Run, word: Field, origin: str) -> None:
         from humanlayer_agent.shell.programs.special import go
 
-        (go.package if name == "go-package" else go.flags)(walk, command, word, state, origin)
+        (go.package if name == "go-package" else go.flags)(run, word, origin)
 
     return noter
 
@@ -140,47 +128,47 @@ _MODULE = re.compile(r"(?:@[\w-]+/)?[\w-]+(?:/register(?:/[\w-]+)?)?(?:,[\w-]+)*
 """A module of JavaScript by its name: what is installed."""
 
 
-def _js_code(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _js_code(run: Run, word: Field, origin: str) -> None:
     if word.text is not None and word.text[:1] in ("{", "["):
-        operand_effects.code(walk, command, word, what=word.text, role="code", origin=origin)
-        command.doubt(word.word.raw)
+        run.code(word, what=word.text, role="code", origin=origin)
+        run.doubt(word.word.raw)
     elif word.text is None or not _MODULE.fullmatch(word.text):
-        operand_effects.script(walk, command, word, state, origin, language="")
+        run.script(word, origin, language="")
 
 
-def _delete_glob(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _delete_glob(run: Run, word: Field, origin: str) -> None:
     if word.text is not None and any(c in word.text for c in "*?[{!("):
         word = Field(word.word, word.start, word.end, glob=word.text, prefix=word.text)
         if any(c in (word.glob or "") for c in "{!("):
-            command.doubt(word.word.raw)
-    operand_effects.path(walk, command, "delete", word, state, origin=origin, recursive=True)
+            run.doubt(word.word.raw)
+    run.path("delete", word, origin=origin, recursive=True)
 
 
-def _conda(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _conda(run: Run, word: Field, origin: str) -> None:
     if word.text is None or "/" in word.text:
-        span = walk.span(word.start, word.end)
-        command.effects.append(Effect("environment", "itself", "PATH", True, span, origin))
+        span = run.span(word)
+        run.effect("environment", "itself", "PATH", True, span, origin)
 
 
 def _task(kind: str) -> Noter:
-    def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+    def noter(run: Run, word: Field, origin: str) -> None:
         from humanlayer_agent.shell.programs.special import task_names
 
-        (task_names.task if kind == "task" else task_names.setting)(walk, command, word, state, origin)
+        (task_names.task if kind == "task" else task_names.setting)(run, word, origin)
 
     return noter
 
 
-def _project(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _project(run: Run, word: Field, origin: str) -> None:
     path, separator, _ = (word.text or "").partition("::")
     if path.startswith("@"):
-        command.doubt(path)  # a file of further words
+        run.doubt(path)  # a file of further words
     if "://" in path:
-        operand_effects.host(walk, command, word, origin=origin)
-        command.doubt(path)
+        run.host(word, origin=origin)
+        run.doubt(path)
         return
     target = Field(word.word, word.start, word.end, text=path, prefix=path) if separator else word
-    operand_effects.path(walk, command, "execute", target, state, role="project", origin=origin)
+    run.path("execute", target, role="project", origin=origin)
 
 
 _PYTEST_SETTING = re.compile(
@@ -191,63 +179,61 @@ _PYTEST_SETTING = re.compile(
 )
 
 
-def _pytest_setting(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _pytest_setting(run: Run, word: Field, origin: str) -> None:
     if word.text is None or not _PYTEST_SETTING.fullmatch(word.text):
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)
 
 
-def _report(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _report(run: Run, word: Field, origin: str) -> None:
     _, colon, path = (word.text or "").partition(":")
     if word.text is None:
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)
     elif colon and not (path.startswith("skip-covered") or not path):
-        operand_effects.path(
-            walk, command, "write", word.tail(word.text.index(":") + 1), state, role="option", origin=origin
-        )
+        run.path("write", word.tail(word.text.index(":") + 1), role="option", origin=origin)
 
 
 _ELSEWHERE = re.compile(r"-{0,2}[A-Za-z][\w-]*=(?=/|~/|\.\./|[a-z]+://)", re.ASCII)
 """The name of an option or a variable before what lies elsewhere."""
 
 
-def _test_name(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _test_name(run: Run, word: Field, origin: str) -> None:
     """A dotted name, or a path: what lies elsewhere runs from there."""
     text = word.text
     if text is not None and (found := _ELSEWHERE.match(text)) is not None:  # an option of what is run
         word, text = word.tail(found.end()), text[found.end() :]
     if text is not None and "://" in text:
-        operand_effects.host(walk, command, word, origin=origin)
+        run.host(word, origin=origin)
     elif text is None or text.startswith(("/", "~/")) or ".." in text.split("/"):
-        operand_effects.path(walk, command, "execute", word, state, role="project", origin=origin)
+        run.path("execute", word, role="project", origin=origin)
 
 
 _PATHSPEC = re.compile(r":(?:\([a-z,]*\)|/)(?=.)", re.ASCII)
 """The beginning of a path that says how git looks for it: `:(top).env`, `:/.env`."""
 
 
-def _revision_or_path(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _revision_or_path(run: Run, word: Field, origin: str) -> None:
     text = word.text
     outside = text is not None and (text.startswith("/") or ".." in text.split("/"))
     if outside or (text is None and not word.prefix[:1].isalnum()):
-        operand_effects.path(walk, command, "read", word, state, origin=origin)
+        run.path("read", word, origin=origin)
     elif text is not None and ".." not in text and "." in (name := _PATHSPEC.sub("", text).rpartition(":")[2]):
         file = Field(word.word, word.start, word.end, text=name, prefix=name)  # `.env`, `HEAD:.env`
         if _WILD.search(name) and name.rpartition("/")[2].startswith("."):
             file = Field(word.word, word.start, word.end, glob=name, prefix=_WILD.split(name)[0])
-        operand_effects.path(walk, command, "read", file, state, origin=origin)
+        run.path("read", file, origin=origin)
 
 
-def _refspec(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _refspec(run: Run, word: Field, origin: str) -> None:
     if word.text is None and word.prefix[:1].isalnum():
         return
     if word.text is None or word.text.startswith(("+", ":")):
-        span = walk.span(word.start, word.end)
-        command.effects.append(Effect("vcs-rewrite", "remote", word.text, word.text is not None, span, origin))
+        span = run.span(word)
+        run.effect("vcs-rewrite", "remote", word.text, word.text is not None, span, origin)
 
 
-def _format(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _format(run: Run, word: Field, origin: str) -> None:
     if word.text is None or "." in word.text or "/" in word.text:
-        operand_effects.script(walk, command, word, state, origin, language="")
+        run.script(word, origin, language="")
 
 
 def reaches_out(text: str) -> bool:
@@ -255,59 +241,59 @@ def reaches_out(text: str) -> bool:
     return _JQ_ENVIRONMENT.search(text) is not None
 
 
-def _jq(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _jq(run: Run, word: Field, origin: str) -> None:
     if word.text is None:
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)
     elif reaches_out(word.text):
-        operand_effects.printed(walk, command, "environment", word, origin=origin)
-        command.doubt(word.word.raw)
+        run.printed("environment", word, origin=origin)
+        run.doubt(word.word.raw)
 
 
-def _at_file(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _at_file(run: Run, word: Field, origin: str) -> None:
     if word.text is None and not word.prefix:
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)
     elif word.text is not None and word.text.startswith("@"):
-        operand_effects.path(walk, command, "read", word.tail(1), state, role="option", origin=origin)
+        run.path("read", word.tail(1), role="option", origin=origin)
     elif "%output{" in (word.text or ""):
-        command.doubt(word.word.raw)  # curl -w: what follows goes to that file
+        run.doubt(word.word.raw)  # curl -w: what follows goes to that file
 
 
-def _openssl_password(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _openssl_password(run: Run, word: Field, origin: str) -> None:
     kind, colon, _ = (word.text or "").partition(":")
     if word.text is None and not word.prefix:
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)
     elif kind == "file" and colon:
-        operand_effects.path(walk, command, "read", word.tail(5), state, role="option", origin=origin)
+        run.path("read", word.tail(5), role="option", origin=origin)
     elif kind == "env" and colon:
-        operand_effects.printed(walk, command, word.tail(4).text, word, origin=origin)
+        run.printed(word.tail(4).text, word, origin=origin)
 
 
-def _credential(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-    operand_effects.path(walk, command, "read", word, state, role="credential", origin=origin)
+def _credential(run: Run, word: Field, origin: str) -> None:
+    run.path("read", word, role="credential", origin=origin)
 
 
-def _cookie(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _cookie(run: Run, word: Field, origin: str) -> None:
     if word.text is None or "=" not in word.text:
-        operand_effects.path(walk, command, "read", word, state, role="option", origin=origin)
+        run.path("read", word, role="option", origin=origin)
 
 
 def _plain(kind: str, role: str = "operand") -> Noter:
-    def noter(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
-        span = walk.span(word.start, word.end)
+    def noter(run: Run, word: Field, origin: str) -> None:
+        span = run.span(word)
         for text in (word.text,) if word.text is not None else word.choices or (None,):
-            command.effects.append(Effect(kind, role, text, text is not None, span, origin))
+            run.effect(kind, role, text, text is not None, span, origin)
 
     return noter
 
 
-def _notebook(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def _notebook(run: Run, word: Field, origin: str) -> None:
     from humanlayer_agent.shell.programs.special import notebooks
 
-    notebooks.notebook(walk, command, word, state, origin)
-    if "inplace" in command.flags:
-        operand_effects.path(walk, command, "write", word, state, origin=origin)
-    if "kernel" in command.flags:
-        command.doubt("kernel")
+    notebooks.notebook(run, word, origin)
+    if "inplace" in run.command.flags:
+        run.path("write", word, origin=origin)
+    if "kernel" in run.command.flags:
+        run.doubt("kernel")
 
 
 _NOTERS: dict[str, Noter] = {

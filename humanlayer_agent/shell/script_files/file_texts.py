@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.expansion import output
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter.context import Stdin
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Redirect
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 MAX_TEXTS = 16
 _WRITES = frozenset({"write", "append"})
@@ -77,52 +77,50 @@ class Written:
         return list(dict.fromkeys(out))[:MAX_TEXTS]
 
 
-def note(
-    walk: "Walk", command: SimpleCommand, fields: list[Field], redirects: list[Redirect], stdin: Stdin, state: State
-) -> None:
+def note(run: Run, fields: list[Field], redirects: list[Redirect], stdin: Stdin) -> None:
     """Note the texts that `command`, whose effects are known, writes to files."""
-    if command.program in ("patch", "git") and stdin.text is not None:
-        walk.scripts.written.patch(stdin.text, command)
-    writes = [effect for effect in command.effects if effect.kind in _WRITES]
+    if run.command.program in ("patch", "git") and stdin.text is not None:
+        run.walk.scripts.written.patch(stdin.text, run.command)
+    writes = [effect for effect in run.command.effects if effect.kind in _WRITES]
     if not writes:
         return
-    if command.program == "tee":
+    if run.command.program == "tee":
         if stdin.text is not None:
             for effect in writes:
                 if effect.source == "own":
-                    walk.scripts.written.add(effect, stdin.text, command)
+                    run.walk.scripts.written.add(effect, stdin.text, run.command)
         return
-    if command.program == "sed":
-        _edited(walk, command, fields)
+    if run.command.program == "sed":
+        _edited(run, fields)
         return
     out = [r.fd in ("", "1") for r in redirects if r.op in _TO_STDOUT]
     if not out or not all(out):
         return
     words = positional(fields)
-    if words is None or not words or words[0] in state.functions or not state.untouched("PATH"):
+    if words is None or not words or words[0] in run.state.functions or not run.state.untouched("PATH"):
         return
     text = output.prints(words, stdin.text)
     if text is None or "\0" in text:
         return
     for effect in writes:
         if effect.source == "redirect":
-            walk.scripts.written.add(effect, text, command)
+            run.walk.scripts.written.add(effect, text, run.command)
 
 
-def _put_in(walk: "Walk", command: SimpleCommand) -> list[str]:
+def _put_in(run: Run) -> list[str]:
     """The files that sed's `r` puts in, as what its `a` adds: then their texts are judged with the other pieces."""
     out: list[str] = []
-    for effect in command.effects:
+    for effect in run.command.effects:
         if effect.kind == "read" and effect.role == "script" and effect.operand is not None and effect.resolved:
             path = plain_path(effect.operand)
-            found = walk.scripts.look(path)
-            if found.texts and not _changed(walk, path):
+            found = run.walk.scripts.look(path)
+            if found.texts and not _changed(run.walk, path):
                 out += ["a\\\n" + text.rstrip("\n").replace("\n", "\\\n") for text in found.texts]
                 effect.role = "piece"
     return out
 
 
-def _changed(walk: "Walk", path: str) -> bool:
+def _changed(walk: "Interpreter", path: str) -> bool:
     """Has the action so far written a text that is not known to `path`, or to something above it?"""
     return any(
         path == plain_path(e.operand or "/") or path.startswith(plain_path(e.operand or "/").rstrip("/") + "/")
@@ -132,14 +130,14 @@ def _changed(walk: "Walk", path: str) -> bool:
     )
 
 
-def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
+def _edited(run: Run, fields: list[Field]) -> None:
     """`sed -i s/old/new/ file`, where `file` can be read and `old` is plain text."""
     words = positional(fields)
-    changes = [e for e in command.effects if e.kind in _WRITES and e.source == "own" and e.operand is not None]
+    changes = [e for e in run.command.effects if e.kind in _WRITES and e.source == "own" and e.operand is not None]
     if words is not None and changes:
-        added = [*words, *_put_in(walk, command)]
-        walk.scripts.written.pieces += [(e.operand or "", None, added, command) for e in changes[:MAX_TEXTS]]
-    if words is None or len(words) != 4 or words[1] != "-i" or not _REPEATED.isdisjoint(command.inside):
+        added = [*words, *_put_in(run)]
+        run.walk.scripts.written.pieces += [(e.operand or "", None, added, run.command) for e in changes[:MAX_TEXTS]]
+    if words is None or len(words) != 4 or words[1] != "-i" or not _REPEATED.isdisjoint(run.command.inside):
         return
     change = _SUBSTITUTION.fullmatch(words[2])
     if len(changes) != 1 or not changes[0].resolved or change is None:
@@ -151,10 +149,10 @@ def _edited(walk: "Walk", command: SimpleCommand, fields: list[Field]) -> None:
     if _NOT_PLAIN.search(old) or "&" in new or "\\" in new or "\n" in new:
         return
     path = plain_path(changes[0].operand or "")
-    source = walk.scripts.source(path)
+    source = run.walk.scripts.source(path)
     before = source.text if source is not None else None
-    texts = [*walk.scripts.written.contents(path, before), *([before] if before is not None else [])]
+    texts = [*run.walk.scripts.written.contents(path, before), *([before] if before is not None else [])]
     pattern = re.compile(re.escape(old).replace(r"\.", "."))
     for text in dict.fromkeys(texts):
         lines = [pattern.sub(lambda _: new, line, count=0 if every else 1) for line in text.split("\n")]
-        walk.scripts.written.add(changes[0], "\n".join(lines), command)
+        run.walk.scripts.written.add(changes[0], "\n".join(lines), run.command)

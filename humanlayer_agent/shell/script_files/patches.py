@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.interpreter.context import Context
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import by_name
 from humanlayer_agent.shell.languages.behaviour import Behaviour
@@ -17,7 +18,7 @@ from humanlayer_agent.shell.languages.performance import perform
 from humanlayer_agent.shell.program import SimpleCommand
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 MAX_PIECES = 64
 MAX_PIECE = 16_384
@@ -55,7 +56,7 @@ def of_patch(text: str) -> Iterator[tuple[str, str]]:
             name = line[4:].partition("\t")[0].strip()
 
 
-def judge(walk: "Walk", path: str, text: str, by: SimpleCommand) -> None:
+def judge(walk: "Interpreter", path: str, text: str, by: SimpleCommand) -> None:
     """Add what the piece `text` of the file at `path` certainly does when it is run."""
     if by_name(path) != "python" or not text.strip():
         return
@@ -75,6 +76,6 @@ def judge(walk: "Walk", path: str, text: str, by: SimpleCommand) -> None:
         return
     command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, "written"), by.cwd)
     context = Context((*by.inside, "written"), by.via, depth=len(by.via) + 1)
-    perform(walk, command, Behaviour(certain), State(by.cwd, walk.environ, havoc=True), context, "python")
+    perform(Run(walk, command, State(by.cwd, walk.environ, havoc=True), context), Behaviour(certain), "python")
     if command.effects or not command.resolved:
         walk.program.commands.append(command)

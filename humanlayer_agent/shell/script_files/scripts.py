@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found, Text
@@ -23,7 +24,7 @@ from humanlayer_agent.shell.script_files.file_texts import Written
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+    from humanlayer_agent.shell.analysis import Interpreter
 
 MAX_FILES = 16
 """Most files that are judged for one action."""
@@ -46,7 +47,7 @@ _OWN_CODE = frozenset({"git"})
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """`command` runs the file that `effect` names. `language` and `arguments`: see `operand_effects.script`."""
+    """`command` runs the file that `effect` names. `language` and `arguments`: see `Run.script`."""
 
     command: SimpleCommand
     effect: Effect
@@ -63,7 +64,7 @@ class Scripts:
         reader: gives the files; None: nothing can be read.
     """
 
-    def __init__(self, walk: "Walk", reader: Reader | None) -> None:
+    def __init__(self, walk: "Interpreter", reader: Reader | None) -> None:
         self.walk, self.reader = walk, reader
         self.written = Written()
         self.notes: dict[object, bool] = {}
@@ -225,7 +226,7 @@ class Scripts:
             return False
         name = replace(run.word, text=found[1], prefix=found[1])
         words = [name, *run.arguments]
-        command_lookup.run(self.walk, words, run.state, context, run.command.span, run.command.text, shell=False)
+        command_lookup.run_words(self.walk, words, run.state, context, run.command.span, run.command.text, shell=False)
         return True
 
     def _text(self, run: _Run, text: str, path: str) -> bool:
@@ -250,7 +251,7 @@ class Scripts:
         behaviour = self.walk.code(language, text, argv=argv, path=path)
         if behaviour is None or behaviour.opaque:
             return False
-        perform(self.walk, run.command, behaviour, run.state, context, language)
+        perform(Run(self.walk, run.command, run.state, context), behaviour, language)
         return True
 
     def _judge_pieces(self) -> None:
@@ -310,7 +311,7 @@ class Scripts:
 
                 piece = self.walk.code(language, textwrap.dedent(text), path=path, files=self.look)
                 behaviour = behaviour if piece is None or piece.opaque else piece
-            perform(self.walk, command, behaviour, state, context, language)
+            perform(Run(self.walk, command, state, context), behaviour, language)
         if command.effects or not command.resolved:
             self.walk.program.commands.append(command)
 

@@ -4,10 +4,11 @@ import itertools
 
 import pytest
 
-from humanlayer_agent.shell.analysis import Walk, analyse
+from humanlayer_agent.shell.analysis import Interpreter, analyse
 from humanlayer_agent.shell.builtins import HANDLERS, PURE, SILENT
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import Context
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Word
@@ -64,7 +65,7 @@ def test_a_pure_builtin_leaves_the_state_it_is_given_alone(name: str) -> None:
             state = State(("/p",), {"HOME": "/h"}, variables={"x": ("1",)})
             before = repr(state)
             command = SimpleCommand(name, [name], (0, 1), name)
-            ends = HANDLERS[name](Walk("", {}), command, [*words], state, Context())
+            ends = HANDLERS[name](Run(Interpreter("", {}), command, state, Context()), [*words])
             assert repr(state) == before
             assert name not in SILENT or ends == (state, state)
 

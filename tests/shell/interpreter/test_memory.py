@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.analysis import Walk, analyse
+from humanlayer_agent.shell.analysis import Interpreter, analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.interpreter.memory import MAX_ACTS, MAX_CODE, Remembered
 from humanlayer_agent.shell.interpreter.state import State
@@ -183,7 +183,7 @@ def test_code_is_bounded() -> None:
 
 def test_each_run_in_one_action_has_a_tree_of_its_own() -> None:
     text = "bash s.sh a; bash s.sh b"
-    walk = Walk(text, {}, GivenReader({"/srv/app/s.sh": SCRIPT}, []), Remembered())
+    walk = Interpreter(text, {}, GivenReader({"/srv/app/s.sh": SCRIPT}, []), Remembered())
     walk.root(parse(text), State(("/srv/app",), {}))
     assert len(walk.functions_defined) == 2
 

@@ -1,6 +1,6 @@
 """Readers for arguments that options and slots can't describe: one module a program or family.
 
-A reader has the signature of `spec_reader.apply`: it notes in `command` what the words do. Modules are imported when a
+A reader has the signature of `spec_reader.apply`: it notes in `run` what the words do. Modules are imported when a
 program that needs them is met.
 """
 

@@ -6,20 +6,16 @@ unzip, 7z x, cpio: archives whose members are written below a directory.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.slots import is_remote
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _ARCHIVE = {
     "create": "write",
@@ -35,32 +31,32 @@ _ARCHIVE = {
 _READS_OPERANDS = frozenset({"create", "append", "update", "catenate"})
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note the archive, the files that go into it, and where its members are written."""
     arguments = read_arguments(spec, _with_dash(spec, fields))
-    start = state
-    state = spec_reader.note_options(walk, spec, command, arguments, state, context)
+    start = run.state
+    run = spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
-    modes = command.flags & _ARCHIVE.keys()
-    shows = command.flags & {"help", "version", "usage", "show-defaults"}
-    if not shows and (len(modes) != 1 or not command.flags_complete):
-        command.doubt(command.text)
+    run.command.operands += [o.text for o in operands]
+    modes = run.command.flags & _ARCHIVE.keys()
+    shows = run.command.flags & {"help", "version", "usage", "show-defaults"}
+    if not shows and (len(modes) != 1 or not run.command.flags_complete):
+        run.doubt(run.command.text)
     for mode in sorted(modes):
-        _archives(walk, command, arguments, _ARCHIVE[mode], start)
+        _archives(run.having(state=start), arguments, _ARCHIVE[mode])
     if sum(use.option.kind == "directory" for use in arguments.options) > 1:
-        state = replace(state, cwd=None)  # each holds for the operands after it
-    if "files-from" in command.flags:
-        command.doubt("--files-from")
+        run = run.having(state=replace(run.state, cwd=None))  # each holds for the operands after it
+    if "files-from" in run.command.flags:
+        run.doubt("--files-from")
     if modes & _READS_OPERANDS:
         for n, each in enumerate(operands, 1):
-            operand_effects.path(walk, command, "read", each, state, origin=f"tar operand {n}", recursive=True)
-            if "remove-files" in command.flags:
-                operand_effects.path(walk, command, "delete", each, state, origin="tar --remove-files", recursive=True)
-    if "extract" in modes and not command.flags & {"to-stdout", "to-command"}:
-        extracted(command, state, "tar member", anywhere=bool(command.flags & {"absolute-names", "transform"}))
+            run.path("read", each, origin=f"tar operand {n}", recursive=True)
+            if "remove-files" in run.command.flags:
+                run.path("delete", each, origin="tar --remove-files", recursive=True)
+    if "extract" in modes and not run.command.flags & {"to-stdout", "to-command"}:
+        extracted(
+            run.command, run.state, "tar member", anywhere=bool(run.command.flags & {"absolute-names", "transform"})
+        )
 
 
 def extracted(command: SimpleCommand, state: State, origin: str, *, anywhere: bool = False) -> None:
@@ -70,16 +66,16 @@ def extracted(command: SimpleCommand, state: State, origin: str, *, anywhere: bo
         command.effects.append(effect)
 
 
-def _archives(walk: "Walk", command: SimpleCommand, arguments: Arguments, kind: str, state: State) -> None:
+def _archives(run: Run, arguments: Arguments, kind: str) -> None:
     for use in arguments.options:
         if use.option.name != "file" or use.value is None:
             continue
         text = use.value.text
-        if text is not None and is_remote(text) and "force-local" not in command.flags:
-            operand_effects.host(walk, command, use.value, origin="tar --file")
-            command.doubt(text)  # a remote archive is reached through rsh or rmt
+        if text is not None and is_remote(text) and "force-local" not in run.command.flags:
+            run.host(use.value, origin="tar --file")
+            run.doubt(text)  # a remote archive is reached through rsh or rmt
         else:
-            operand_effects.path(walk, command, kind, use.value, state, role="archive", origin="tar --file")
+            run.path(kind, use.value, role="archive", origin="tar --file")
 
 
 def _with_dash(spec: Spec, fields: list[Field]) -> list[Field]:
@@ -101,66 +97,58 @@ def _with_dash(spec: Spec, fields: list[Field]) -> list[Field]:
 _PREVIEWS = frozenset({"list", "test", "pipe", "help", "version"})
 
 
-def unzip(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def unzip(run: Run, spec: Spec, fields: list[Field]) -> None:
     """ARCHIVE [members]: members are written below the working directory, or below -d (which moves it)."""
     arguments = read_arguments(spec, fields)
-    into = spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
+    into = spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
     for each in arguments.operands[:1]:
-        operand_effects.path(walk, command, "read", each, state, role="archive", origin=f"{command.program} operand 1")
-    if arguments.operands and not command.flags & _PREVIEWS:
-        extracted(command, into, f"{command.program} member")
+        run.path("read", each, role="archive", origin=f"{run.command.program} operand 1")
+    if arguments.operands and not run.command.flags & _PREVIEWS:
+        extracted(run.command, into.state, f"{run.command.program} member")
 
 
-def cpio(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def cpio(run: Run, spec: Spec, fields: list[Field]) -> None:
     """cpio -i unpacks its input; cpio -o and -p read the files whose names come on the input."""
     arguments = read_arguments(spec, fields)
-    into = spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
-    if command.flags & {"create", "pass-through"}:
-        command.doubt("names on the input")
+    into = spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
+    if run.command.flags & {"create", "pass-through"}:
+        run.doubt("names on the input")
         for each in arguments.operands:
-            operand_effects.path(walk, command, "write", each, state, origin="cpio operand")
-    elif "list" not in command.flags:
+            run.path("write", each, origin="cpio operand")
+    elif "list" not in run.command.flags:
         # Members may have absolute names unless told otherwise.
-        extracted(command, into, "cpio member", anywhere="no-absolute-filenames" not in command.flags)
+        extracted(run.command, into.state, "cpio member", anywhere="no-absolute-filenames" not in run.command.flags)
 
 
-def ar(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
+def ar(run: Run, spec: Spec, fields: list[Field]) -> None:
     """ar KEYS [position] ARCHIVE [members]: the letters of the first word say what happens."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     keys = (operands[0].text or "").lstrip("-") if operands else ""
     if len(operands) < 2 or not keys or set(keys) & set("abi") or not set(keys) <= set("rqtpxdmcsSuvDUoPTV"):
-        command.doubt(command.text)
+        run.doubt(run.command.text)
         return
     reads = bool(set(keys) & set("tpx")) and not set(keys) & set("rqdm")
-    operand_effects.path(
-        walk, command, "read" if reads else "write", operands[1], state, role="archive", origin="ar archive"
-    )
+    run.path("read" if reads else "write", operands[1], role="archive", origin="ar archive")
     if "x" in keys:
-        extracted(command, state, "ar member")
+        extracted(run.command, run.state, "ar member")
     if set(keys) & set("rq"):
         for n, each in enumerate(operands[2:], 3):
-            operand_effects.path(walk, command, "read", each, state, origin=f"ar operand {n}")
+            run.path("read", each, origin=f"ar operand {n}")
 
 
-def objcopy(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def objcopy(run: Run, spec: Spec, fields: list[Field]) -> None:
     """objcopy IN [OUT]: without a second operand it rewrites the first."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     for each in operands[2:]:
-        command.doubt(each.word.raw)
+        run.doubt(each.word.raw)
     for n, each in enumerate(operands[:2], 1):
         kind = "read" if n == 1 and len(operands) > 1 and not operands[1].many else "write"
-        operand_effects.path(walk, command, kind, each, state, origin=f"objcopy operand {n}")
+        run.path(kind, each, origin=f"objcopy operand {n}")

@@ -6,18 +6,13 @@ the program uses what is not described here (@include, |&, ARGV, /inet), it coun
 """
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t\r]+|\\\r?\n)|(?P<end>\n|;)|(?P<comment>\#[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")
@@ -72,46 +67,44 @@ class Found(NamedTuple):
     operand: str | None
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note what awk's program does, and the files that it reads."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = list(arguments.operands)
     for use in arguments.options:
         if use.option.name == "source" and use.value is not None:
-            _program(walk, command, use.value, state, context)
-    if not command.flags & {"file", "source"} and operands:
-        _program(walk, command, operands.pop(0), state, context)
-    command.operands += [o.text for o in operands]
+            _program(run, use.value)
+    if not run.command.flags & {"file", "source"} and operands:
+        _program(run, operands.pop(0))
+    run.command.operands += [o.text for o in operands]
     for n, each in enumerate(operands, 1):
         if each.text is None or not _ASSIGNMENT.match(each.text):
-            operand_effects.path(walk, command, "read", each, state, origin=f"{command.program} operand {n}")
+            run.path("read", each, origin=f"{run.command.program} operand {n}")
 
 
-def _program(walk: "Walk", command: SimpleCommand, word: Field, state: State, context: "Context") -> None:
-    origin = f"{command.program} program"
+def _program(run: Run, word: Field) -> None:
+    origin = f"{run.command.program} program"
     try:
         if word.text is None:
             raise NotUnderstood
         found = program_effects(word.text)
     except NotUnderstood:
-        operand_effects.code(walk, command, word, what=word.text, role="code", origin=origin)
-        command.doubt(word.word.raw)
+        run.code(word, what=word.text, role="code", origin=origin)
+        run.doubt(word.word.raw)
         if "/inet" in (word.text or ""):
             host = _INET.search(word.text or "")
             name = Field(word.word, word.start, word.end, text=host[1] if host is not None else None)
-            operand_effects.host(walk, command, name, origin=origin)
+            run.host(name, origin=origin)
         return
     for each in found:
         here = Field(word.word, word.start, word.end, text=each.operand, prefix=each.operand or "")
         if each.kind == "environment":
-            operand_effects.printed(walk, command, each.operand or "environment", word, origin=origin)
+            run.printed(each.operand or "environment", word, origin=origin)
         elif each.kind == "execute":
-            spec_reader.shell_text(walk, command, here, state, context, origin)
+            spec_reader.shell_text(run, here, origin)
         else:
-            operand_effects.path(walk, command, each.kind, here, state, role="code", origin=origin)
+            run.path(each.kind, here, role="code", origin=origin)
 
 
 def program_effects(text: str) -> list[Found]:

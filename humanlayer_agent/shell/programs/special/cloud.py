@@ -5,17 +5,10 @@ not described one by one: their values are texts, but for those that name a loca
 """
 
 import re
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _READS = re.compile(
     r"(describe|list|get|head|batch-get|lookup|search|filter|view|show|check|query|scan|tail|wait|info|ls|read"
@@ -29,17 +22,15 @@ _LOCAL = frozenset(
 _FLAG = re.compile(r"--?[a-z][A-Za-z0-9-]*", re.ASCII)
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note the verb of a cloud command line, and the local files that it names."""
-    program = command.program or ""
+    program = run.command.program or ""
     words: list[str] = []
     option = ""
     for each in fields:
         text = each.text
         if text is None:
-            command.doubt(each.word.raw)
+            run.doubt(each.word.raw)
             continue
         if _FLAG.match(text) and text.startswith("-"):
             option = text
@@ -51,66 +42,54 @@ def read(
                 "--template-file",
                 "--ca-bundle",
             ):
-                command.doubt(text)
+                run.doubt(text)
             continue
         if text.startswith(("file://", "fileb://")):
-            operand_effects.path(
-                walk,
-                command,
-                "read",
-                each.tail(text.index("//") + 2),
-                state,
-                role="option",
-                origin=f"{program} {option}",
-            )
+            run.path("read", each.tail(text.index("//") + 2), role="option", origin=f"{program} {option}")
         elif text.startswith("@"):
-            operand_effects.path(
-                walk, command, "read", each.tail(1), state, role="option", origin=f"{program} {option}"
-            )
+            run.path("read", each.tail(1), role="option", origin=f"{program} {option}")
         elif not option:
             words.append(text)
-    if command.argv[1:] and set(command.argv[1:]) <= {"--version", "--help", "-h", "help", "version"}:
+    if run.command.argv[1:] and set(run.command.argv[1:]) <= {"--version", "--help", "-h", "help", "version"}:
         return
-    command.subcommand = " ".join(words) or None
-    _effects(walk, command, program, words)
+    run.command.subcommand = " ".join(words) or None
+    _effects(run, program, words)
 
 
-def _effects(walk: "Walk", command: SimpleCommand, program: str, words: list[str]) -> None:
-    span = command.span
-    command.effects.append(Effect("network", "service", program, True, span, program))
+def _effects(run: Run, program: str, words: list[str]) -> None:
+    span = run.command.span
+    run.effect("network", "service", program, True, span, program)
     reads = any(_READS.fullmatch(w) for w in words[1:])
     if program == "aws" and words[:1] == ["s3"]:
         reads = words[1:2] == ["ls"]
-        command.doubt("s3")  # local paths: copied from and to
+        run.doubt("s3")  # local paths: copied from and to
     if not words or not reads or words[0] in _LOCAL:
-        command.effects.append(Effect("system", "account", " ".join([program, *words]), True, span, program))
+        run.effect("system", "account", " ".join([program, *words]), True, span, program)
     if any(_SECRETS.search(w) for w in words):
-        operand_effects.printed(walk, command, " ".join(words), None, origin=program)
+        run.printed(" ".join(words), None, origin=program)
 
 
 _GH_READS = frozenset(str.split("list view status diff checks show download"))
 
 
-def gh(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
+def gh(run: Run, spec: Spec, fields: list[Field]) -> None:
     """gh OBJECT VERB ...: verbs that only show something contact the service, others change what it holds."""
-    parts = (command.subcommand or "").split()
+    parts = (run.command.subcommand or "").split()
     verb = fields[0].text if fields else None
-    command.subcommand = " ".join([*parts, *([verb] if verb and not verb.startswith("-") else [])])
-    command.effects.append(
-        Effect("network", "service", "code hosting service", True, command.span, command.program or "gh")
-    )
+    run.command.subcommand = " ".join([*parts, *([verb] if verb and not verb.startswith("-") else [])])
+    run.effect("network", "service", "code hosting service", True, run.command.span, run.command.program or "gh")
     texts = [f.text or "" for f in fields]
     if any(f.text is None for f in fields):
-        command.doubt(next(f.word.raw for f in fields if f.text is None))
+        run.doubt(next(f.word.raw for f in fields if f.text is None))
     if parts == ["auth"] and verb in ("token", "status"):
-        operand_effects.printed(walk, command, "token", None, origin="gh auth")
+        run.printed("token", None, origin="gh auth")
     if parts in (["extension"], ["alias"], ["codespace"], ["config"]) and verb not in ("list", "get"):
-        operand_effects.code(walk, command, None, what=command.text, role="extension", origin="gh", unread=False)
-        command.doubt(command.text)
+        run.code(None, what=run.command.text, role="extension", origin="gh", unread=False)
+        run.doubt(run.command.text)
     if parts == ["status"] or (parts == ["search"]):
         return
     if verb == "download" or any(t in ("-D", "--dir", "-O", "--output", "-F", "--body-file", "--input") for t in texts):
-        command.doubt("files")
+        run.doubt("files")
     if verb not in _GH_READS or parts in (["api"], ["auth"], ["secret"]):
-        operand = f"{command.program} {command.subcommand}"
-        command.effects.append(Effect("system", "account", operand, True, command.span, command.program or "gh"))
+        operand = f"{run.command.program} {run.command.subcommand}"
+        run.effect("system", "account", operand, True, run.command.span, run.command.program or "gh")

@@ -3,19 +3,14 @@
 import posixpath
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.file_names import named
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _WRITES_OR_RUNS = re.compile(
     r"plugin|dump|profile|save-opt|module-mapper|callgraph|stack-usage|auto-profile|pass-plugin|[lpa],"
@@ -36,52 +31,48 @@ _ENDINGS = {"compile": ".o", "assembly": ".s", "dependencies": ".d", "coverage":
 _BESIDE = frozenset({".d", ".gcno"})
 
 
-def compiler(  # noqa: C901
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def compiler(run: Run, spec: Spec, fields: list[Field]) -> None:  # noqa: C901
     """A C compiler reads its operands and writes -o, a.out, or an object file for each."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     for use in arguments.options:
         if use.option.name == "level" and use.value is not None and use.value.text is None:
-            command.doubt(use.value.word.raw)
+            run.doubt(use.value.word.raw)
         elif use.option.name == "level" and use.value is not None and _LINKS.fullmatch(use.value.text or ""):
             continue
         elif use.option.name == "level" and use.value is not None and _WRITES_OR_RUNS.match(use.value.text or ""):
-            command.doubt(use.at.word.raw)
+            run.doubt(use.at.word.raw)
     operands = [o for o in arguments.operands if o.text != "-"]
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     for n, each in enumerate(operands, 1):
         if (each.text or each.prefix).startswith("@"):
-            command.doubt(each.word.raw)
-        operand_effects.path(walk, command, "read", each, state, origin=f"{command.program} operand {n}")
-    if command.flags & {"version", "shown", "print"} or not arguments.operands:
+            run.doubt(each.word.raw)
+        run.path("read", each, origin=f"{run.command.program} operand {n}")
+    if run.command.flags & {"version", "shown", "print"} or not arguments.operands:
         return
-    endings = [ending for flag, ending in _ENDINGS.items() if flag in command.flags]
-    if "keep" not in command.flags and (endings or "output" not in command.flags):
+    endings = [ending for flag, ending in _ENDINGS.items() if flag in run.command.flags]
+    if "keep" not in run.command.flags and (endings or "output" not in run.command.flags):
         for each in operands:
             stem = posixpath.splitext(posixpath.basename(each.text or ""))[0]
             if stem:
-                for ending in endings if "output" not in command.flags else [e for e in endings if e in _BESIDE]:
-                    beside = spec_reader.implied(command, stem + ending)
-                    operand_effects.path(walk, command, "write", beside, state, origin="compiler output")
+                for ending in endings if "output" not in run.command.flags else [e for e in endings if e in _BESIDE]:
+                    beside = spec_reader.implied(run.command, stem + ending)
+                    run.path("write", beside, origin="compiler output")
             elif endings:
                 target = Field(each.word, each.start, each.end)
-                operand_effects.path(walk, command, "write", target, state, origin="compiler output")
-    if "output" in command.flags:
+                run.path("write", target, origin="compiler output")
+    if "output" in run.command.flags:
         return
-    if not command.flags & {"compile", "assembly"}:
-        operand_effects.path(
-            walk, command, "write", spec_reader.implied(command, "a.out"), state, origin=f"{command.program} output"
-        )
+    if not run.command.flags & {"compile", "assembly"}:
+        run.path("write", spec_reader.implied(run.command, "a.out"), origin=f"{run.command.program} output")
         return
-    for each in operands if "keep" in command.flags else ():
+    for each in operands if "keep" in run.command.flags else ():
         stem = posixpath.splitext(posixpath.basename(each.text or ""))[0]
         target = named(each, stem) if stem else Field(each.word, each.start, each.end)
         if stem:
-            spec_reader.note(walk, command, "prefix", named(each, stem + "."), state, context, origin="compiler output")
+            spec_reader.note(run, "prefix", named(each, stem + "."), origin="compiler output")
         else:
-            operand_effects.path(walk, command, "write", target, state, origin="compiler output")
+            run.path("write", target, origin="compiler output")
 
 
 _PERL_OPTIONS = re.compile(r"-(?:[npaw]|l[0-7]*|0[0-7]*)*(?:[eE]|F(?:[:,;|=]|\\t)|i(?:\.?[\w~]+)?)?", re.ASCII)
@@ -89,40 +80,34 @@ _PERL_OPTIONS = re.compile(r"-(?:[npaw]|l[0-7]*|0[0-7]*)*(?:[eE]|F(?:[:,;|=]|\\t
 _PERL_PIECE = re.compile(r"[l0][0-7]*|[FidDCMmIxeEV](?:.|\n)*|(?:.|\n)", re.ASCII)
 
 
-def interpreter(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def interpreter(run: Run, spec: Spec, fields: list[Field]) -> None:
     """perl, ruby, node ...: code in an option, in a file, or on standard input."""
-    arguments = read_arguments(spec, _apart(fields) if command.program == "perl" else fields)
-    harmless = _prints_only(command, arguments)
+    arguments = read_arguments(spec, _apart(fields) if run.command.program == "perl" else fields)
+    harmless = _prints_only(run.command, arguments)
     if harmless:
         arguments.options = [use for use in arguments.options if use.option.name != "code"]
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
-    if command.flags & {"version", "help"}:
+    run.command.operands += [o.text for o in operands]
+    if run.command.flags & {"version", "help"}:
         return
-    if "run-tests" in command.flags and "code" not in command.flags:
-        operand_effects.path(
-            walk, command, "execute", spec_reader.implied(command, "."), state, role="project", origin="node --test"
-        )
+    if "run-tests" in run.command.flags and "code" not in run.command.flags:
+        run.path("execute", spec_reader.implied(run.command, "."), role="project", origin="node --test")
         for each in operands:
-            operand_effects.path(walk, command, "execute", each, state, role="project", origin="node --test")
+            run.path("execute", each, role="project", origin="node --test")
         return
-    if harmless or "code" in command.flags:
+    if harmless or "code" in run.command.flags:
         if not harmless:
-            command.doubt("code")
+            run.doubt("code")
         # The code decides what it does with its operands; perl -i rewrites them.
-        _operands(walk, command, arguments, state)
+        _operands(run, arguments)
     elif operands and operands[0].text != "-":
         file, *rest = operands
-        origin, language = f"{command.program} operand 1", command.program or ""
-        operand_effects.script(walk, command, file, state, origin, language=language, arguments=rest)
+        origin, language = f"{run.command.program} operand 1", run.command.program or ""
+        run.script(file, origin, language=language, arguments=rest)
     else:
-        operand_effects.code(
-            walk, command, None, what=context.stdin.text, role="stdin", origin=f"{command.program} standard input"
-        )
-        command.doubt(command.text)
+        run.code(None, what=run.context.stdin.text, role="stdin", origin=f"{run.command.program} standard input")
+        run.doubt(run.command.text)
 
 
 def _apart(fields: list[Field]) -> list[Field]:
@@ -142,21 +127,19 @@ def _apart(fields: list[Field]) -> list[Field]:
     return out + fields[i:]
 
 
-def _operands(walk: "Walk", command: SimpleCommand, arguments: Arguments, state: State) -> None:
+def _operands(run: Run, arguments: Arguments) -> None:
     """What code in an option is given: files, as far as anybody can tell."""
     words = [use.at.text or "" for use in arguments.options]
-    if command.program == "perl":
+    if run.command.program == "perl":
         edits = [word for word in words if word.startswith("-i")]
         in_place, suffix = bool(edits), (edits or [""])[-1][2:]
     else:
-        in_place, suffix = command.program == "ruby" and any("i" in word[1:] for word in words), ""
+        in_place, suffix = run.command.program == "ruby" and any("i" in word[1:] for word in words), ""
     for n, each in enumerate(arguments.operands, 1):
-        origin = f"{command.program} operand {n}"
-        operand_effects.path(walk, command, "write" if in_place else "read", each, state, origin=origin)
+        origin = f"{run.command.program} operand {n}"
+        run.path("write" if in_place else "read", each, origin=origin)
         if suffix and each.text is not None:
-            operand_effects.path(
-                walk, command, "write", named(each, each.text + suffix), state, role="backup", origin=origin
-            )
+            run.path("write", named(each, each.text + suffix), role="backup", origin=origin)
 
 
 def _prints_only(command: SimpleCommand, arguments: Arguments) -> bool:

@@ -1,18 +1,11 @@
 """gzip, bzip2, xz, zstd, lz4: each operand is replaced by another file, whose name follows from its own."""
 
-from typing import TYPE_CHECKING
-
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.file_names import named
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz", "lzma": ".lzma", "zstd": ".zst", "lz4": ".lz4", "pigz": ".gz"}
 _UNPACKERS = {
@@ -29,55 +22,49 @@ _KEEPERS = frozenset({"zstd", "unzstd", "lz4", "unlz4"})
 """These keep the file that they read, unless told otherwise (--rm)."""
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note what is read, and what is written and removed in its place."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = list(arguments.operands)
-    command.operands += [o.text for o in operands]
-    flags, program = command.flags, command.program or ""
+    run.command.operands += [o.text for o in operands]
+    flags, program = run.command.flags, run.command.program or ""
     if flags & {"files", "files0"}:
-        command.doubt("--files")
+        run.doubt("--files")
     unpacks = program in _UNPACKERS or bool(flags & {"decompress", "uncompress"})
     prints = bool(flags & {"stdout", "list", "test", "output", "train"})
     keeps = "rm" not in flags if program in _KEEPERS else "keep" in flags
     if program in ("lz4", "unlz4") and len(operands) == 2 and not prints and "multiple" not in flags:
-        operand_effects.path(walk, command, "write", operands.pop(), state, origin="lz4 operand 2")
+        run.path("write", operands.pop(), origin="lz4 operand 2")
         prints = True  # the name of the output is given
     for n, each in enumerate(operands, 1):
         origin = f"{program} operand {n}"
         recursive = "recursive" in flags
-        operand_effects.path(walk, command, "read", each, state, origin=origin, recursive=recursive)
+        run.path("read", each, origin=origin, recursive=recursive)
         if prints and "rm" not in flags:
             continue
         if not keeps:
-            operand_effects.path(
-                walk, command, "delete", each, state, role="replaced", origin=origin, recursive=recursive
-            )
+            run.path("delete", each, role="replaced", origin=origin, recursive=recursive)
         if not prints:
-            _result(walk, command, each, unpacks, state, origin)
+            _result(run, each, unpacks, origin)
 
 
-def _result(walk: "Walk", command: SimpleCommand, each: Field, unpacks: bool, state: State, origin: str) -> None:
+def _result(run: Run, each: Field, unpacks: bool, origin: str) -> None:
     """Note the file that is written in place of (or beside) `each`."""
     if (
-        command.flags & {"recursive", "name", "suffix", "output-dir-flat", "output-dir-mirror", "format"}
+        run.command.flags & {"recursive", "name", "suffix", "output-dir-flat", "output-dir-mirror", "format"}
         or each.text is None
     ):
         # Names in a directory, from a header, or of a kind not spelled out: somewhere beside what is read.
-        for effect in [e for e in command.effects if e.kind == "read" and e.origin == origin]:
+        for effect in [e for e in run.command.effects if e.kind == "read" and e.origin == origin]:
             below = effect.operand is not None and (effect.recursive or effect.below)
-            command.effects.append(
-                Effect("write", "result", effect.operand if below else None, False, effect.span, origin, below=below)
-            )
+            run.effect("write", "result", effect.operand if below else None, False, effect.span, origin, below=below)
         return
-    name = _unpacked(each.text) if unpacks else each.text + _suffix(command.program or "")
+    name = _unpacked(each.text) if unpacks else each.text + _suffix(run.command.program or "")
     if name is None:
-        command.doubt(each.word.raw)  # gunzip looks for NAME.gz
+        run.doubt(each.word.raw)  # gunzip looks for NAME.gz
     else:
-        operand_effects.path(walk, command, "write", named(each, name), state, role="result", origin=origin)
+        run.path("write", named(each, name), role="result", origin=origin)
 
 
 def _suffix(program: str) -> str:

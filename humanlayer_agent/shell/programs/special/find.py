@@ -4,20 +4,13 @@ Source: the manual of GNU findutils 4.9. A primary that is not listed makes the 
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter import command_lookup
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import absolute_path
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _PLAIN = frozenset(
     str.split(
@@ -41,9 +34,7 @@ _FILES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
 _EXEC = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note what this find reads, deletes, writes and runs."""
     i = 0
     while i < len(fields) and (fields[i].text or "") in ("-H", "-L", "-P"):
@@ -55,15 +46,15 @@ def read(
     if not starts:
         from humanlayer_agent.shell.programs.spec_reader import implied
 
-        starts = [implied(command, ".")]
-    command.operands += [s.text for s in starts]
+        starts = [implied(run.command, ".")]
+    run.command.operands += [s.text for s in starts]
     for n, start in enumerate(starts, 1):
-        operand_effects.path(walk, command, "read", start, state, role="list", origin=f"find start {n}", recursive=True)
-    found = [_found_below(start, _only_name(fields[i:]), state) for start in starts]
+        run.path("read", start, role="list", origin=f"find start {n}", recursive=True)
+    found = [_found_below(start, _only_name(fields[i:]), run.state) for start in starts]
     if any(f.text == "-print0" for f in fields[i:]):
-        command.prints = found
+        run.command.prints = found
     while i < len(fields):
-        i = _primary(walk, command, fields, i, found, state, context)
+        i = _primary(run, fields, i, found)
 
 
 def _only_name(expression: list[Field]) -> str | None:
@@ -95,54 +86,36 @@ def _expression(word: Field) -> bool:
     return word.text.startswith("-") or word.text in ("(", "!", ",", ")")
 
 
-def _primary(
-    walk: "Walk",
-    command: SimpleCommand,
-    fields: list[Field],
-    i: int,
-    found: list[Field],
-    state: State,
-    context: "Context",
-) -> int:
+def _primary(run: Run, fields: list[Field], i: int, found: list[Field]) -> int:
     """Note one primary of the expression; returns the index after it."""
     word = fields[i]
     text = word.text
     if text is None:
-        command.flags_complete = False
-        command.doubt(word.word.raw)
+        run.command.flags_complete = False
+        run.doubt(word.word.raw)
         return i + 1
-    command.flags.add(text.lstrip("-"))
+    run.command.flags.add(text.lstrip("-"))
     if text in _PLAIN:
         return i + 1
     if text in _ONE or text.startswith("-newer"):
         return i + 2
     if text == "-delete":
         for each in found:
-            operand_effects.path(walk, command, "delete", each, state, role="found", origin="find -delete")
+            run.path("delete", each, role="found", origin="find -delete")
             if each.below is not None:
-                command.effects.append(
-                    Effect("delete", "found", each.below, True, command.span, "find -delete", recursive=True)
-                )
+                run.effect("delete", "found", each.below, True, run.command.span, "find -delete", recursive=True)
         return i + 1
     if text in _FILES:
         if i + 1 < len(fields):
-            operand_effects.path(walk, command, "write", fields[i + 1], state, role="option", origin=f"find {text}")
+            run.path("write", fields[i + 1], role="option", origin=f"find {text}")
         return i + 1 + _FILES[text]
     if text in _EXEC:
-        return _exec(walk, command, fields, i, found, state, context)
-    command.doubt(text)
+        return _exec(run, fields, i, found)
+    run.doubt(text)
     return i + 1
 
 
-def _exec(
-    walk: "Walk",
-    command: SimpleCommand,
-    fields: list[Field],
-    i: int,
-    found: list[Field],
-    state: State,
-    context: "Context",
-) -> int:
+def _exec(run: Run, fields: list[Field], i: int, found: list[Field]) -> int:
     """`-exec cmd {} ;`: the command runs with what was found, which lies below the start points."""
     end = i + 1
     while end < len(fields) and not (
@@ -150,22 +123,18 @@ def _exec(
     ):
         end += 1
     if end >= len(fields):
-        command.doubt(fields[i].text or "-exec")
+        run.doubt(fields[i].text or "-exec")
     words = fields[i + 1 : end]
-    inner_state = state
     if (fields[i].text or "").endswith("dir"):
-        inner_state = state.copy()
-        inner_state.cwd = None
-    inner = context.deeper(via=(*context.via, "find"))
-    if inner.depth > 24:
-        walk.program.doubt("nested too deep")
-        return end + 1
+        state = run.state.copy()
+        state.cwd = None
+        run = run.having(state=state)
     for each in found:
         replaced = [_replaced(w, each) for w in words]
         if replaced:
-            first = len(walk.program.commands)
-            command_lookup.run(walk, replaced, inner_state, inner, command.span, command.text, shell=False)
-            for ran in walk.program.commands[first:]:
+            first = len(run.walk.program.commands)
+            run.program(replaced, "find")
+            for ran in run.walk.program.commands[first:]:
                 for effect in ran.effects:
                     if effect.role == "operand" and (effect.below or effect.pattern):
                         effect.role = "found"

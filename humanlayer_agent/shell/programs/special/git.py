@@ -9,19 +9,14 @@ repository, some of which are commands (git-config(1): core.fsmonitor, core.page
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.slots import is_remote
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _HARMLESS = re.compile(
     r"""(user\.(name|email)|author\.(name|email)|committer\.(name|email)|color\..*|advice\..*|column\..*|log\.(date|decorate|follow)
@@ -33,24 +28,22 @@ _HARMLESS = re.compile(
 )
 
 
-def note_setting(walk: "Walk", command: SimpleCommand, word: Field, kind: str, origin: str) -> None:
+def note_setting(run: Run, word: Field, kind: str, origin: str) -> None:
     """Note a setting given on the command line: harmless, or code that git will run."""
     if kind == "git-setting" and word.text is not None:
         key, _, value = word.text.partition("=")
         if _HARMLESS.fullmatch(key) or (key.lower() == "core.pager" and value in ("cat", "")):
             return
-        operand_effects.code(walk, command, word, what=value or word.text, role="setting", origin=origin, unread=False)
+        run.code(word, what=value or word.text, role="setting", origin=origin, unread=False)
     else:
-        operand_effects.code(walk, command, word, what=word.text, role="setting", origin=origin, unread=False)
-    command.doubt(word.shown)
+        run.code(word, what=word.text, role="setting", origin=origin, unread=False)
+    run.doubt(word.shown)
 
 
 _IDENTITY = frozenset({"user.name", "user.email"})
 
 
-def config(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def config(run: Run, spec: Spec, fields: list[Field]) -> None:
     """git config: with one operand it prints a setting, with two it sets one."""
     arguments = read_arguments(spec, fields)
     operands = arguments.operands
@@ -58,65 +51,59 @@ def config(
     prints = "get" in arguments.flags() or (len(operands) < 2 and "change" not in arguments.flags())
     for use in arguments.options:
         if use.option.name == "file" and use.value is not None:
-            operand_effects.path(
-                walk, command, "read" if prints else "write", use.value, state, role="option", origin="git config"
-            )
+            run.path("read" if prints else "write", use.value, role="option", origin="git config")
     arguments.options = [u for u in arguments.options if u.option.name != "file"]
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in operands]
+    spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in operands]
     if any(o.text is None for o in operands):
-        command.doubt("git config")
+        run.doubt("git config")
     if not prints or any(o.many for o in operands):
         key = operands[0].text if operands else None
         if key in _IDENTITY and len(operands) == 2 and alone:
-            here = spec_reader.implied(command, ".")  # who makes the commits of this repository
-            operand_effects.path(walk, command, "metadata", here, state, role="setting", origin="git config")
+            here = spec_reader.implied(run.command, ".")  # who makes the commits of this repository
+            run.path("metadata", here, role="setting", origin="git config")
             return
-        at = walk.span(operands[0].start, operands[0].end) if operands else command.span
-        command.effects.append(Effect("persist", "setting", key, key is not None, at, "git config"))
+        at = run.walk.span(operands[0].start, operands[0].end) if operands else run.command.span
+        run.effect("persist", "setting", key, key is not None, at, "git config")
 
 
-def clone(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def clone(run: Run, spec: Spec, fields: list[Field]) -> None:
     """git clone URL [directory]: without a directory, the last component of the URL names it."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     if not operands:
         return
-    note_remote(walk, command, operands[0], state, "git clone operand 1", local="read")
+    note_remote(run, operands[0], "git clone operand 1", local="read")
     for extra in operands[2:]:
-        command.doubt(extra.word.raw)
+        run.doubt(extra.word.raw)
     if len(operands) > 1:
-        operand_effects.path(walk, command, "write", operands[1], state, origin="git clone operand 2")
+        run.path("write", operands[1], origin="git clone operand 2")
         return
     name = (operands[0].text or "").rstrip("/").removesuffix("/.git").rpartition("/")[2].rpartition(":")[2]
     name = name.removesuffix(".git").removesuffix(".bundle")
     target = implied_name(operands[0], name) if name else Field(operands[0].word, operands[0].start, operands[0].end)
-    operand_effects.path(walk, command, "write", target, state, origin="git clone directory")
+    run.path("write", target, origin="git clone directory")
 
 
 def implied_name(word: Field, text: str) -> Field:
     return Field(word.word, word.start, word.end, text=text, prefix=text)
 
 
-def note_remote(
-    walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str, *, local: str | None = None
-) -> None:
+def note_remote(run: Run, word: Field, origin: str, *, local: str | None = None) -> None:
     """A repository by URL, path or name. `ext::cmd` is a command; a name stands in the configuration."""
     text = word.text
     if text is None:
-        operand_effects.host(walk, command, word, origin=origin)
-        command.doubt(word.word.raw)
+        run.host(word, origin=origin)
+        run.doubt(word.word.raw)
     elif "::" in text or text.startswith("-"):
-        operand_effects.code(walk, command, word, what=text, role="remote-helper", origin=origin, unread=False)
-        command.doubt(word.word.raw)
+        run.code(word, what=text, role="remote-helper", origin=origin, unread=False)
+        run.doubt(word.word.raw)
     elif is_remote(text):
-        operand_effects.host(walk, command, word, origin=origin)
+        run.host(word, origin=origin)
     elif local is not None or text.startswith(("/", ".", "~")):
-        operand_effects.path(walk, command, local or "read", word, state, origin=origin)
+        run.path(local or "read", word, origin=origin)
 
 
 def note_elsewhere(commands: Sequence[SimpleCommand], start: str) -> None:

@@ -1,15 +1,10 @@
 """The reader of `go`: packages to run or build, and texts of options for its compiler and linker."""
 
 import re
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.program import SimpleCommand
 
 _SAFE = re.compile(
     r"(?:[\w./]+=)?-(?:[sw]|N|l|m(?:=\d)?|B|e|S|race|msan|v|short|cover|count=\d+|timeout=\w+|tags=[\w,]+|failfast|json"
@@ -20,23 +15,22 @@ _SAFE = re.compile(
 """Options that start no other program (as -extld does) and write no file."""
 
 
-def package(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def package(run: Run, word: Field, origin: str) -> None:
     """`x.go` is a file that is run or compiled; ./x and /x are directories; x@v1 is fetched first; x is a name."""
     text = word.text
-    if command.subcommand == "run" and _is_argument(command, text):
+    if run.command.subcommand == "run" and _is_argument(run.command, text):
         return
     if text is None:
-        operand_effects.path(walk, command, "execute", word, state, role="project", origin=origin)
-    elif text.endswith(".go") and command.subcommand == "run":
-        operand_effects.script(walk, command, word, state, origin, language="")
-    elif "@" in text and command.subcommand in ("run", "install"):
-        command.effects.append(Effect("package", "operand", text, True, walk.span(word.start, word.end), origin))
+        run.path("execute", word, role="project", origin=origin)
+    elif text.endswith(".go") and run.command.subcommand == "run":
+        run.script(word, origin, language="")
+    elif "@" in text and run.command.subcommand in ("run", "install"):
+        run.effect("package", "operand", text, True, run.span(word), origin)
     elif text.startswith(("/", ".")) and text not in (".", "./..."):
         place = text.removesuffix("...").rstrip("/") or "/"
-        operand_effects.path(
-            walk, command, "execute", Field(word.word, word.start, word.end, text=place, prefix=place), state,
-            role="project", origin=origin,
-        )  # fmt: skip
+        run.path(
+            "execute", Field(word.word, word.start, word.end, text=place, prefix=place), role="project", origin=origin
+        )
 
 
 def _is_argument(command: SimpleCommand, text: str | None) -> bool:
@@ -48,11 +42,11 @@ def _is_argument(command: SimpleCommand, text: str | None) -> bool:
     return operands.index(text) >= max(files, 1)
 
 
-def flags(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def flags(run: Run, word: Field, origin: str) -> None:
     """Options in one text: code wherever they are not known to be harmless."""
     parts = (word.text or "").replace("'", " ").replace('"', " ").split()
     if word.text is None or any(part.startswith("-") and not _SAFE.fullmatch(part) for part in parts):
-        operand_effects.code(walk, command, word, what=word.text, role="code", origin=origin)
-        command.doubt(word.word.raw)
+        run.code(word, what=word.text, role="code", origin=origin)
+        run.doubt(word.word.raw)
     elif any("=-" in part and not _SAFE.fullmatch(part) for part in parts):
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
 from humanlayer_agent.shell.paths import plain_path
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.catalog import STANDARD_DIRECTORIES
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.python import note_project
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
     from humanlayer_agent.shell.languages.make import Made
 
 NAMES = ("GNUmakefile", "makefile", "Makefile")
@@ -39,63 +38,63 @@ _PASSED_ON = "make's variables"
 """Holds what a make hands to those that its recipes run. No variable of a shell can be called so."""
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """make runs the project's rules; a variable on the command line may put other commands into them."""
     arguments = read_arguments(spec, fields)
-    state = spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
-    command.listed = True
-    _variables(walk, command, arguments.operands, state)
+    run = spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
+    run.command.listed = True
+    _variables(run, arguments.operands)
     for flag in ("environment-overrides", "touch"):
-        if flag in command.flags:
-            command.doubt(flag)
-    if "version" in command.flags:
+        if flag in run.command.flags:
+            run.doubt(flag)
+    if "version" in run.command.flags:
         return
     given = [use.value for use in arguments.options if use.option.name == "file" and use.value is not None]
     known = not any(o.text is None for o in arguments.operands) and not arguments.loose
     goals = [o.text for o in arguments.operands if o.text is not None and "=" not in o.text] if known else None
-    run = _Run(walk, command, state, context, goals, _overriding(arguments, state))
-    first = len(command.effects)
+    goal = _Goals(run, goals, _overriding(arguments, run.state))
+    first = len(run.command.effects)
     if not given:
-        note_project(walk, command, state)
-        for effect in command.effects[first:]:
-            walk.scripts.later(command, partial(run.project, effect))
+        note_project(run)
+        for effect in run.command.effects[first:]:
+            run.walk.scripts.later(run.command, partial(goal.project, effect))
         return
-    texts = [context.stdin.text if value.text in _STREAMS else "" for value in given]
+    texts = [run.context.stdin.text if value.text in _STREAMS else "" for value in given]
     for value in given:
         if value.text not in _STREAMS:
-            operand_effects.path(walk, command, "execute", value, state, role="script", origin="make --file")
+            run.path("execute", value, role="script", origin="make --file")
     if None in texts:
-        operand_effects.code(walk, command, None, what=None, role="stdin", origin="make standard input")
-        command.doubt(command.text)
+        run.code(None, what=None, role="stdin", origin="make standard input")
+        run.doubt(run.command.text)
         return
-    walk.scripts.later(command, partial(run.given, command.effects[first:], "".join(t or "" for t in texts)))
+    run.walk.scripts.later(
+        run.command, partial(goal.given, run.command.effects[first:], "".join(t or "" for t in texts))
+    )
 
 
-def _variables(walk: "Walk", command: SimpleCommand, operands: Sequence[Field], state: State) -> None:
+def _variables(run: Run, operands: Sequence[Field]) -> None:
     """Variables on the command line: they stand above those of the Makefile, whoever wrote that."""
     for each in operands:
         name, equals, value = (each.text if each.text is not None else each.prefix).partition("=")
         computed = name.endswith(("!", "+", "?"))  # X!=COMMAND runs it
         name = name.rstrip(":+?!")
         if each.text is None or "$" in name:
-            command.doubt(each.word.raw)
+            run.doubt(each.word.raw)
         elif equals and not computed and name in _BUILD and not selects_code(name, value):
             continue  # CFLAGS="-O0 -g"
         elif equals and (computed or name in _COMMAND_VARIABLES or not _PLAIN_VALUE.fullmatch(value)):
-            operand_effects.code(walk, command, each, what=value, role="setting", origin=f"make {name}=", unread=False)
-            command.doubt(each.word.raw)
+            run.code(each, what=value, role="setting", origin=f"make {name}=", unread=False)
+            run.doubt(each.word.raw)
         elif equals and name in _PROGRAMS and "/" in value and posixpath.dirname(value) not in STANDARD_DIRECTORIES:
-            operand_effects.code(walk, command, each, what=value, role="setting", origin=f"make {name}=", unread=False)
+            run.code(each, what=value, role="setting", origin=f"make {name}=", unread=False)
         elif equals and _PLACE.match(value) and posixpath.dirname(value) not in STANDARD_DIRECTORIES:
             kind = "write" if name.lower() in _TARGETS else "read"
             at = each.tail(len(each.text) - len(value))
-            operand_effects.path(walk, command, kind, at, state, role="setting", origin=f"make {name}=")
+            run.path(kind, at, role="setting", origin=f"make {name}=")
         elif equals and name not in _BUILD and selects_code(name, value):
-            effect = Effect("environment", "itself", name, True, walk.span(each.start, each.end), f"make {name}=")
-            command.effects.append(effect)  # recipes get it as well
+            effect = Effect("environment", "itself", name, True, run.span(each), f"make {name}=")
+            run.command.effects.append(effect)  # recipes get it as well
 
 
 def _overriding(arguments: Arguments, state: State) -> dict[str, str]:
@@ -109,38 +108,34 @@ def _overriding(arguments: Arguments, state: State) -> dict[str, str]:
     return out
 
 
-class _Run:
+class _Goals:
     """One make, whose Makefiles are looked for once the whole action is known."""
 
-    def __init__(
-        self, walk: "Walk", command: SimpleCommand, state: State, context: "Context", goals: list[str] | None,
-        given_variables: Mapping[str, str],
-    ) -> None:  # fmt: skip
-        self.walk, self.command, self.context = walk, command, context
-        self.state, self.child = state.copy(), state.child(())
+    def __init__(self, run: Run, goals: list[str] | None, given_variables: Mapping[str, str]) -> None:
+        self.run, self.child = run.having(state=run.state.copy()), run.state.child(())
         self.goals, self.variables = goals, given_variables
         self.included: list[str] = []
-        self.search = [text for text in command.options.get("include-dir", ()) if text is not None]
+        self.search = [text for text in run.command.options.get("include-dir", ()) if text is not None]
 
     def project(self, effect: Effect) -> None:
         """The Makefile of a directory. Where nobody can read one, it is the project's, as `effect` says."""
         if effect.operand is None:
             return
-        found = {path: self.walk.scripts.look(path) for name in NAMES for path in [_beside(effect.operand, name)]}
+        found = {path: self.run.walk.scripts.look(path) for name in NAMES for path in [_beside(effect.operand, name)]}
         here = {path: each for path, each in found.items() if each != NOT_THERE}
         self._watch(effect, found)
         if all(self._own(path, each, effect.operand) for path, each in here.items()):
             unseen = not here or any(each.texts is None for each in here.values())
             self._exported(None if unseen else [text for each in here.values() for text in each.texts or ()])
             return
-        self.command.effects.remove(effect)
+        self.run.command.effects.remove(effect)
         for path, each in here.items():
-            run = replace(effect, role="script", operand=path)
-            self.command.effects.append(run)
+            ran = replace(effect, role="script", operand=path)
+            self.run.command.effects.append(ran)
             self.included = []
             if each.texts is None or not self._judge([(posixpath.basename(path), each.texts)], effect.operand):
-                self._unread(run)
-            self._watch(run, (*found, *self.included))
+                self._unread(ran)
+            self._watch(ran, (*found, *self.included))
 
     def _own(self, path: str, found: Found, directory: str) -> bool:
         """Whether a Makefile is the project's own code, and everything that it includes."""
@@ -148,18 +143,18 @@ class _Run:
 
         if not found.project or not found.texts or not any("include" in text for text in found.texts):
             return found.project
-        notes, key = self.walk.scripts.notes, ("make", path, directory, *self.search)
+        notes, key = self.run.walk.scripts.notes, ("make", path, directory, *self.search)
         if key not in notes:
             self.included = []
             sources = [(posixpath.basename(path), found.texts)]
             make.read(sources, goals=(), files=self._look, directory=directory, search=self.search)
-            others = [self.walk.scripts.look(each) for each in self.included]
+            others = [self.run.walk.scripts.look(each) for each in self.included]
             notes[key] = all(each.project or each == NOT_THERE for each in others)
         return notes[key]
 
     def _look(self, path: str) -> Found:
         self.included.append(path)
-        return self.walk.scripts.look(path)
+        return self.run.walk.scripts.look(path)
 
     def _exported(self, texts: Sequence[str] | None) -> None:
         """Variables that the action exports: make takes what a Makefile does not set from there, as text for shells."""
@@ -168,10 +163,8 @@ class _Run:
             used = texts is None or any(f"({name}" in text or f"{{{name}" in text for text in texts)
             if used and not plain_value and name != _PASSED_ON:
                 origin = f"make's {name}"
-                operand_effects.code(
-                    self.walk, self.command, None, what=name, role="setting", origin=origin, unread=False
-                )
-                self.command.doubt(f"{name} for make")
+                self.run.code(None, what=name, role="setting", origin=origin, unread=False)
+                self.run.doubt(f"{name} for make")
 
     def given(self, effects: Sequence[Effect], typed: str) -> None:
         """Makefiles that are named (`-f`), and what comes on standard input."""
@@ -181,15 +174,15 @@ class _Run:
             operand = effect.operand
             if operand is None or effect.below or effect.pattern is not None:
                 return self._unread(*effects)
-            found = self.walk.scripts.look(plain_path(operand))
+            found = self.run.walk.scripts.look(plain_path(operand))
             if found.texts == () and not found.project:
                 return self._unread(*effects)
             own &= self._own(operand, found, posixpath.dirname(operand))
             if not found.project or found.texts:
-                sources.append((posixpath.relpath(operand, (self.state.cwd or ("/",))[0]), found.texts or ()))
+                sources.append((posixpath.relpath(operand, (self.run.state.cwd or ("/",))[0]), found.texts or ()))
             self._watch(effect, operand)
         self.included = []
-        for cwd in self.state.cwd or (None,):
+        for cwd in self.run.state.cwd or (None,):
             if not own and not self._judge(sources, cwd):
                 return self._unread(*effects)
         for effect in effects:
@@ -210,7 +203,7 @@ class _Run:
         worlds = [[(name, (text,))] for name, texts in sources for text in texts] if len(sources) == 1 else [sources]
         for world in worlds:
             key = ("make", str(world), goals, str(sorted(self.variables.items())), directory)
-            may = self.walk.scripts.spend(key, *(text for _, texts in world for text in texts))
+            may = self.run.walk.scripts.spend(key, *(text for _, texts in world for text in texts))
             if may is None:
                 continue
             if not may:
@@ -225,7 +218,7 @@ class _Run:
                 search=self.search,
             )
             state = self._recipes(made, directory)
-            perform(self.walk, self.command, made.behaviour, state, self.context, "make")
+            perform(self.run.having(state=state), made.behaviour, "make")
         return True
 
     def _environment(self, name: str) -> tuple[str, ...] | None:
@@ -239,7 +232,7 @@ class _Run:
 
     def _recipes(self, made: "Made", directory: str | None) -> State:
         """The state in which the shells of the recipes start."""
-        state = self.state.copy()
+        state = self.run.state.copy()
         state.cwd = (directory,) if directory is not None else state.cwd
         for name, (texts, certain) in made.variables.items():
             state.assign(name, texts if certain else None)
@@ -254,12 +247,13 @@ class _Run:
 
     def _watch(self, effect: Effect, paths: Iterable[str]) -> None:
         for path in paths:
-            self.walk.scripts.judged(self.command, effect, plain_path(path), spec_reader.implied(self.command, path))
+            word = spec_reader.implied(self.run.command, path)
+            self.run.walk.scripts.judged(self.run.command, effect, plain_path(path), word)
 
     def _unread(self, *effects: Effect) -> None:
         for effect in effects:
             effect.unread, effect.resolved = True, False
-            self.command.doubt(effect.operand or "Makefile")
+            self.run.doubt(effect.operand or "Makefile")
 
 
 def _beside(directory: str, name: str) -> str:

@@ -5,19 +5,16 @@ import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter import command_lookup
-from humanlayer_agent.shell.interpreter.context import MAX_DEPTH
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import SHELLS, interpreter
-from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special import env_sudo
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
+    from humanlayer_agent.shell.analysis import Interpreter
 
 MAX_LEVELS = 32
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -26,32 +23,30 @@ _READ = frozenset({"python", *SHELLS})
 _REPORTS = frozenset({"report", "check-coverage", "merge", "instrument"})
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """A program that stands in node_modules/.bin is run, as which it is judged; another is fetched first."""
     arguments = read_arguments(spec, fields)
-    state = spec_reader.note_options(walk, spec, command, arguments, state, context)
+    run = spec_reader.note_options(run, spec, arguments)
     words = arguments.operands
-    command.operands += [o.text for o in words]
-    if not words or command.flags & {"call", "package"}:
+    run.command.operands += [o.text for o in words]
+    if not words or run.command.flags & {"call", "package"}:
         return
     plain = not arguments.unknown and not arguments.loose
-    if command.program == "pnpm" or (plain and installed(walk, words[0].text, state)):
-        command.flags.add("local")
-        run(walk, command, words, state, context)
+    if run.command.program == "pnpm" or (plain and installed(run.walk, words[0].text, run.state)):
+        run.command.flags.add("local")
+        execute(run, words)
     else:
-        spec_reader.note(walk, command, "package", words[0], state, context, origin=f"{command.program} operand 1")
+        spec_reader.note(run, "package", words[0], origin=f"{run.command.program} operand 1")
 
 
-def installed(walk: "Walk", name: str | None, state: State) -> bool:
+def installed(walk: "Interpreter", name: str | None, state: State) -> bool:
     """Is `name` a program in node_modules/.bin, here or above? What an action puts there is asked about by itself."""
     if name is None or not _NAME.fullmatch(name) or not state.cwd:
         return False
     return all(_found(walk, name, cwd) is not None for cwd in state.cwd)
 
 
-def _found(walk: "Walk", name: str, directory: str) -> str | None:
+def _found(walk: "Interpreter", name: str, directory: str) -> str | None:
     directory = posixpath.normpath(directory)
     for _ in range(MAX_LEVELS):
         path = posixpath.join(directory, "node_modules", ".bin", name)
@@ -63,32 +58,26 @@ def _found(walk: "Walk", name: str, directory: str) -> str | None:
     return None
 
 
-def run(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
+def execute(run: Run, words: list[Field]) -> None:
     """Judge `words` as the command that they are; where it is a script that can be read, by what that does."""
     name = words[0].text or ""
-    for cwd in state.cwd or () if _NAME.fullmatch(name) else ():
-        path = _found(walk, name, cwd)
-        source = walk.scripts.source(path) if path is not None else None
+    for cwd in run.state.cwd or () if _NAME.fullmatch(name) else ():
+        path = _found(run.walk, name, cwd)
+        source = run.walk.scripts.source(path) if path is not None else None
         if path is not None and source is not None and interpreter(source.text or "") in _READ:
-            word = spec_reader.implied(command, path)
-            operand_effects.script(walk, command, word, state, "node_modules/.bin", arguments=words[1:])
-    inner = context.deeper(via=(*context.via, command.program or "npx"))
-    if inner.depth > MAX_DEPTH:
-        walk.program.doubt("nested too deep")
-        return
-    command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
+            word = spec_reader.implied(run.command, path)
+            run.script(word, "node_modules/.bin", arguments=words[1:])
+    run.program(words)
 
 
-def prefix(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def prefix(run: Run, spec: Spec, fields: list[Field]) -> None:
     """nyc and c8 run the command after their options; cross-env and dotenv take NAME=value before it."""
-    if command.program in ("cross-env", "dotenv"):
-        env_sudo.read(walk, spec, command, fields, state, context)
+    if run.command.program in ("cross-env", "dotenv"):
+        env_sudo.read(run, spec, fields)
         return
     arguments = read_arguments(spec, fields)
-    state = spec_reader.note_options(walk, spec, command, arguments, state, context)
+    run = spec_reader.note_options(run, spec, arguments)
     words = arguments.operands
-    command.operands += [o.text for o in words]
+    run.command.operands += [o.text for o in words]
     if words and words[0].text not in _REPORTS:
-        run(walk, command, words, state, context)
+        execute(run, words)

@@ -2,18 +2,13 @@
 
 import posixpath
 import re
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.program import Effect
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _NAMED = re.compile(r"^(?:--- |\+\+\+ |Index: |rename (?:from|to) |copy (?:from|to) )(.*)$", re.MULTILINE)
 _OTHER_FORMS = re.compile(r"^(?:\*\*\* |[0-9,]+[acd][0-9,]*$|Prereq:|GIT binary patch)", re.MULTILINE)
@@ -21,41 +16,37 @@ _OTHER_FORMS = re.compile(r"^(?:\*\*\* |[0-9,]+[acd][0-9,]*$|Prereq:|GIT binary 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+@%=~-]+", re.ASCII)
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """patch [options] [file [patchfile]]."""
     arguments = read_arguments(spec, fields)
-    state = spec_reader.note_options(walk, spec, command, arguments, state, context)
+    run = spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     if len(operands) > 1:
-        operand_effects.path(walk, command, "read", operands[1], state, origin="patch operand 2")
+        run.path("read", operands[1], origin="patch operand 2")
     for word in operands[2:]:
-        command.doubt(word.word.raw)
-    if command.flags & {"dry-run", "output"}:
+        run.doubt(word.word.raw)
+    if run.command.flags & {"dry-run", "output"}:
         return
     if operands:
-        operand_effects.path(walk, command, "write", operands[0], state, origin="patch operand 1")
+        run.path("write", operands[0], origin="patch operand 1")
         return
-    text = None if "input" in command.flags else context.stdin.text
-    note_targets(walk, command, text, _strip(arguments), state)
+    text = None if "input" in run.command.flags else run.context.stdin.text
+    note_targets(run, text, _strip(arguments))
 
 
-def apply(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def apply(run: Run, spec: Spec, fields: list[Field]) -> None:
     """git apply [options] [patch...]."""
     arguments = read_arguments(spec, fields)
-    state = spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
+    run = spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
     for n, each in enumerate(arguments.operands, 1):
-        operand_effects.path(walk, command, "read", each, state, origin=f"git apply operand {n}")
-    if "check" in command.flags and not command.flags & {"apply", "index"}:
+        run.path("read", each, origin=f"git apply operand {n}")
+    if "check" in run.command.flags and not run.command.flags & {"apply", "index"}:
         return
     fed = not arguments.operands or [o.text for o in arguments.operands] == ["-"]
     strip = _strip(arguments)
-    note_targets(walk, command, context.stdin.text if fed else None, 1 if strip is None else strip, state)
+    note_targets(run, run.context.stdin.text if fed else None, 1 if strip is None else strip)
 
 
 def _strip(arguments: Arguments) -> int | None:
@@ -65,23 +56,23 @@ def _strip(arguments: Arguments) -> int | None:
     return None
 
 
-def note_targets(walk: "Walk", command: SimpleCommand, text: str | None, strip: int | None, state: State) -> None:
+def note_targets(run: Run, text: str | None, strip: int | None) -> None:
     """Note the files that the difference changes: those it names, or any below the working directory."""
     names = None if text is None else _targets(text, strip)
     if names is None:
-        for cwd in state.cwd or (None,):
+        for cwd in run.state.cwd or (None,):
             effect = Effect(
-                "write", "patched", cwd, False, command.span, f"{command.program} target", below=cwd is not None
+                "write", "patched", cwd, False, run.command.span, f"{run.command.program} target", below=cwd is not None
             )
-            command.effects.append(effect)
-        command.doubt(command.text)
+            run.command.effects.append(effect)
+        run.doubt(run.command.text)
         return
-    start, end = command.span
+    start, end = run.command.span
     from humanlayer_agent.shell.programs.spec_reader import implied
 
     for name in names:
-        target = Field(implied(command, name).word, start, end, text=name, prefix=name)
-        operand_effects.path(walk, command, "write", target, state, role="patched", origin=f"{command.program} target")
+        target = Field(implied(run.command, name).word, start, end, text=name, prefix=name)
+        run.path("write", target, role="patched", origin=f"{run.command.program} target")
 
 
 def _targets(text: str, strip: int | None) -> list[str] | None:

@@ -1,16 +1,8 @@
 """Tools of PHP projects: their options are harmless but for those that name code, files to write, or settings."""
 
-from typing import TYPE_CHECKING
-
 from humanlayer_agent.shell.expansion.field import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _PLAIN = frozenset(
     str.split(
@@ -27,26 +19,22 @@ _PLAIN = frozenset(
 _FILES = frozenset({"--configuration", "-c", "--config", "--config-file", "--autoload-file", "-a", "--bootstrap"})
 
 
-def tool(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def tool(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Read the words one by one: what is not listed is in doubt."""
     for n, word in enumerate(fields, 1):
-        text, origin = word.text, f"{command.program} operand {n}"
+        text, origin = word.text, f"{run.command.program} operand {n}"
         name, equals, _ = (text or "").partition("=")
         before = (fields[n - 2].text or "") if n > 1 else ""
         if text is None:
-            command.doubt(word.word.raw)
+            run.doubt(word.word.raw)
         elif text in ("--version", "-V", "-h", "--help"):
-            command.flags.add("version")
+            run.command.flags.add("version")
         elif before in _FILES or (equals and name in _FILES):
-            operand_effects.script(
-                walk, command, word.tail(len(name) + 1) if equals else word, state, origin, language=""
-            )
+            run.script(word.tail(len(name) + 1) if equals else word, origin, language="")
         elif text.startswith("-"):
             if (name not in _PLAIN and name not in _FILES) or "/" in text:
-                command.doubt(word.word.raw)
+                run.doubt(word.word.raw)
         else:
-            command.operands.append(text)
+            run.command.operands.append(text)
             if n > 1:
-                operand_effects.path(walk, command, "write", word, state, origin=origin)
+                run.path("write", word, origin=origin)

@@ -4,18 +4,12 @@ The grammar follows the GNU sed 4.9 manual, chapters 3 to 5. What does not fit i
 """
 
 import re
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _LINE = r"[0-9]+(?:~[0-9]+)?|\$"
 _ADDRESS = re.compile(rf"(?:{_LINE})|[+~][0-9]+", re.ASCII)
@@ -29,47 +23,45 @@ class NotUnderstood(Exception):
     """The script does not fit the grammar above."""
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note what sed does: its scripts, and its files, which -i rewrites."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = list(arguments.operands)
-    if not command.flags & {"expression", "file"} and operands:
-        note_script(walk, command, operands.pop(0), state, context)
-    command.operands += [o.text for o in operands]
-    in_place = "in-place" in command.flags
+    if not run.command.flags & {"expression", "file"} and operands:
+        note_script(run, operands.pop(0))
+    run.command.operands += [o.text for o in operands]
+    in_place = "in-place" in run.command.flags
     for n, each in enumerate(operands, 1):
-        operand_effects.path(walk, command, "write" if in_place else "read", each, state, origin=f"sed operand {n}")
+        run.path("write" if in_place else "read", each, origin=f"sed operand {n}")
     if in_place:
-        for suffix in command.options.get("in-place", ()):
+        for suffix in run.command.options.get("in-place", ()):
             if suffix is None or "/" in suffix:
-                command.doubt("--in-place with a directory in its suffix")
+                run.doubt("--in-place with a directory in its suffix")
 
 
-def note_script(walk: "Walk", command: SimpleCommand, word: Field, state: State, context: "Context") -> None:
+def note_script(run: Run, word: Field) -> None:
     """Note what the script in `word` reads, writes and runs."""
     if word.text is None:
-        operand_effects.code(walk, command, word, what=None, role="code", origin="sed script")
-        command.doubt(word.word.raw)
+        run.code(word, what=None, role="code", origin="sed script")
+        run.doubt(word.word.raw)
         return
     try:
         found = script_effects(word.text)
     except NotUnderstood:
-        operand_effects.code(walk, command, word, what=word.text, role="code", origin="sed script")
-        command.doubt(word.word.raw)
+        run.code(word, what=word.text, role="code", origin="sed script")
+        run.doubt(word.word.raw)
         return
     for kind, operand in found:
         if kind == "execute":
-            operand_effects.code(walk, command, word, what=operand, role="code", origin="sed e")
-            command.doubt(word.word.raw)
+            run.code(word, what=operand, role="code", origin="sed e")
+            run.doubt(word.word.raw)
             if operand not in ("", _RESULT):
                 here = Field(word.word, word.start, word.end, text=operand, prefix=operand)
-                spec_reader.shell_text(walk, command, here, state, context, "sed e")
+                spec_reader.shell_text(run, here, "sed e")
         elif operand not in _STREAMS:
             name = Field(word.word, word.start, word.end, text=operand, prefix=operand)
-            operand_effects.path(walk, command, kind, name, state, role="script", origin=f"sed {kind}")
+            run.path(kind, name, role="script", origin=f"sed {kind}")
 
 
 def script_effects(text: str) -> list[tuple[str, str]]:

@@ -2,83 +2,68 @@
 
 import shlex
 from itertools import islice, product
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Stdin
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
 
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
-
-def watch(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def watch(run: Run, spec: Spec, fields: list[Field]) -> None:
     """watch [options] words: `sh -c "words"`, with -x the words as they are."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     words = arguments.operands
     if not words:
         return
-    if "exec" in command.flags:
-        run_words(walk, command, words, state, context)
+    if "exec" in run.command.flags:
+        run.program(words)
     else:
-        joined_shell(walk, command, words, state, context)
+        joined_shell(run, words)
 
 
-def joined_shell(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
+def joined_shell(run: Run, words: list[Field]) -> None:
     """Run `words`, joined by blanks, as a shell's text."""
-    origin = f"{command.program} command"
+    origin = f"{run.command.program} command"
     texts = [w.text for w in words]
     if any(t is None for t in texts):
-        operand_effects.code(walk, command, words[0], what=None, role="code", origin=origin)
-        command.doubt(next(w.word.raw for w in words if w.text is None))
+        run.code(words[0], what=None, role="code", origin=origin)
+        run.doubt(next(w.word.raw for w in words if w.text is None))
         return
     joined = " ".join(t or "" for t in texts)
-    spec_reader.shell_text(
-        walk, command, Field(words[0].word, words[0].start, words[-1].end, text=joined), state, context, origin
-    )
+    spec_reader.shell_text(run, Field(words[0].word, words[0].start, words[-1].end, text=joined), origin)
 
 
-def entr(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def entr(run: Run, spec: Spec, fields: list[Field]) -> None:
     """entr [options] words: the words as they are, with -s the first as a shell's text."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     words = arguments.operands
-    if words and "shell" in command.flags:
-        spec_reader.shell_text(walk, command, words[0], state, context, "entr -s")
+    if words and "shell" in run.command.flags:
+        spec_reader.shell_text(run, words[0], "entr -s")
     else:
-        run_words(walk, command, words, state, context)
+        run.program(words)
 
 
-def parallel(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def parallel(run: Run, spec: Spec, fields: list[Field]) -> None:
     """parallel joins its words, puts inputs into them and hands the result to a shell: it can't be read beforehand."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     words = arguments.operands
     shown = " ".join(w.shown for w in words)
-    operand_effects.code(walk, command, words[0] if words else None, what=shown, role="code", origin="parallel")
-    command.doubt(command.text)
+    run.code(words[0] if words else None, what=shown, role="code", origin="parallel")
+    run.doubt(run.command.text)
     # What it most likely runs is judged too.
-    start, end = (words[0].start, words[-1].end) if words else command.span
-    at = spec_reader.implied(command, "")
-    jobs = _jobs([w.text if w.text is not None else w.word.raw for w in words], context.stdin.given)
+    start, end = (words[0].start, words[-1].end) if words else run.command.span
+    at = spec_reader.implied(run.command, "")
+    jobs = _jobs([w.text if w.text is not None else w.word.raw for w in words], run.context.stdin.given)
     if len(jobs) > MAX_JOBS:
-        walk.program.doubt("parallel runs more commands than are judged")
+        run.walk.program.doubt("parallel runs more commands than are judged")
     for text in jobs[:MAX_JOBS]:
         spec_reader.shell_text(
-            walk, command, Field(at.word, start, end, text=text), state, context.fed(Stdin("null")), "parallel"
+            run.having(context=run.context.fed(Stdin("null"))), Field(at.word, start, end, text=text), "parallel"
         )
 
 
@@ -110,120 +95,95 @@ def _jobs(words: list[str], stdin: str | None) -> list[str]:
     return jobs or [joined]
 
 
-def script(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def script(run: Run, spec: Spec, fields: list[Field]) -> None:
     """script records what -c's text, or a shell that reads the input, prints."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
-    spec_reader.note_operands(walk, spec, command, arguments, state, context)
-    if not command.flags & {"command", "help"}:
-        run_stdin(walk, command, state, context)
+    spec_reader.note_options(run, spec, arguments)
+    spec_reader.note_operands(run, spec, arguments)
+    if not run.command.flags & {"command", "help"}:
+        run_stdin(run)
 
 
-def as_user(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def as_user(run: Run, spec: Spec, fields: list[Field]) -> None:
     """pkexec COMMAND, gosu USER COMMAND."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
-    words = arguments.operands if command.program == "pkexec" else arguments.operands[1:]
+    spec_reader.note_options(run, spec, arguments)
+    words = arguments.operands if run.command.program == "pkexec" else arguments.operands[1:]
     if any(o.many for o in arguments.operands[:1]):
-        command.doubt(arguments.operands[0].word.raw)
-    run_words(walk, command, words, state, context)
+        run.doubt(arguments.operands[0].word.raw)
+    run.program(words)
 
 
-def run_words(walk: "Walk", command: SimpleCommand, words: list[Field], state: State, context: "Context") -> None:
-    """Run `words` as a command of their own, found without a shell."""
-    if not words:
-        return
-    inner = context.deeper(via=(*context.via, command.program or "?"))
-    if inner.depth > 24:
-        walk.program.doubt("nested too deep")
-        return
-    command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
-
-
-def input_script(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def input_script(run: Run, spec: Spec, fields: list[Field]) -> None:
     """at, batch: the commands come on standard input, and run later. `at -f FILE` reads them from a file."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
-    if command.flags & {"file", "list", "remove", "show", "version"} or command.program in ("atq", "atrm"):
+    spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
+    if run.command.flags & {"file", "list", "remove", "show", "version"} or run.command.program in ("atq", "atrm"):
         return
-    run_stdin(walk, command, state, context)
+    run_stdin(run)
 
 
-def run_stdin(walk: "Walk", command: SimpleCommand, state: State, context: "Context") -> None:
+def run_stdin(run: Run) -> None:
     """Note that a shell runs what comes on standard input."""
-    text = context.stdin.text
-    if context.stdin.kind == "null":
+    text = run.context.stdin.text
+    if run.context.stdin.kind == "null":
         return
     if text is None:
-        operand_effects.code(walk, command, None, what=None, role="stdin", origin=f"{command.program} standard input")
-        command.doubt(command.text)
+        run.code(None, what=None, role="stdin", origin=f"{run.command.program} standard input")
+        run.doubt(run.command.text)
         return
-    word = spec_reader.implied(command, text)
-    spec_reader.shell_text(walk, command, word, state, context, f"{command.program} standard input")
+    word = spec_reader.implied(run.command, text)
+    spec_reader.shell_text(run, word, f"{run.command.program} standard input")
 
 
-def user_shell(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def user_shell(run: Run, spec: Spec, fields: list[Field]) -> None:
     """su, runuser, newgrp: a shell as another user, which runs -c's text (an option's slot) or its input."""
     words = [f for f in fields if f.text != "-"]
     arguments = read_arguments(spec, words)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
-    if "user" in command.flags and operands:  # runuser -u USER command
-        run_words(walk, command, operands, state, context)
+    run.command.operands += [o.text for o in operands]
+    if "user" in run.command.flags and operands:  # runuser -u USER command
+        run.program(operands)
         return
     for extra in operands[1:]:
-        command.doubt(extra.word.raw)  # arguments of the user's shell: a script, -c
-    if "command" not in command.flags and not command.flags & {"version", "help"}:
-        run_stdin(walk, command, state, context)
+        run.doubt(extra.word.raw)  # arguments of the user's shell: a script, -c
+    if "command" not in run.command.flags and not run.command.flags & {"version", "help"}:
+        run_stdin(run)
 
 
-def flock(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def flock(run: Run, spec: Spec, fields: list[Field]) -> None:
     """flock FILE command ..., flock FILE -c 'text', flock NUMBER."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
-    if not operands or "command" in command.flags:
+    run.command.operands += [o.text for o in operands]
+    if not operands or "command" in run.command.flags:
         # -c before the file, or nothing to lock
         if operands:
-            operand_effects.path(walk, command, "write", operands[0], state, origin="flock operand 1")
+            run.path("write", operands[0], origin="flock operand 1")
         return
     if len(operands) == 1 and (operands[0].text or "").isdigit():
         return
-    operand_effects.path(walk, command, "write", operands[0], state, origin="flock operand 1")
+    run.path("write", operands[0], origin="flock operand 1")
     rest = operands[1:]
     if len(rest) == 2 and rest[0].text in ("-c", "--command"):
-        spec_reader.shell_text(walk, command, rest[1], state, context, "flock -c")
+        spec_reader.shell_text(run, rest[1], "flock -c")
     else:
-        run_words(walk, command, rest, state, context)
+        run.program(rest)
 
 
-def ssh(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def ssh(run: Run, spec: Spec, fields: list[Field]) -> None:
     """ssh [options] host [options] [words]: what the other machine runs is not judged by its paths here."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     if not operands:
         return
-    operand_effects.host(walk, command, operands[0], origin="ssh operand 1")
+    run.host(operands[0], origin="ssh operand 1")
     rest = read_arguments(spec, operands[1:])  # options may follow the host
-    spec_reader.note_options(walk, spec, command, rest, state, context)
+    spec_reader.note_options(run, spec, rest)
     words = " ".join(o.shown for o in rest.operands) or "a shell of the other machine"
-    operand_effects.code(
-        walk, command, operands[0], what=words, role="remote", origin="ssh command", resolved=True, unread=False
-    )
+    run.code(operands[0], what=words, role="remote", origin="ssh command", resolved=True, unread=False)

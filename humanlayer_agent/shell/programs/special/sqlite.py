@@ -1,18 +1,12 @@
 """sqlite3: statements work on the database file; commands that begin with a dot can run programs and open files."""
 
 import re
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _SAFE_DOT = frozenset(
     str.split(
@@ -31,29 +25,27 @@ _REACHES_OUT = re.compile(
 _INSERTS = re.compile(r"\b(?:insert|replace)(?:\s+or\s+\w+)?\s+into\b", re.IGNORECASE | re.ASCII)
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """sqlite3 DATABASE [SQL ...]: without statements they come on the standard input."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     operands = arguments.operands
-    command.operands += [o.text for o in operands]
-    if command.flags & {"version"}:
+    run.command.operands += [o.text for o in operands]
+    if run.command.flags & {"version"}:
         return
     for database in operands[:1]:
         if (database.text or "").lower().startswith("file:"):
-            command.doubt(database.word.raw)  # a URI, which percent signs and parameters may lead elsewhere
+            run.doubt(database.word.raw)  # a URI, which percent signs and parameters may lead elsewhere
         if database.text not in (":memory:", ""):
-            kind = "read" if "readonly" in command.flags else "write"
-            operand_effects.path(walk, command, kind, database, state, role="database", origin="sqlite3 operand 1")
+            kind = "read" if "readonly" in run.command.flags else "write"
+            run.path(kind, database, role="database", origin="sqlite3 operand 1")
     texts: list[tuple[str | None, Field]] = [(o.text, o) for o in operands[1:]]
-    if len(operands) < 2 and context.stdin.kind != "null":
-        texts = [(context.stdin.text, spec_reader.implied(command, context.stdin.text or ""))]
+    if len(operands) < 2 and run.context.stdin.kind != "null":
+        texts = [(run.context.stdin.text, spec_reader.implied(run.command, run.context.stdin.text or ""))]
     for text, word in texts:
         if text is None or not _harmless(text):
-            operand_effects.code(walk, command, word, what=text, role="statements", origin="sqlite3 statements")
-            command.doubt(word.word.raw)
+            run.code(word, what=text, role="statements", origin="sqlite3 statements")
+            run.doubt(word.word.raw)
 
 
 def _harmless(text: str) -> bool:

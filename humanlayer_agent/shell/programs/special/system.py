@@ -3,18 +3,12 @@
 Programs whose words are data, whatever they look like: echo, printf, test, sleep.
 """
 
-from typing import TYPE_CHECKING
-
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects, spec_reader
+from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
-    from humanlayer_agent.shell.interpreter.context import Context
 
 _SHOWS = frozenset(
     str.split(
@@ -41,99 +35,85 @@ def system(command: SimpleCommand, role: str, operand: str) -> None:
     command.effects.append(Effect("system", role, operand, True, command.span, command.program or ""))
 
 
-def service(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def service(run: Run, spec: Spec, fields: list[Field]) -> None:
     """systemctl VERB SERVICE; service SERVICE VERB."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     texts = [o.text for o in arguments.operands]
-    command.operands += texts
+    run.command.operands += texts
     if any(t is None for t in texts):
-        command.doubt(command.text)
-    reverse = command.program in ("service", "rc-service")
+        run.doubt(run.command.text)
+    reverse = run.command.program in ("service", "rc-service")
     verb = (texts[1] if len(texts) > 1 else None) if reverse else (texts[0] if texts else None)
-    command.subcommand = verb
+    run.command.subcommand = verb
     if (verb is None and len(texts) < 2) or verb in _SHOWS:
         return
     names = (texts[:1] if reverse else texts[1:]) or [verb]
     for name in names:
-        command.effects.append(Effect("system", "service", name, name is not None, command.span, command.program or ""))
+        run.effect("system", "service", name, name is not None, run.command.span, run.command.program or "")
         if verb in _OUTLASTS:
-            command.effects.append(
-                Effect("persist", "service", name, name is not None, command.span, command.program or "")
-            )
+            run.effect("persist", "service", name, name is not None, run.command.span, run.command.program or "")
 
 
-def setting(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def setting(run: Run, spec: Spec, fields: list[Field]) -> None:
     """date, hostname: an operand sets what they otherwise print. timedatectl and its like take a verb."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     texts = [o.text for o in arguments.operands]
-    command.operands += texts
-    program = command.program or ""
+    run.command.operands += texts
+    program = run.command.program or ""
     if program == "date":
-        if "set" in command.flags or any(t is None or not t.startswith("+") for t in texts):
-            system(command, "setting", "clock")
+        if "set" in run.command.flags or any(t is None or not t.startswith("+") for t in texts):
+            system(run.command, "setting", "clock")
     elif program == "hostname":
-        if "set" in command.flags or texts:
-            system(command, "setting", "hostname")
+        if "set" in run.command.flags or texts:
+            system(run.command, "setting", "hostname")
     elif program == "hwclock":
-        if command.flags - {"show", "version", "several"}:
-            system(command, "setting", "clock")
+        if run.command.flags - {"show", "version", "several"}:
+            system(run.command, "setting", "clock")
     elif texts and texts[0] not in _SHOWS:
-        system(command, "setting", "clock" if program == "timedatectl" else program)
+        system(run.command, "setting", "clock" if program == "timedatectl" else program)
 
 
-def sysctl(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def sysctl(run: Run, spec: Spec, fields: list[Field]) -> None:
     """sysctl NAME prints, NAME=VALUE sets."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
+    spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
     for each in arguments.operands:
-        if each.text is None or "=" in each.text or "write" in command.flags:
-            spec_reader.note(walk, command, "system", each, state, context, origin="sysctl operand")
+        if each.text is None or "=" in each.text or "write" in run.command.flags:
+            spec_reader.note(run, "system", each, origin="sysctl operand")
 
 
-def device(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def device(run: Run, spec: Spec, fields: list[Field]) -> None:
     """mount, mkfs, fdisk ...: with an operand, or any option that does not only show something, they change devices."""
     operands = [f for f in fields if f.text is None or not f.text.startswith("-")]
-    command.operands += [o.text for o in operands]
+    run.command.operands += [o.text for o in operands]
     if not operands and all(f.text in _ONLY_SHOWS for f in fields):
         return
-    system(command, "device", command.program or "device")
+    system(run.command, "device", run.command.program or "device")
     for n, each in enumerate(operands, 1):
         if each.text is None or each.text.startswith(("/", ".")):
-            operand_effects.path(
-                walk, command, "write", each, state, role="device", origin=f"{command.program} operand {n}"
-            )
+            run.path("write", each, role="device", origin=f"{run.command.program} operand {n}")
 
 
-def ps(walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context") -> None:
+def ps(run: Run, spec: Spec, fields: list[Field]) -> None:
     """ps: the BSD option e (in a word without a dash) and the column `environ` print other programs' environments."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
-    command.operands += [o.text for o in arguments.operands]
-    columns = command.options.get("format", [])
+    spec_reader.note_options(run, spec, arguments)
+    run.command.operands += [o.text for o in arguments.operands]
+    columns = run.command.options.get("format", [])
     for each in arguments.operands:
         if each.text is None:
-            command.doubt(each.word.raw)
+            run.doubt(each.word.raw)
         elif each.text.isalpha():
             letters, _, format_ = each.text.partition("o")
             if "e" in letters or "environ" in format_:
-                operand_effects.printed(walk, command, "environment", each, origin="ps e")
+                run.printed("environment", each, origin="ps e")
     if any(c is None or "env" in c for c in columns):
-        operand_effects.printed(walk, command, "environment", None, origin="ps environ")
+        run.printed("environment", None, origin="ps environ")
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note the words as operands; they have no effect."""
-    command.operands += [f.text for f in fields]
+    run.command.operands += [f.text for f in fields]

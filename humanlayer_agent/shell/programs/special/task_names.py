@@ -5,15 +5,9 @@ guessed: it is unresolved. Sources: the manuals of Maven (its plug-ins too), Gra
 """
 
 import re
-from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs import operand_effects
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
+from humanlayer_agent.shell.interpreter.run import Run
 
 _PROJECT = "project"
 """The project's own code does it."""
@@ -189,26 +183,26 @@ def _patterns(slot: str, program: str) -> tuple[tuple[re.Pattern[str], str], ...
     return tuple((re.compile(pattern, re.ASCII), outcome) for pattern, outcome in table)
 
 
-def task(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def task(run: Run, word: Field, origin: str) -> None:
     """A task by its name."""
-    _note(walk, command, "task", word, origin)
+    _note(run, "task", word, origin)
 
 
-def setting(walk: "Walk", command: SimpleCommand, word: Field, state: State, origin: str) -> None:
+def setting(run: Run, word: Field, origin: str) -> None:
     """`name=value` for a build."""
-    _note(walk, command, "setting", word, origin)
+    _note(run, "setting", word, origin)
 
 
-def _note(walk: "Walk", command: SimpleCommand, slot: str, word: Field, origin: str) -> None:
+def _note(run: Run, slot: str, word: Field, origin: str) -> None:
     text = word.text
     found = None
     if text is not None:
-        patterns = _patterns(slot, command.program or "")
+        patterns = _patterns(slot, run.command.program or "")
         found = next((outcome for pattern, outcome in patterns if pattern.fullmatch(text)), None)
     if found in ("network", "package"):
-        command.effects.append(Effect(found, "task", text, True, walk.span(word.start, word.end), origin))
+        run.effect(found, "task", text, True, run.span(word), origin)
     elif found == "code":
-        operand_effects.code(walk, command, word, what=text, role="code", origin=origin)
-        command.doubt(word.word.raw)
+        run.code(word, what=text, role="code", origin=origin)
+        run.doubt(word.word.raw)
     elif found is None:
-        command.doubt(word.word.raw)
+        run.doubt(word.word.raw)

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.words import Field
-from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Stdin
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
@@ -19,7 +18,6 @@ from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.analysis import Walk
     from humanlayer_agent.shell.interpreter.context import Context
 
 MAX_TEXT = 32_768
@@ -38,55 +36,49 @@ _COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _BLANKS = re.compile(r"[ \t\n]+")
 
 
-def read(
-    walk: "Walk", spec: Spec, command: SimpleCommand, fields: list[Field], state: State, context: "Context"
-) -> None:
+def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note the command that xargs runs, with unknown words after (or, with -I, in place of) its own."""
     arguments = read_arguments(spec, fields)
-    spec_reader.note_options(walk, spec, command, arguments, state, context)
+    spec_reader.note_options(run, spec, arguments)
     words = list(arguments.operands)
     if not words:
         return  # echo
-    inner = context.deeper(via=(*context.via, "xargs"))
-    if inner.depth > 24:
-        walk.program.doubt("nested too deep")
-        return
-    runs = _runs(walk, command, arguments, context)
+    runs = _runs(run, arguments)
     if runs is not None:
-        if not command.flags & {"arg-file", "open-tty"}:
-            inner = inner.fed(Stdin("null"))
+        if not run.command.flags & {"arg-file", "open-tty"}:
+            run = run.having(context=run.context.fed(Stdin("null")))
         for each in runs:
-            command_lookup.run(walk, each, state, inner, command.span, command.text, shell=False)
+            run.program(each, "xargs")
         return
-    marker = _marker(command)
-    shown = Word("{}", None, *command.span, dynamic=True)
-    more = Field(shown, *command.span, many=marker is None)
-    listed = _listed(command, context)
+    marker = _marker(run.command)
+    shown = Word("{}", None, *run.command.span, dynamic=True)
+    more = Field(shown, *run.command.span, many=marker is None)
+    listed = _listed(run.command, run.context)
     words = [*words, *(listed or [more])] if marker is None else [_replaced(w, marker, more) for w in words]
-    command_lookup.run(walk, words, state, inner, command.span, command.text, shell=False)
+    run.program(words, "xargs")
 
 
-def _runs(walk: "Walk", command: SimpleCommand, arguments: Arguments, context: "Context") -> list[list[Field]] | None:
+def _runs(run: Run, arguments: Arguments) -> list[list[Field]] | None:
     """The words of each command that is run; None where they are not known."""
-    flags, words = command.flags, arguments.operands
-    if not flags <= _UNDERSTOOD or not command.flags_complete or arguments.unknown:
+    flags, words = run.command.flags, arguments.operands
+    if not flags <= _UNDERSTOOD or not run.command.flags_complete or arguments.unknown:
         return None
     if "arg-file" in flags:
-        at, text = _file(walk, command, arguments)
+        at, text = _file(run, arguments)
     else:
-        at = spec_reader.implied(command, "")
-        text = "" if context.stdin.kind == "null" else context.stdin.given
-    items = _items(text, command) if text is not None and len(text) <= MAX_TEXT else None
+        at = spec_reader.implied(run.command, "")
+        text = "" if run.context.stdin.kind == "null" else run.context.stdin.given
+    items = _items(text, run.command) if text is not None and len(text) <= MAX_TEXT else None
     if items is None:
         return None
     given = [replace(at, text=item, prefix=item) for item in items]
     if "replace" in flags:
-        marker = _marker(command)
+        marker = _marker(run.command)
         if marker is None or "max-args" in flags or any(w.text is None for w in words):
             return None
         runs = [[words[0], *(_filled(word, marker, item) for word in words[1:])] for item in items]
     elif "max-args" in flags:
-        most = command.options["max-args"][-1] or ""
+        most = run.command.options["max-args"][-1] or ""
         if not _COUNT.fullmatch(most):
             return None
         runs = [[*words, *given[n : n + int(most)]] for n in range(0, len(given), int(most))]
@@ -117,14 +109,14 @@ def _items(text: str, command: SimpleCommand) -> list[str] | None:
     return [line for line in lines if line]
 
 
-def _file(walk: "Walk", command: SimpleCommand, arguments: Arguments) -> tuple[Field, str | None]:
+def _file(run: Run, arguments: Arguments) -> tuple[Field, str | None]:
     """The file after -a, and its text where that is known."""
-    effects = [e for e in command.effects if e.kind == "read"]
+    effects = [e for e in run.command.effects if e.kind == "read"]
     values = [use.value for use in arguments.options if use.option.name == "arg-file"]
     if len(effects) != 1 or len(values) != 1 or values[0] is None:
-        return spec_reader.implied(command, ""), None
+        return spec_reader.implied(run.command, ""), None
     role = effects[0].role
-    text = walk.scripts.settled(command, effects[0], values[0])
+    text = run.walk.scripts.settled(run.command, effects[0], values[0])
     effects[0].role = role
     return values[0], text
 
