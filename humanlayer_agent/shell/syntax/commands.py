@@ -40,10 +40,16 @@ CALL = re.compile(r"[ \t]*\([ \t]*\)")
 _NUMBER = re.compile(rf"[0-9]+|\{{{NAME}\}}")
 _DECLARING = frozenset(["declare", "typeset", "local", "export", "readonly"])
 _DUPLICATE = ("<&", ">&")
+_WORD_END = r"(?=[ \t\n;&|()<>]|\Z)"
+_TIME_OPTION = re.compile(rf"(?:-p|--){_WORD_END}")
+_IN = re.compile(rf"in{_WORD_END}")
+_ESAC = re.compile(rf"esac{_WORD_END}")
+_TEST_END = re.compile(rf"\]\]{_WORD_END}")
+_TEST_OPERATOR = re.compile(rf"&&|\|\||[()<>]|!{_WORD_END}")
 
 
-class CommandReader:
-    """One script in the making: its skeleton, the constructs that are open, and what may come next."""
+class ScriptReader:
+    """Reads one script: its skeleton, the constructs that are open, and what may come next."""
 
     def __init__(self, lexer: WordLexer, closer: str | None) -> None:
         self.lexer = lexer
@@ -56,26 +62,6 @@ class CommandReader:
         self.assigns = True
         """`a=b` is an assignment here."""
         self.seen: Simple | None = None
-
-    def reserved_word(self, text: str, start: int) -> bool:
-        """Read the construct that the reserved word `text` begins, if it is one."""
-        raise NotImplementedError
-
-    def is_reserved(self, text: str) -> bool:
-        """Whether `text` is a reserved word."""
-        raise NotImplementedError
-
-    def arithmetic_command(self) -> None:
-        """Read `(( ... ))`."""
-        raise NotImplementedError
-
-    def case_arm(self) -> None:
-        """Read the patterns of the next arm of a case, or `esac`."""
-        raise NotImplementedError
-
-    def end_arm(self, start: int, op: str) -> None:
-        """End an arm of a case with the `;;`, `;&` or `;;&` that stands at `start`."""
-        raise NotImplementedError
 
     # ---- helpers ------------------------------------------------------------------------------------
 
@@ -339,17 +325,7 @@ class CommandReader:
         self.token("( )", start)
         self.command_position()
 
-
-_WORD_END = r"(?=[ \t\n;&|()<>]|\Z)"
-_TIME_OPTION = re.compile(rf"(?:-p|--){_WORD_END}")
-_IN = re.compile(rf"in{_WORD_END}")
-_ESAC = re.compile(rf"esac{_WORD_END}")
-_TEST_END = re.compile(rf"\]\]{_WORD_END}")
-_TEST_OPERATOR = re.compile(rf"&&|\|\||[()<>]|!{_WORD_END}")
-
-
-class ScriptReader(CommandReader):
-    """Reads a whole script."""
+    # ---- reserved words -----------------------------------------------------------------------------
 
     def is_reserved(self, text: str) -> bool:
         """Whether `text` is a reserved word."""
@@ -362,8 +338,6 @@ class ScriptReader(CommandReader):
             return False
         handler(self, text, start)
         return True
-
-    # ---- reserved words -----------------------------------------------------------------------------
 
     def verb(self, text: str, start: int) -> None:
         """A reserved word that bashlex reads as bash does."""
