@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import cursor, fast_path, parse
 from humanlayer_agent.shell.syntax.cursor import MAX_CHARS, MAX_WORDS
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from tests.support.extent import SOAK, some
 from tests.support.rows import for_each
 from tests.support.scripts import ScriptGenerator, mutant

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Lit, Script, simples, words_of
 from tests.support.extent import SOAK, some
 from tests.support.oracles import OracleCrashed, bash_accepts, bash_prints

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from tests.support.extent import SOAK
 from tests.support.oracles import Argv, find_shfmt, our_argv, shfmt_argv, tree_sitter_argv
 from tests.support.scripts import mutant

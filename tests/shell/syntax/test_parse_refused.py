@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
 from humanlayer_agent.shell.syntax.commands import CommandLexer
 from humanlayer_agent.shell.syntax.cursor import MAX_CHARS, MAX_DEPTH, MAX_STEPS, MAX_WORDS, Budget, Source
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Simple
 from tests.support.extent import examples
 from tests.support.rows import for_each

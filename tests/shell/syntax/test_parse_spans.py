@@ -2,8 +2,8 @@
 
 import pytest
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax import parse
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Lit, Node, Script, children, simples
 from tests.support.scripts import ScriptGenerator
 from tests.support.trees import every_word

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.errors import Unparsed
 from humanlayer_agent.shell.syntax.ansi import decode
 from humanlayer_agent.shell.syntax.commands import CommandLexer
 from humanlayer_agent.shell.syntax.cursor import Budget, Source
+from humanlayer_agent.shell.syntax.refusal import Unparsed
 from humanlayer_agent.shell.syntax.tree import Lit, Param, Word
 from humanlayer_agent.shell.syntax.word_builder import HOLE, Role, WordBuilder, is_pattern
 
