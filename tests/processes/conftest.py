@@ -1,5 +1,5 @@
 """The fixtures of tests/agents."""
 
-from tests.agents.conftest import ordinary_user, wait_for
+from tests.agents.conftest import ordinary_user
 
-__all__ = ["ordinary_user", "wait_for"]
+__all__ = ["ordinary_user"]

