@@ -24,14 +24,20 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return (folder / str(number) for number in itertools.count())
 
 
+@pytest.fixture(scope="session")
+def mini_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where mini would keep settings of its own: one folder for all tests, because it is read when mini is imported."""
+    return tmp_path_factory.mktemp("mini")
+
+
 @pytest.fixture(autouse=True)
-def own_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_user(homes: Iterator[Path], mini_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, so that no test reads or writes what belongs to the person who runs the tests."""
     home = next(homes)
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("HUMANLAYER_STORE", str(home / "store" / "store.sqlite3"))
-    monkeypatch.setenv("MSWEA_GLOBAL_CONFIG_DIR", str(home / "mini"))
+    monkeypatch.setenv("MSWEA_GLOBAL_CONFIG_DIR", str(mini_folder))
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_CONFIGURED", "true")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")

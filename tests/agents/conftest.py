@@ -107,7 +107,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "project"
     directory.mkdir()
     monkeypatch.chdir(directory)
-    monkeypatch.setenv("MSWEA_GLOBAL_CONFIG_DIR", str(tmp_path / "mini"))
     monkeypatch.setenv("HUMANLAYER_STORE", str(tmp_path / "store.sqlite3"))
     return directory
 

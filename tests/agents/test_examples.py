@@ -26,7 +26,6 @@ def run_example(project: Path, tmp_path: Path) -> Callable[..., "subprocess.Comp
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "HUMANLAYER_STORE": str(tmp_path / "store.sqlite3"),
-            "MSWEA_GLOBAL_CONFIG_DIR": str(tmp_path / "mini"),
         }
         return children.run(
             [sys.executable, str(ROOT / "examples" / name)],
@@ -35,6 +34,7 @@ def run_example(project: Path, tmp_path: Path) -> Callable[..., "subprocess.Comp
             input=typed,
             capture_output=True,
             text=True,
+            imports=children.MINI,
         )
 
     return run

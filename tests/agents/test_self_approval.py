@@ -334,7 +334,11 @@ Scene = Callable[..., dict[str, Any]]
 
 @pytest.fixture(params=["us", "ordinary"])
 def scene(
-    request: pytest.FixtureRequest, project: Path, tmp_path: Path, ordinary_user: Callable[[str], list[str]]
+    request: pytest.FixtureRequest,
+    project: Path,
+    tmp_path: Path,
+    mini_folder: Path,
+    ordinary_user: Callable[[str], list[str]],
 ) -> Scene:
     """Runs commands while a request of their agent waits; what became of it, as us and as an ordinary user."""
     if request.param == "ordinary" and os.getuid() != 0:
@@ -354,7 +358,7 @@ def scene(
             "PYTHONPATH": str(ROOT),
             "LC_ALL": "C.UTF-8",
             "MSWEA_SILENT_STARTUP": "1",
-            "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
+            "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini" if ordinary else mini_folder),
             "ATTEMPTS": json.dumps(attempts),
             "POLICY": policy,
         }
@@ -362,7 +366,10 @@ def scene(
         if ordinary:
             os.chown(os.ttyname(slave), 65534, 65534)
         try:
-            done = children.run(argv, stdin=slave, capture_output=True, env=env, cwd=project, start_new_session=True)
+            done = children.run(
+                argv, stdin=slave, capture_output=True, env=env, cwd=project, start_new_session=True,
+                imports=() if ordinary else children.MINI,
+            )  # fmt: skip
         finally:
             os.close(slave)
             os.close(master)

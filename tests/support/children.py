@@ -1,7 +1,8 @@
 """Children that run Python: `run`, `Popen` and `spawn` are those of `subprocess` and of pexpect, and start sooner.
 
 A child whose program is `sys.executable` is forked of an interpreter which has our imports done (`fork_server`), one for
-each way of starting it that is used twice (options, variables that Python reads at its start). What can't be had so
+each way of starting it that is used twice (options, variables that Python reads at its start). A child of which the
+caller names imports may be of another interpreter, and is forked from the first time on. What can't be had so
 (`preexec_fn`, another system than Linux, another program) is started as `subprocess` does. Where a new interpreter is
 what is tested, its imports or an installed script, use `subprocess` itself.
 """
@@ -36,7 +37,9 @@ _POSSIBLE = (
 )
 _OPTIONS = ("-I", "-E", "-s", "-S", "-B", "-P", "-O", "-u")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "GLIBC_", "MALLOC_", "LITELLM_")
-"""Beginnings of the names of variables that the interpreter reads before any code runs, or an import does."""
+"""Beginnings of the names of variables that the interpreter reads before any code runs, or an import of ours does."""
+_READ_BY_IMPORTS = ("MSWEA_",)
+"""Those that modules read which a test has imported beforehand."""
 _LATER = (
     "cryptography.hazmat.primitives.asymmetric.ed25519",
     "cryptography.hazmat.primitives.serialization",
@@ -49,18 +52,23 @@ _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith(
 _LENGTH = struct.Struct("!I")
 _REPLY = struct.Struct("!i")
 _SURROUNDINGS = dict(os.environ)
-_Start = tuple[tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, ...]]
+_Start = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, ...]]
+
+MINI = ("humanlayer_agent.agents.mini", "minisweagent.environments.local", "minisweagent.models.test_models")
+"""What a program imports that has mini run commands. A test that names it shares mini's own folder with others."""
 
 
 class _Server:
     """An interpreter that forks itself on demand, with what was imported in it."""
 
-    def __init__(self, options: Sequence[str], environ: Mapping[str, str], modules: Sequence[str]) -> None:
+    def __init__(
+        self, program: str, options: Sequence[str], environ: Mapping[str, str], modules: Sequence[str]
+    ) -> None:
         self._lock = threading.Lock()
         self._connection, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, *options, str(_SERVER), str(theirs.fileno()), json.dumps(modules)],
+                [program, *options, str(_SERVER), str(theirs.fileno()), json.dumps(modules)],
                 env=environ, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
             )  # fmt: skip
         atexit.register(self.end)
@@ -89,13 +97,15 @@ _mine = threading.Lock()
 
 
 def _server(start: _Start) -> _Server | None:
-    """The one for this way of starting; None for the first child, for which alone it would not pay."""
-    options, environ, imports = start
+    """The one for this way of starting; None for the first child of ours, for which alone it would not pay."""
+    program, options, environ, imports = start
     with _mine:
         _used[start] += 1
-        if start not in _servers and _used[start] > 1:
-            surroundings = {k: v for k, v in _SURROUNDINGS.items() if not k.startswith(_READ_AT_START)}
-            _servers[start] = _Server(options, surroundings | dict(environ), [*_ours(), *imports])
+        if start not in _servers and (imports or _used[start] > 1):
+            read = (*_READ_AT_START, *_READ_BY_IMPORTS)
+            surroundings = {k: v for k, v in _SURROUNDINGS.items() if not k.startswith(read)}
+            modules = [*(_ours() if program == sys.executable else ()), *imports]
+            _servers[start] = _Server(program, options, surroundings | dict(environ), modules)
         return _servers.get(start)
 
 
@@ -122,7 +132,7 @@ def _fork(
         descriptors: the number in the child -> ours.
     """
     words = [os.fsdecode(each) for each in argv]
-    if not _POSSIBLE or words[0] != sys.executable:
+    if not _POSSIBLE or (words[0] != sys.executable and not imports):
         return None
     rest = words[1:]
     options = []
@@ -134,7 +144,10 @@ def _fork(
     variables = {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if environ is None else environ).items()}
     if "PYTHONINSPECT" in variables:
         return None
-    server = _server((tuple(options), tuple(sorted(_at_start(variables).items())), tuple(imports)))
+    read = _at_start(variables)
+    if imports:
+        read |= {name: value for name, value in variables.items() if name.startswith(_READ_BY_IMPORTS)}
+    server = _server((words[0], tuple(options), tuple(sorted(read.items())), tuple(imports)))
     if server is None:
         return None
     status = dict(
@@ -175,7 +188,7 @@ class Popen(subprocess.Popen[Any]):
 
     Args:
         imports: what is imported beforehand besides our own modules: modules that take long and read no variable that
-            differs between tests.
+            differs between tests. With them, the program may be another Python, of which nothing else is imported.
     """
 
     def __init__(self, *args: Any, imports: Sequence[str] = (), **named: Any) -> None:

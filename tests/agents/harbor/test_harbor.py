@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support import children
+
 ROOT = Path(__file__).parents[3]
 BIN = ROOT / ".venv-harbor/bin"
+PYTHON = BIN / "python"
 PROBE = Path(__file__).parent
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 VALIDATE = (
@@ -52,6 +55,12 @@ def environ(folder: Path) -> dict[str, str]:
     return {**kept, "PROBE": str(folder / "probe"), "PYTHONPATH": str(PROBE), "HARBOR_TELEMETRY": "0"}
 
 
+def run(*command: Any, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a program of Harbor's Python."""
+    imports = ("harbor.cli.main", "humanlayer_agent.agents.harbor")
+    return children.run([PYTHON, *command], imports=imports, capture_output=True, text=True, **options)
+
+
 def reached(folder: Path) -> list[str]:
     """The commands that reached the environment."""
     return [json.loads(line) for line in (folder / "probe/exec.log").read_text().splitlines()]
@@ -65,27 +74,16 @@ def test_what_is_denied_does_not_reach_the_environment(tmp_path: Path) -> None:
     (task / "instruction.md").write_text("Write two files.")
     (task / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
     said = config(tmp_path, ["echo one > one", "rm -rf /", "cat one; echo three > three"], [SUBMIT])
-    command = [
-        BIN / "harbor",
-        "run",
-        "-p",
-        task,
-        "-a",
-        "humanlayer_agent.agents.harbor:SupervisedMini",
-        "-m",
-        "scripted",
-    ]
+    command = ["run", "-p", task, "-a", "humanlayer_agent.agents.harbor:SupervisedMini", "-m", "scripted"]
     command += ["-e", "probe:LocalProbe", "--ak", f"config={said}", "-o", tmp_path / "jobs", "--yes", "-q"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environ(tmp_path), capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    done = run(BIN / "harbor", *command, cwd=tmp_path, env=environ(tmp_path), stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     ran = reached(tmp_path)
     assert any("echo one > one" in line for line in ran), done.stdout + done.stderr
     assert any("echo three > three" in line for line in ran)
     assert not any("rm -rf" in line for line in ran)
     (found,) = (tmp_path / "jobs").rglob("agent/trajectory.json")
-    checked = subprocess.run([BIN / "python", "-c", VALIDATE], input=found.read_text(), capture_output=True, text=True)
+    checked = run("-c", VALIDATE, input=found.read_text(), env=environ(tmp_path))
     assert checked.returncode == 0, checked.stderr
     step = next(s for s in json.loads(found.read_text())["steps"] if s.get("tool_calls"))
     decided = [call["extra"]["supervision"] for call in step["tool_calls"]]
@@ -110,10 +108,8 @@ def test_a_late_approval_of_a_trial_that_timed_out_runs_nothing(tmp_path: Path) 
     }
     (tmp_path / "channels.yaml").write_text(yaml.safe_dump(channels))
     said = config(tmp_path, ["curl -s http://127.0.0.1:9/ ; touch LATE"], ["touch LATER"], [SUBMIT])
-    command = [BIN / "python", PROBE / "late.py", tmp_path / "channels.yaml", said, tmp_path / "logs"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environ(tmp_path), capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    command = [PROBE / "late.py", tmp_path / "channels.yaml", said, tmp_path / "logs"]
+    done = run(*command, cwd=tmp_path, env=environ(tmp_path), stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"ended": "CancelledError", "late": "late", "state": "withdrawn"}
     assert reached(tmp_path) == ["pwd"]
@@ -124,12 +120,12 @@ def test_settings_that_can_not_be_used_are_errors(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; from humanlayer_agent.agents.harbor import SupervisedMini; "
         "SupervisedMini(Path('.'), 'm', supervision={'polcy': 'x'})"
     )
-    done = subprocess.run([BIN / "python", "-c", source], env=environ(tmp_path), capture_output=True, text=True)
+    done = run("-c", source, env=environ(tmp_path))
     assert "supervision.polcy" in done.stderr
 
 
 def test_the_example_is_a_job_of_harbors(tmp_path: Path) -> None:
     command = [BIN / "harbor", "run", "-c", ROOT / "examples/harbor.yaml", "-p", tmp_path, "--print-config"]
-    done = subprocess.run(command, cwd=tmp_path, env=environ(tmp_path), capture_output=True, text=True)
+    done = run(*command, cwd=tmp_path, env=environ(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "humanlayer_agent.agents.harbor:SupervisedMini" in done.stdout

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from humanlayer_agent.store.sqlite import SQLiteStore
+from tests.support import children
 
 LOCAL = "humanlayer_agent.agents.mini.SupervisedLocalEnvironment"
 DOCKER = "humanlayer_agent.agents.docker.SupervisedDockerEnvironment"
@@ -82,14 +83,15 @@ class Batch:
         command = [mini_extra, "swebench", "--subset", self.folder / "data", "--split", "test", "--workers", "2"]
         command += ["-c", self.folder / "batch.yaml", *more, "-o", self.out, "--environment-class", environment_class]
         offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(self.folder / "hf")}
-        done = subprocess.run(
-            [str(word) for word in command],
+        done = children.run(
+            [sys.executable, *map(str, command)],
             cwd=self.project,
             env={**os.environ, **offline},
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # no terminal: nobody can be asked
+            imports=children.MINI,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         self.shown = done.stdout + done.stderr

@@ -57,6 +57,7 @@ class Session:
             timeout=PATIENCE,
             encoding="utf-8",
             dimensions=(24, 200),
+            imports=children.MINI,
         )
 
     def answer(self, prompt: str, typed: str) -> None:

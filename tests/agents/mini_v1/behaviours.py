@@ -32,12 +32,17 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 CLASSES = {"default": SupervisedAgent, "interactive": SupervisedInteractiveAgent, "textual": SupervisedTextualAgent}
 
 
-@pytest.fixture(params=list(CLASSES))
+# The full-screen agent draws its screen as long as it runs, which is most of what these tests take.
+@pytest.fixture(params=["default", "interactive", pytest.param("textual", marks=pytest.mark.long)])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     from textual.app import App
 
     monkeypatch.setattr(App, "run", functools.partialmethod(App.run, headless=True))
     return str(request.param)
+
+
+every_kind = pytest.mark.parametrize("kind", CLASSES, indirect=True)
+"""For what tells whether a class supervises at all: in `make test` as well."""
 
 
 def said(*commands: str) -> list[str]:
@@ -70,6 +75,7 @@ def heard(agent: Any) -> list[str]:
     return [message["content"] for message in agent.messages[2:] if message["role"] == "user"]
 
 
+@every_kind
 def test_what_is_allowed_runs(kind: str, judges: Callable[..., Any], project: Path) -> None:
     made = judges()
     agent = agent_of(kind, said("echo one > a; echo two", f"{SUBMIT}; cat a"), gate=made.gate)
@@ -82,6 +88,7 @@ def test_what_is_allowed_runs(kind: str, judges: Callable[..., Any], project: Pa
     assert [e["returncode"] for e in made.events("exec.finished")] == [0, 0]
 
 
+@every_kind
 def test_what_is_denied_does_not_run_and_the_run_goes_on(kind: str, judges: Callable[..., Any], project: Path) -> None:
     made = judges()
     agent = agent_of(kind, said("touch FORBIDDEN", "echo other", SUBMIT), gate=made.gate)
@@ -120,6 +127,7 @@ def test_an_edit_adds_nothing_to_what_is_submitted(kind: str, judges: Callable[.
     assert agent.run("task") == ("Submitted", "result\n")
 
 
+@every_kind
 def test_a_human_ends_the_run(kind: str, judges: Callable[..., Any], project: Path) -> None:
     made = judges("terminate")
     agent = agent_of(kind, said("touch QUESTION", "touch after"), gate=made.gate)
@@ -307,7 +315,10 @@ def test_an_interruption_of_a_command(
     assert "KeyboardInterrupt" in made.events("exec.finished")[0]["detail"]
 
 
-@pytest.mark.parametrize(("typed", "runs"), [("Yes", True), ("yes", False), ("", False), ("y", False), ("No", False)])
+@pytest.mark.parametrize(
+    ("typed", "runs"),
+    [("Yes", True), ("yes", False), *(pytest.param(each, False, marks=pytest.mark.long) for each in ("", "y", "No"))],
+)
 def test_the_full_screen_agent_asks_in_its_own_input_line(
     typed: str, runs: bool, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
