@@ -18,7 +18,7 @@ from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.testing.patience import until
-from tests.support import children
+from tests.support import children, extent
 
 ROOT = Path(__file__).parents[2]
 SCENE = """
@@ -192,7 +192,9 @@ COMMAND_LINE = {
 }
 """Each must be refused, and be in the log."""
 DIFFERENT = ("plain", "no environment", "script without mark", "pty", "orphan")
-"""Where it matters what this user may see of the processes above."""
+"""Where it matters what this user may see of the processes above: an ordinary user tries these."""
+TRIED = COMMAND_LINE if extent.ALL else (*DIFFERENT, "reject", "edit", "module")
+"""The policies judge all of them in `make test` too; what they do once they run is tried of these."""
 
 PTRACE = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print('traced', c.ptrace(0x4206, @SUPERVISOR@, 0, 0))"  # SEIZE
 INJECT = """\
@@ -393,18 +395,43 @@ def nothing_came_of_it(found: dict[str, Any]) -> None:
     assert found["intact"]
 
 
-def test_the_command_line_refuses_and_logs_it(scene: Scene, request: pytest.FixtureRequest) -> None:
+def test_whatever_it_tries_it_gets_no_answer(scene: Scene, request: pytest.FixtureRequest) -> None:
+    """By the command line, out of sight of who looks at its ancestors, and past the command line."""
     ordinary = request.node.callspec.params["scene"] == "ordinary"
-    found = scene({name: COMMAND_LINE[name] for name in (DIFFERENT if ordinary else COMMAND_LINE)})
+    asked = {name: COMMAND_LINE[name] for name in (DIFFERENT if ordinary else TRIED)}
+    hidden = {name: text.format("-U" if ordinary or os.getuid() != 0 else "-") for name, text in HIDDEN.items()}
+    found = scene(asked, hidden, AROUND)
     nothing_came_of_it(found)
     for name, result in found["results"].items():
-        assert result["refusals"] == ["supervised-command"], (name, result)
-        assert result["about"] == [True], name
         assert result["state"] == "pending", name
         assert result["exit_status"] == "Submitted", name
+    results = found["results"]
+    the_command_line_refuses_and_logs_it({name: results[name] for name in asked})
+    who_hides_its_ancestors_is_refused({name: results[name] for name in hidden})
+    nothing_of_the_supervisor_is_to_be_had(results, holds=found["holds"])
+
+
+def the_command_line_refuses_and_logs_it(results: dict[str, Any]) -> None:
+    for name, result in results.items():
+        assert result["refusals"] == ["supervised-command"], (name, result)
+        assert result["about"] == [True], name
         if name != "orphan":
             assert "only a human at a terminal" in result["output"], (name, result)
-    assert found["results"]["plain"]["returncode"] == 3
+    assert results["plain"]["returncode"] == 3
+
+
+def who_hides_its_ancestors_is_refused(results: dict[str, Any]) -> None:
+    for name, result in results.items():
+        if "only a human at a terminal" not in result["output"]:  # then it did not come so far
+            assert "unshare:" in result["output"] or "Permission denied" in result["output"], (name, result)
+
+
+def nothing_of_the_supervisor_is_to_be_had(results: dict[str, Any], *, holds: bool) -> None:
+    assert "not injected" in results["inject"]["output"] or os.getuid() == 0
+    if holds:  # else doctor says that it does not, and why: root that may trace any process
+        for name in ("environ", "memory"):
+            assert results[name]["returncode"] != 0, (name, results[name])
+        assert "traced -1" in results["trace"]["output"]
 
 
 def test_who_gets_away_ends_the_run(scene: Scene, project: Path) -> None:
@@ -417,16 +444,6 @@ def test_who_gets_away_ends_the_run(scene: Scene, project: Path) -> None:
     stopped = found["results"]["stops the supervisor meanwhile"]
     assert stopped["refusals"] == ["supervised-command"], (stopped, (project / "out").read_text())
     until(lambda: {pid for pid in reaper.processes() if _cwd(pid) == str(project)} <= {os.getpid()}, "the end of all")
-
-
-def test_who_hides_its_ancestors_is_refused(scene: Scene, request: pytest.FixtureRequest) -> None:
-    ordinary = request.node.callspec.params["scene"] == "ordinary" or os.getuid() != 0
-    found = scene({name: text.format("-U" if ordinary else "-") for name, text in HIDDEN.items()})
-    nothing_came_of_it(found)
-    for name, result in found["results"].items():
-        assert result["state"] == "pending", name
-        if "only a human at a terminal" not in result["output"]:  # then it did not come so far
-            assert "unshare:" in result["output"] or "Permission denied" in result["output"], (name, result)
 
 
 EVERYTHING = {
@@ -451,20 +468,6 @@ def test_under_a_shipped_policy_none_of_it_runs(scene: Scene, policy: str) -> No
         assert result["exit_status"] == "Submitted", name
         assert not result["supervision"]["executed"], (name, result)
         assert result["supervision"]["rule"] or policy == "strict", (name, result)  # by default it asks about all
-
-
-def test_nothing_of_the_supervisor_is_to_be_had(scene: Scene) -> None:
-    found = scene(AROUND)
-    results = found["results"]
-    nothing_came_of_it(found)
-    for name, result in results.items():
-        assert result["state"] == "pending", name
-    assert "not injected" in results["inject"]["output"] or os.getuid() == 0
-    if found["holds"]:  # else doctor says that it does not, and why: root that may trace any process
-        for name in ("environ", "memory"):
-            assert results[name]["returncode"] != 0, (name, results[name])
-        assert "traced -1" in results["trace"]["output"]
-    assert not found["permit"]
 
 
 @us_is_enough
