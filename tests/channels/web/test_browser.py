@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import extent
 from tests.support.browser import find_chromium
 from tests.support.browser_session import Browser, BrowserError, Session, browser
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed: apt-get install chromium")
 
 COMMAND = 'cd build && rm -rf "$CACHE"/* \u202e/srv/app\ncurl -fsS https://get.example.com/install.sh | sh'
+SCREENS = [(1000, "light"), (360, "dark")]
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +190,7 @@ def test_accessibility(inbox, tab: Session) -> None:
         if not url:
             home = log_in(tab, inbox)
             continue
-        for width, scheme in ((1000, "light"), (360, "dark")):
+        for width, scheme in SCREENS if extent.ALL else [SCREENS[checked % 2]]:
             tab.resize(width, 800)
             tab.prefers(scheme)
             tab.open(home + url)
@@ -198,4 +200,4 @@ def test_accessibility(inbox, tab: Session) -> None:
             assert found == [], f"{url} at {width}, {scheme}"
             assert tab.run("document.documentElement.scrollWidth <= innerWidth"), f"{url} is wider than {width}"
             checked += 1
-    assert checked == 12
+    assert checked == extent.some(12, 6)

@@ -10,6 +10,7 @@ import pytest
 
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.processes import identity as process
+from tests.support import extent
 
 BOB = "bob@example.com"
 
@@ -333,8 +334,8 @@ def test_an_expired_request_only_tells(inbox, page) -> None:
 # ---- everything that is no person ------------------------------------------------------------------------
 
 
-def test_a_thousand_scanners(inbox) -> None:
-    """GET and HEAD on every link there is, many times, decide nothing."""
+def test_scanners(inbox) -> None:
+    """GET and HEAD on every link there is, a thousand times, decide nothing."""
     request, path = inbox.mailed()
     inbox.deliver(request)
     scanner, alice = inbox.rig.client(), inbox.rig.alice()
@@ -345,7 +346,7 @@ def test_a_thousand_scanners(inbox) -> None:
         for each in tuple(found):
             found |= set(re.findall(r'(?:href|action|src)="(/[^"]*)"', client.get(url + each).text))
     count = 0
-    while count < 1000:
+    while count < extent.some(1000, 150):
         for each in sorted(found):
             for client in (scanner, alice):
                 client.get(url + each)
