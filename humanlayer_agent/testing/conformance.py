@@ -266,42 +266,42 @@ class ChannelConformance:
             assert refused.event["refusal"] == NOT_SHOWN
         assert world.state(request) == "pending"
 
-    @pytest.mark.parametrize("name", HOSTILE)
-    def test_a_hostile_command_is_only_text(self, world: World, name: str) -> None:
+    def test_a_hostile_command_is_only_text(self, world: World) -> None:
         harmless, plain = delivered(world, "make deploy")
-        request = world.ask(HOSTILE[name])
-        ref = world.deliver(request)
-        surface = world.surface(request)
-        assert shows(surface, HOSTILE[name]) if ref.complete else "approve" not in surface.offers()
-        assert not set(RAW) & set(surface.text())
-        assert world.rig.pings(request.id) == world.rig.pings(harmless.id)
-        around(plain, surface, HOSTILE[name])
-        if "approve" in surface.offers():
-            surface.answer("approve", "alice")
-            world.until(lambda: world.state(request) == "approved", "the approval")
-            world.settle(request)
-            assert not set(RAW) & set(surface.text())
+        for name, command in HOSTILE.items():
+            request = world.ask(command)
+            ref = world.deliver(request)
+            surface = world.surface(request)
+            assert shows(surface, command) if ref.complete else "approve" not in surface.offers(), name
+            assert not set(RAW) & set(surface.text()), name
+            assert world.rig.pings(request.id) == world.rig.pings(harmless.id), name
+            around(plain, surface, command)
+            if "approve" in surface.offers():
+                surface.answer("approve", "alice")
+                world.until(lambda request=request: world.state(request) == "approved", f"the approval of {name}")
+                world.settle(request)
+                assert not set(RAW) & set(surface.text()), name
 
-    @pytest.mark.parametrize("name", HOSTILE)
-    def test_hostile_context_is_only_text(self, world: World, name: str) -> None:
-        text = HOSTILE[name].replace("\0", "")
+    def test_hostile_context_is_only_text(self, world: World) -> None:
         harmless, _ = delivered(world, "make deploy")
-        request, surface = delivered(world, "make deploy", model_intent=text, agent=text, cwd=f"/srv/{text}")
-        assert not set(RAW) & set(surface.text())
-        assert world.rig.pings(request.id) == world.rig.pings(harmless.id)
-        assert shows(surface, "make deploy")
+        for name, command in HOSTILE.items():
+            text = command.replace("\0", "")
+            request, surface = delivered(world, "make deploy", model_intent=text, agent=text, cwd=f"/srv/{text}")
+            assert not set(RAW) & set(surface.text()), name
+            assert world.rig.pings(request.id) == world.rig.pings(harmless.id), name
+            assert shows(surface, "make deploy"), name
 
-    @pytest.mark.parametrize("name", HOSTILE)
-    def test_hostile_words_of_an_approver_are_only_text(self, world: World, name: str) -> None:
+    def test_hostile_words_of_an_approver_are_only_text(self, world: World) -> None:
         if not {"reject", "feedback"} <= world.channel.can:
             return
-        request, surface = delivered(world)
-        notified = list(world.rig.pings(request.id))
-        surface.answer("reject", "alice", HOSTILE[name])
-        world.until(lambda: world.state(request) == "rejected", "the rejection")
-        world.settle(request)
-        assert not set(RAW) & set(surface.text())
-        assert list(world.rig.pings(request.id)) == notified
+        for name, words in HOSTILE.items():
+            request, surface = delivered(world)
+            notified = list(world.rig.pings(request.id))
+            surface.answer("reject", "alice", words)
+            world.until(lambda request=request: world.state(request) == "rejected", f"the rejection with {name}")
+            world.settle(request)
+            assert not set(RAW) & set(surface.text()), name
+            assert list(world.rig.pings(request.id)) == notified, name
 
     # A process that dies between two steps
 

@@ -119,8 +119,8 @@ class OffersTooMuch(ScriptedChannel):
 
 MISTAKES = {
     LeavesButtons: ("test_settled_twice_it_looks_the_same", {}),
-    ShowsRaw: ("test_a_hostile_command_is_only_text", {"name": "ansi"}),
-    RawIntent: ("test_hostile_context_is_only_text", {"name": "bidi"}),
+    ShowsRaw: ("test_a_hostile_command_is_only_text", {}),
+    RawIntent: ("test_hostile_context_is_only_text", {}),
     Truncates: ("test_a_long_command_is_whole_or_not_approvable", {}),
     ForgetsStrangers: ("test_a_stranger_changes_nothing", {}),
     TellsNobody: ("test_a_late_answer_changes_nothing", {"settled": True}),
@@ -131,7 +131,7 @@ MISTAKES = {
     KeepsPlacesInMemory: ("test_another_process_settles_what_one_has_delivered", {}),
     RaisesAnything: ("test_a_broken_service_is_told_of", {"fault": "down"}),
     AlwaysWell: ("test_a_broken_service_is_told_of", {"fault": "down"}),
-    PingsEverybody: ("test_a_hostile_command_is_only_text", {"name": "mentions"}),
+    PingsEverybody: ("test_a_hostile_command_is_only_text", {}),
     OffersTooMuch: ("test_nothing_is_offered_that_it_can_not_do", {}),
 }
 
