@@ -110,7 +110,7 @@ def run(script: str, folder: Path, first: bool, second: bool) -> tuple[tuple[str
     chosen = f"k=k{first + 2 * second}\n"
     done = subprocess.run(
         ["bash", "--norc", "--noprofile", "-c", PRELUDE + chosen + script], cwd=folder, env=START,
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False,
     )  # fmt: skip
     return tuple(Seen.read(record) for record in done.stdout.decode().split("\1")[1:])
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ import pytest
 from tests.support import extent
 
 ROOT = Path(__file__).parents[2]
+ENGINE = ("shell", "policy", "policy_tools", "redaction")
+"""Parts of the package that a decision, or a test of a policy, is made by. They import no other."""
 _KEY = "humanlayer-agent/passed"
 _passed: dict[str, str] = {}
 
@@ -30,7 +32,7 @@ def known(config: pytest.Config, items: list[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         if item.get_closest_marker("remembered"):
             engine = engine or _digest(_engine())
-            tested = _digest([item.path, *item.path.parent.glob("conftest.py")]) + engine
+            tested = _digest(_beside(item.path)) + engine
             item.user_properties.append((_KEY, tested))
             if before.get(item.nodeid) == tested:
                 found.add(item)
@@ -49,16 +51,20 @@ def keep(config: pytest.Config) -> None:
         config.cache.set(_KEY, config.cache.get(_KEY, {}) | _passed)
 
 
+def _beside(test: Path) -> list[Path]:
+    """A test's own file, and what it may read that lies beside it: tables, conftest.py."""
+    return [test, *(path for path in test.parent.iterdir() if not path.name.startswith("test_"))]
+
+
 def _engine() -> Iterator[Path]:
     """What a decision depends on, and what all tests share."""
-    package = ROOT / "humanlayer_agent"
-    folders = [package / "shell", package / "policy", package / "light", ROOT / "policies", ROOT / "tests" / "support"]
-    yield from package.glob("*.py")
+    folders = [*(ROOT / "humanlayer_agent" / name for name in ENGINE), ROOT / "policies", ROOT / "tests" / "support"]
+    yield from (ROOT / "humanlayer_agent").glob("*.py")
     yield from (path for folder in folders for path in folder.rglob("*") if "__pycache__" not in path.parts)
     yield ROOT / "tests" / "conftest.py"
 
 
-def _digest(paths: "Iterator[Path] | list[Path]") -> str:
+def _digest(paths: Iterable[Path]) -> str:
     installed = sorted(path.name for path in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
     made = hashlib.sha256(repr((sys.version, installed)).encode())
     for path in sorted(path for path in paths if path.is_file()):

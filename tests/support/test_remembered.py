@@ -1,5 +1,6 @@
 """What passed is remembered for as long as nothing that it was tested over has changed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,24 @@ def test_any_change_is_another_digest(tmp_path: Path) -> None:
 def test_the_engine_is_all_that_decides() -> None:
     found = {path.relative_to(remembered.ROOT).as_posix() for path in remembered._engine()}
     assert "tests/conftest.py" in found
-    for folder in ("humanlayer_agent/shell/", "humanlayer_agent/policy/", "policies/"):
+    for folder in (*(f"humanlayer_agent/{name}/" for name in remembered.ENGINE), "policies/"):
         assert any(name.startswith(folder) for name in found)
     assert any(name.endswith(".yaml") for name in found)
+
+
+def test_the_engine_imports_nothing_else_of_ours() -> None:
+    package = remembered.ROOT / "humanlayer_agent"
+    below = {*remembered.ENGINE, "__init__", "action", "canonical_json", "errors", "locations", "safe_text"}
+    for path in (path for name in remembered.ENGINE for path in (package / name).rglob("*.py")):
+        imported = re.findall(r"^ *(?:from|import) humanlayer_agent\.(\w+)", path.read_text(), re.MULTILINE)
+        assert set(imported) <= below, path
+
+
+def test_what_lies_beside_a_test_is_part_of_it(tmp_path: Path) -> None:
+    for name in ("test_one.py", "test_other.py", "conftest.py", "table.yaml"):
+        (tmp_path / name).touch()
+    found = {path.name for path in remembered._beside(tmp_path / "test_one.py")}
+    assert found == {"test_one.py", "conftest.py", "table.yaml"}
 
 
 @pytest.mark.parametrize("variable", ["CI", "HLA_REMEMBER", "ALL"])

@@ -80,7 +80,7 @@ class Waiting:
 
     def start(self) -> "Waiting":
         self._thread.start()
-        assert self.away.asked.wait(600)
+        self.away.asked.wait()
         return self
 
     @property
@@ -88,7 +88,7 @@ class Waiting:
         return self.away.request.id
 
     def answer(self) -> Permit | Denial:
-        self._thread.join(60)
+        self._thread.join()
         return self.answers[0]
 
     def refusals(self) -> list[str]:
@@ -96,7 +96,7 @@ class Waiting:
 
     def close(self) -> None:
         self.away.gone.set()
-        self._thread.join(60)
+        self._thread.join()
         self.gate.close()
         self.store.close()
 

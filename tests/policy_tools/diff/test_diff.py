@@ -18,8 +18,7 @@ from humanlayer_agent.policy_tools.diff.acceptance import Accepted, read_accepte
 from humanlayer_agent.policy_tools.replay import Engine
 from humanlayer_agent.policy_tools.replay.steps import Step, Unreadable
 from humanlayer_agent.policy_tools.sarif import diff_log
-
-from .lint.test_sarif import check
+from tests.policy_tools.test_sarif import check
 
 OLD = """\
 version: 1

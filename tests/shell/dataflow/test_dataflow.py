@@ -269,7 +269,7 @@ def carried(folder: Path, script: str) -> bool:
     (folder / "secret").write_text("marker-of-the-secret\n")
     bash = ["bash", "--norc", "--noprofile", "-c", script]
     try:
-        subprocess.run(bash, cwd=folder, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        subprocess.run(bash, cwd=folder, capture_output=True, timeout=600, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return False
     sink = folder / "sink"
