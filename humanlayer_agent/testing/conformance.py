@@ -15,7 +15,7 @@ Fakes of services must hold what the service documents, or the kit proves nothin
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,11 @@ RAW = "\x00\x07\x1b\x7f\x9b\u00ad\u200b\u202e\u2060\u2066\u2069\ufeff"
 
 _LEADS_TO = {"approve": "approved", "reject": "rejected", "edit": "superseded", "respond": "answered"}
 _WORDS: dict[str, str] = {"approve": "", "reject": "not on a Friday", "edit": "make test", "respond": "it is done"}
+
+
+def in_state(world: World, request: ApprovalRequest, state: str) -> Callable[[], bool]:
+    """Return what tells whether `request` has come to `state`."""
+    return lambda: world.state(request) == state
 
 
 class ChannelConformance:
@@ -278,7 +283,7 @@ class ChannelConformance:
             around(plain, surface, command)
             if "approve" in surface.offers():
                 surface.answer("approve", "alice")
-                world.until(lambda request=request: world.state(request) == "approved", f"the approval of {name}")
+                world.until(in_state(world, request, "approved"), f"the approval of {name}")
                 world.settle(request)
                 assert not set(RAW) & set(surface.text()), name
 
@@ -298,7 +303,7 @@ class ChannelConformance:
             request, surface = delivered(world)
             notified = list(world.rig.pings(request.id))
             surface.answer("reject", "alice", words)
-            world.until(lambda request=request: world.state(request) == "rejected", f"the rejection with {name}")
+            world.until(in_state(world, request, "rejected"), f"the rejection with {name}")
             world.settle(request)
             assert not set(RAW) & set(surface.text()), name
             assert list(world.rig.pings(request.id)) == notified, name
@@ -438,7 +443,7 @@ class ChannelConformance:
             if world.state(request) == "pending":
                 with suppress(CannotHappen):
                     surface.answer("approve", "alice")
-                    world.until(lambda request=request: world.state(request) == "approved", "the approval")  # type: ignore[misc]
+                    world.until(in_state(world, request, "approved"), "the approval")
             assert len(world.store.votes(request.id)) <= 1
 
     def test_closing_before_anything_was_received(self, world: World) -> None:

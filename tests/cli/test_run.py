@@ -20,6 +20,8 @@ from tests.support.openai_server import OpenAIServer
 
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
 MINI = [sys.executable, "-m", "minisweagent.run.mini"]
+MODELS = ("litellm",)
+"""What a model is called with: importing it takes longer than all else that a run does."""
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -55,10 +57,10 @@ def environment(home: Path) -> dict[str, str]:
 def run(environment: dict[str, str], project: Path) -> Run:
     """Runs a program in the project, with no terminal."""
 
-    def program(*argv: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    def program(*argv: str, imports: tuple[str, ...] = (), **variables: str) -> "subprocess.CompletedProcess[str]":
         return children.run(
             argv, env={**environment, **variables}, cwd=project, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=600, start_new_session=True,
+            text=True, timeout=600, start_new_session=True, imports=imports,
         )  # fmt: skip
 
     return program
@@ -103,7 +105,7 @@ class TestRun:
             done = run(
                 *HLA, "run", "-m", "openai/test", "-t", "do it", "-o", str(trajectory),
                 "-c", f"model.model_kwargs.api_base={server.url}", "-c", "model.cost_tracking=ignore_errors",
-                OPENAI_API_KEY="sk-very-secret",
+                OPENAI_API_KEY="sk-very-secret", imports=MODELS,
             )  # fmt: skip
             assert done.returncode == 0, done.stdout + done.stderr
             assert server.refused == []
@@ -120,7 +122,7 @@ class TestRun:
         done = run(
             *HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
             "-c", f"model.model_kwargs.api_base={url}", "-c", "model.cost_tracking=ignore_errors",
-            OPENAI_API_KEY="sk-x", MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1",
+            OPENAI_API_KEY="sk-x", MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1", imports=MODELS,
         )  # fmt: skip
         assert done.returncode == 1, done.stdout + done.stderr
         assert "The run ended InternalServerError" in done.stdout

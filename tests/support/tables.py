@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from humanlayer_agent.shell.programs import catalog
+from humanlayer_agent.shell.programs.catalog import Catalog, Example
 
 
 def table(path: Path) -> Any:
@@ -15,6 +15,6 @@ def table(path: Path) -> Any:
 
 
 @cache
-def catalog_examples() -> tuple[catalog.Example, ...]:
+def catalog_examples() -> tuple[Example, ...]:
     """Return the examples of the whole catalog, read once."""
-    return tuple(catalog.examples())
+    return tuple(Catalog().examples())
