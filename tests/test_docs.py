@@ -1,5 +1,6 @@
 """Every example in a docstring, and every command in the README, does what it says."""
 
+import ast
 import doctest
 import importlib
 import re
@@ -55,3 +56,23 @@ def test_readme_judgements(
 
 def test_the_readme_shows_judgements() -> None:
     assert len(readme_judgements()) >= 5
+
+
+QUESTION = re.compile(r"(What|Whether|Where|Who|Whose|Which|When|Why|How|Does|Do|Is|Are|Has|Have|Can|May)\b")
+
+
+def test_modules_say_what_they_are() -> None:
+    """A docstring opens with what the thing is or does, not with a question."""
+    opened = {path: ast.get_docstring(ast.parse(path.read_text())) or "" for path in PACKAGE.rglob("*.py")}
+    assert [str(path) for path, text in opened.items() if QUESTION.match(text)] == []
+
+
+def test_the_reference_says_what_things_do() -> None:
+    """The sentence below a signature is a statement (or an order: "Have ... posted", "Do nothing")."""
+    asked = []
+    for path in sorted((ROOT / "docs" / "api").glob("*.md")):
+        for entry in re.split(r"^##+ ", path.read_text(), flags=re.MULTILINE)[1:]:
+            name, _, said = [*entry.split("```", 2), "", ""][:3]
+            if QUESTION.match(said.strip()) and not said.strip().startswith(("Do ", "Have ")):
+                asked.append(f"{path.name}: {name.strip()}")
+    assert asked == []

@@ -20,7 +20,7 @@ from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, Vote
 from humanlayer_agent.errors import ChannelError
 
 Can = Literal["approve", "reject", "feedback", "edit", "respond", "escalate", "grant", "show_all"]
-"""What a channel can offer to a human; nothing else is offered there."""
+"""The answers that a channel can offer to a human; nothing else is offered there."""
 
 
 class Retry(ChannelError):

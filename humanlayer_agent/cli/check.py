@@ -1,8 +1,4 @@
-"""`hla check`: what the policy says of a command. It runs nothing, asks nobody and writes no audit event.
-
-What `check` and `parse` are given: read without argparse where that would say the same, because its import takes as
-long as judging a command.
-"""
+"""`hla check`: what the policy says of a command. It runs nothing, asks nobody and writes no audit event."""
 
 import os
 import sys
@@ -34,9 +30,10 @@ class Given:
 
 
 def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = ()) -> Given | None:
-    """The options and the command, where every word is plainly one of them.
+    """Return the options and the command, where every word is plainly one of them.
 
-    None: argparse is to say what they are, or what is wrong.
+    None: argparse is to say what they are, or what is wrong. It is not asked where it would say the same, because its
+    import takes as long as judging a command.
 
     Args:
         valued: options with a value.

@@ -13,7 +13,7 @@ from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 
 TEST_APPROVER = Approver("os:1000:tester", "script", "terminal")
-"""Who the scripted approvers say they are, where nothing else is said."""
+"""The identity of the scripted approvers, where nothing else is said."""
 
 TEST_AUTHORITY = Authority(
     (

@@ -22,8 +22,8 @@ from humanlayer_agent.testing import patience
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
 
 Fault = Literal["busy", "down", "gone"]
-"""How a service may be broken: it says "later" (a rate limit), it can't be reached, or it refuses for good (the place
-to post to is gone, the token is revoked)."""
+"""The ways in which a service may be broken: it says "later" (a rate limit), it can't be reached, or refuses for good
+(the place to post to is gone, the token is revoked)."""
 
 
 class CannotHappen(Exception):

@@ -20,7 +20,7 @@ from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 Way = Literal["pipe", "substitution", "redirect", "here-string", "variable", "argument", "file"]
 WAYS: tuple[str, ...] = get_args(Way)
-"""How data comes from one command to another."""
+"""The ways by which data comes from one command to another."""
 
 MAX_MEETINGS = 40_000
 """Most pairs of a written and a taken file that are compared for one action; any other may be the same file."""
