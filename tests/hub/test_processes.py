@@ -98,7 +98,9 @@ class Machines:
     def close(self) -> None:
         for process in self._all:
             process.kill()
-            process.communicate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
         self.store.close()
 
 
