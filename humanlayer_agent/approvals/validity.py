@@ -28,17 +28,16 @@ def changed(director: Any, action: Action, decision: PolicyDecision, before: Lea
     """Return why an approval does not hold any more for what is about to run; "" where it does.
 
     Args:
-        director: one that can judge anew (`decide`) does; another is not asked a second time.
+        director: one that `judges_anew` is asked again; another may ask people or models, and is not.
         decision: what the human was shown of it.
         before: where its paths led then.
     """
     for path, led in before.items():
         if (now := _real(path)) != led:
             return f"{path} leads to {now} now, and led to {led} when a human was asked: propose it again"
-    decide = getattr(director, "decide", None)
-    if decide is None:
+    if not getattr(director, "judges_anew", False):
         return ""
-    again: PolicyDecision = decide(action)
+    again: PolicyDecision = director.evaluate(action)
     if again.verdict > decision.verdict or (again.verdict == decision.verdict and not _covers(decision, again)):
         return f"the policy says something else of it now than when a human was asked: {again.reason}"
     return ""

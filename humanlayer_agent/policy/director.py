@@ -53,6 +53,9 @@ class Director:
         True
     """
 
+    judges_anew = True
+    """A second question costs nothing and asks nobody: before an approved command runs, it is put once more."""
+
     def __init__(
         self,
         policy: Policy | Sequence[Layer],
