@@ -1,16 +1,15 @@
 """Where data can come: pipes, substitutions, variables, files; and against bash, which moves real data."""
 
 import subprocess
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell import dataflow
 from humanlayer_agent.shell.analysis import analyse
-from humanlayer_agent.shell.dataflow import WAYS, Flows, graph
+from humanlayer_agent.shell.dataflow import WAYS, Flows
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.program import Program
 from tests.support.extent import examples
@@ -205,13 +204,13 @@ def test_what_was_refused_may_hang_together_in_any_way() -> None:
 
 @pytest.mark.parametrize(
     ("module", "limit", "text"),
-    [(graph, "MAX_ENTRIES", f"curl {U} | cat; sh"), (dataflow, "MAX_MEETINGS", f"curl {U} > a; sh b")],
+    [("dataflow.graph", "MAX_ENTRIES", f"curl {U} | cat; sh"), ("dataflow", "MAX_MEETINGS", f"curl {U} > a; sh b")],
 )
 def test_too_much_to_be_told_apart_may_be_anything(
-    module: ModuleType, limit: str, text: str, monkeypatch: pytest.MonkeyPatch
+    module: str, limit: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert flows(text) == []
-    monkeypatch.setattr(module, limit, 0)
+    monkeypatch.setattr(import_module(f"humanlayer_agent.shell.{module}"), limit, 0)
     assert flows(text) == ["sh?"]
 
 
