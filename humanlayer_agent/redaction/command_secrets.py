@@ -5,7 +5,7 @@ What the front end refuses is split into words crudely instead: then too much is
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from humanlayer_agent.redaction.program_secrets import (
@@ -20,10 +20,10 @@ from humanlayer_agent.redaction.program_secrets import (
     unquoted,
 )
 from humanlayer_agent.redaction.secret_names import data, is_secret_name, is_secret_variable
-from humanlayer_agent.redaction.standard_input import in_input, nodes, printed
+from humanlayer_agent.redaction.standard_input import in_input, nodes, values
 from humanlayer_agent.redaction.text_secrets import Span, by_itself, in_text
 from humanlayer_agent.redaction.variable_secrets import in_flow
-from humanlayer_agent.shell import parse, syntax_tree
+from humanlayer_agent.shell import REPEATERS, Flows, Origins, analyse, parse, syntax_tree
 
 _DEPTH = 3
 """How deep commands are looked for in quoted words of commands in quoted words."""
@@ -54,11 +54,12 @@ def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
         found += _crudely(text, depth, pieces)
         kept += [(each.end(), len(text)) for each in _SUBSTITUTION.finditer(text)]
     every = [*nodes(read.script)] if read.script is not None else []
+    origins = cache(lambda: Origins(Flows(analyse(text, cwd="/")), text))
     if flow:
-        found += in_flow(every, text, lambda probed: in_command(probed, depth, flow=False))
+        found += in_flow(every, text, origins, lambda probed: in_command(probed, depth, flow=False))
     if read.script is not None:
         for node in every:
-            found += _in_node(node, text, depth)
+            found += _in_node(node, text, origins, depth)
             pieces += _pieces(node)
             kept += [_whole(script, text) for word in syntax_tree.words_of(node) for script in word.scripts()]
     found += _in_lists(text)
@@ -137,23 +138,23 @@ def _without(span: Span, kept: list[tuple[int, int]]) -> Iterator[Span]:
     yield Span(start, span.end, span.what)
 
 
-def _in_node(node: syntax_tree.Node, text: str, depth: int) -> Iterator[Span]:
+def _in_node(node: syntax_tree.Node, text: str, origins: Callable[[], Origins], depth: int) -> Iterator[Span]:
     for word in syntax_tree.words_of(node):
         yield from _quoted_command(token_of(word, text), depth)
-    yield from in_input(node, text, lambda script: in_command(script, depth + 1) if depth < _DEPTH else [])
     if isinstance(node, syntax_tree.Test):
         yield from _compared([token_of(word, text) for word in node.words])
     if not isinstance(node, syntax_tree.Simple):
         return
     for assign in node.assigns:
-        yield from _assigned(assign, text)
+        yield from _assigned(assign, text, origins)
+    yield from in_input(node, text, origins, lambda script: in_command(script, depth + 1) if depth < _DEPTH else [])
     yield from _in_tokens([token_of(word, text) for word in node.words])
 
 
 # ---- assignments -----------------------------------------------------------------------------------
 
 
-def _assigned(assign: syntax_tree.Assign, text: str) -> Iterator[Span]:
+def _assigned(assign: syntax_tree.Assign, text: str, origins: Callable[[], Origins]) -> Iterator[Span]:
     what = f"variable {assign.name[:60]}"
     arrays = [part for part in assign.value.parts if isinstance(part, syntax_tree.ArrayLit)]
     for part in arrays:  # opts=(--password secret)
@@ -163,9 +164,8 @@ def _assigned(assign: syntax_tree.Assign, text: str) -> Iterator[Span]:
     for word in [word for part in arrays for word in part.words] or [assign.value]:
         yield from secret_value(token_of(word, text), 0, what, keys=True)
         yield from _default(word, text, what)
-        for script in word.scripts():
-            for node in nodes(script):
-                yield from printed(node, text, what)
+        if any(word.scripts()):
+            yield from values(origins().substituted(word), text, what)
 
 
 def _default(word: syntax_tree.Word, text: str, what: str) -> Iterator[Span]:
@@ -250,7 +250,7 @@ def _is_run(tokens: Sequence[Token], place: int) -> bool:
         return False
     before = tokens[place - 1].text if place else ""
     names = {each.text.rpartition("/")[2] for each in tokens[:place]}
-    if names & (listed("shells") | listed("printers")):
+    if names & (listed("shells") | REPEATERS):
         return before not in ("-e", "--env")
     return token.raw[:1] in ("'", '"') and before not in ("-e", "--env", "export", "declare", "env", "readonly")
 

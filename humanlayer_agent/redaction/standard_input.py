@@ -10,7 +10,7 @@ from itertools import pairwise
 from humanlayer_agent.redaction.program_secrets import Token, lines, listed, programs, secret_value, token_of
 from humanlayer_agent.redaction.secret_names import is_secret_name
 from humanlayer_agent.redaction.text_secrets import Span
-from humanlayer_agent.shell import syntax_tree
+from humanlayer_agent.shell import Origin, Origins, syntax_tree
 
 _WRITTEN = re.compile(r"-[neEr]+|(?:%[sb]|\\n)*|-")
 _SCRIPT = re.compile(r"(?:\.(?:sh|bash|zsh|envrc)|\bDockerfile|\bMakefile)$")
@@ -24,14 +24,8 @@ Commands = Callable[[str], list[Span]]
 
 
 def nodes(script: syntax_tree.Script) -> Iterator[syntax_tree.Node]:
-    """Every node of `script`, at any depth, those of substitutions too."""
-    if script.body is not None:
-        yield from below(script.body)
-
-
-def below(top: syntax_tree.Node) -> Iterator[syntax_tree.Node]:
-    """`top` and every node in it."""
-    stack = [top]
+    """Yield every node of `script`, at any depth, those of substitutions too."""
+    stack = [script.body] if script.body is not None else []
     while stack:
         node = stack.pop()
         yield node
@@ -45,69 +39,48 @@ def below(top: syntax_tree.Node) -> Iterator[syntax_tree.Node]:
         stack += [each.body for each in inner if each.body is not None]
 
 
-def in_input(node: syntax_tree.Node, text: str, commands: Commands) -> Iterator[Span]:  # noqa: C901
-    """Secrets in what the commands of `node` read, or write into files.
+def in_input(node: syntax_tree.Simple, text: str, origins: Callable[[], Origins], commands: Commands) -> Iterator[Span]:
+    """Yield the secrets in what `node` reads, or writes into files.
 
     Args:
+        origins: what the analysis of `text` says about its values.
         commands: finds the secrets of a text that a shell will read.
     """
-    if isinstance(node, syntax_tree.Pipeline):
-        for before, after in zip(node.parts, node.parts[1:], strict=False):
-            if isinstance(after, syntax_tree.Simple):
-                tokens = [token_of(word, text) for word in after.words]
-                if _reads_secret(tokens):
-                    yield from printed(before, text)
-                yield from _encoded(before, tokens, text)
-                if _writes_secret(tokens):
-                    yield from _kept(_printed_words(before, text))
-                if _passes_on(tokens, commands):
-                    yield from printed(before, text)
-                for pattern in _lines(tokens):
-                    for token in _printed_words(before, text):
-                        yield from _moved(lines(pattern, token.raw), token.start)
-    if not isinstance(node, syntax_tree.Simple):
-        return
     tokens = [token_of(word, text) for word in node.words]
-    secret = _reads_secret(tokens)
-    for redirect in node.redirects:
-        if redirect.op == "<<<" and secret:
-            yield from secret_value(token_of(redirect.target, text), 0, "standard input")
-        elif redirect.body is not None and secret:
-            yield from _body(redirect.body, text)
-        given = _given(redirect)
-        if given is not None:
-            raw = text[given.start : given.end]
-            for pattern in _lines(tokens):
-                yield from _moved(lines(pattern, raw), given.start)
-            if redirect.body is not None and _is_script(raw, tokens, node):
-                yield from _moved(commands(raw), given.start)
-        elif redirect.op in (">", ">>", ">|") and _names_secret(redirect.target.text):
-            yield from _kept(_printed_words(node, text))
-        if redirect.op == "<<<" and _writes_secret(tokens):
-            yield from _kept([token_of(redirect.target, text)])
-    yield from _handed(node, tokens, text)
+    patterns = [*_lines(tokens)]
+    if any(redirect.op in (">", ">>", ">|") and _names_secret(redirect.target.text) for redirect in node.redirects):
+        yield from _kept(_words(origins().output_of(node), text))
+    if any(redirect.body is not None for redirect in node.redirects) or _may_read(tokens, patterns):
+        given = origins().input_of(node)
+        if _reads_secret(tokens) or _passes_on(tokens, commands):
+            yield from values(given, text)
+        if _writes_secret(tokens):
+            yield from _kept(_words(given, text))
+        yield from _encoded([*_words(given, text)], tokens)
+        for how, word in given:
+            raw = text[word.start : word.end]
+            for pattern in patterns if how != "file" else ():
+                yield from _moved(lines(pattern, raw), word.start)
+            if how == "here-document" and _is_script(raw, tokens, node):
+                yield from _moved(commands(raw), word.start)
+    yield from _handed(node, tokens, text, origins)
 
 
-def printed(node: syntax_tree.Node, text: str, what: str = "standard input") -> Iterator[Span]:
-    """Yield what `echo`, `printf`, or `cat` of a here-document writes, as a secret."""
-    for token in _printed_words(node, text):
+def values(given: Sequence[Origin], text: str, what: str = "standard input") -> Iterator[Span]:
+    """Yield what is printed, or written in a here-document or here-string, as a secret."""
+    for token in _words(given, text):
         yield from secret_value(token, 0, what)
-    for each in below(node):
-        if isinstance(each, syntax_tree.Simple) and each.words and each.words[0].text == "cat":
-            for redirect in each.redirects:
-                if redirect.body is not None:
-                    yield from _body(redirect.body, text)
-                elif redirect.op == "<<<":
-                    yield from secret_value(token_of(redirect.target, text), 0, what)
+    for how, word in given:
+        if how == "here-document":
+            yield from _body(word, text)
 
 
-def _printed_words(node: syntax_tree.Node, text: str) -> Iterator[Token]:
-    for each in below(node):
-        if isinstance(each, syntax_tree.Simple) and each.words and each.words[0].text in listed("printers") - {"cat"}:
-            for word in each.words[1:]:
-                token = token_of(word, text)
-                if not _WRITTEN.fullmatch(token.text):
-                    yield token
+def _words(given: Iterable[Origin], text: str) -> Iterator[Token]:
+    """The words among what is `given`, without formats and options."""
+    for how, word in given:
+        token = token_of(word, text)
+        if how == "here-string" or (how == "printed" and not _WRITTEN.fullmatch(token.text)):
+            yield token
 
 
 def _reads_secret(tokens: Sequence[Token]) -> bool:
@@ -127,10 +100,6 @@ def _reads_secret(tokens: Sequence[Token]) -> bool:
 def _lines(tokens: Sequence[Token]) -> Iterator[str]:
     for _, rules in programs(tokens):
         yield from rules.get("lines", ())
-
-
-def _given(redirect: syntax_tree.Redirect) -> syntax_tree.Word | None:
-    return redirect.target if redirect.op == "<<<" else redirect.body
 
 
 def _body(body: syntax_tree.Word, text: str) -> Iterator[Span]:
@@ -164,6 +133,13 @@ def _writes_secret(tokens: Sequence[Token]) -> bool:
     return below[:1] == ["tee"] and any(map(_names_secret, below[1:]))
 
 
+def _may_read(tokens: Sequence[Token], patterns: Sequence[str]) -> bool:
+    """Tell whether what comes to the standard input of this command matters at all."""
+    names = {token.text.rpartition("/")[2] for token in tokens}
+    scripts = names & (listed("shells") | listed("scripted"))
+    return bool(patterns or scripts or names & {"base64", "tee", "xargs"}) or _reads_secret(tokens)
+
+
 def _passes_on(tokens: Sequence[Token], commands: Commands) -> bool:
     """Tell whether what is read becomes a secret operand: `xargs -I{} mysql -p{}`."""
     if not tokens or tokens[0].text != "xargs":
@@ -181,19 +157,21 @@ def _names_secret(target: str | None) -> bool:
     return ending in ("", "txt", "key", "secret", "token") and is_secret_name(name)
 
 
-def _encoded(before: syntax_tree.Node, tokens: Sequence[Token], text: str) -> Iterator[Span]:
+def _encoded(words: Sequence[Token], tokens: Sequence[Token]) -> Iterator[Span]:
     """`printf 'user:secret' | base64`"""
-    if tokens and tokens[0].text.rpartition("/")[2] == "base64":
-        for token in _printed_words(before, text):
-            found = _PAIR.fullmatch(token.text.removesuffix("\\n"))
-            if found and "%" not in found["value"] and not token.dynamic:
-                yield token.part(*found.span("value"), "encoded")
-        words = list(_printed_words(before, text))
-        if len(words) > 1 and re.fullmatch(r"%s:%s(?:\\n)?", words[0].text):
-            yield from secret_value(words[-1], 0, "encoded")
+    if not tokens or tokens[0].text.rpartition("/")[2] != "base64":
+        return
+    for token in words:
+        found = _PAIR.fullmatch(token.text.removesuffix("\\n"))
+        if found and "%" not in found["value"] and not token.dynamic:
+            yield token.part(*found.span("value"), "encoded")
+    if len(words) > 1 and re.fullmatch(r"%s:%s(?:\\n)?", words[0].text):
+        yield from secret_value(words[-1], 0, "encoded")
 
 
-def _handed(node: syntax_tree.Simple, tokens: Sequence[Token], text: str) -> Iterator[Span]:
+def _handed(
+    node: syntax_tree.Simple, tokens: Sequence[Token], text: str, origins: Callable[[], Origins]
+) -> Iterator[Span]:
     """`--password-file <(echo secret)`, `--password-command 'echo secret'`"""
     known = {option for _, rules in programs(tokens) for option in rules.get("handed", ())}
     for assign in node.assigns:
@@ -203,10 +181,8 @@ def _handed(node: syntax_tree.Simple, tokens: Sequence[Token], text: str) -> Ite
         option = before if not token.text.startswith("-") else token.text.partition("=")[0]
         if not _ASKS.fullmatch(option) and option not in known:
             continue
-        for script in word.scripts():
-            if "<(" in token.raw or "$(" in token.raw:
-                for each in nodes(script):
-                    yield from printed(each, text, f"option {option[:60]}")
+        if any(word.scripts()):
+            yield from values(origins().substituted(word), text, f"option {option[:60]}")
         if found := _PRINTS.fullmatch(token.text.removeprefix(f"{option}=")):
             yield from _part_of(token, found["value"], f"option {option[:60]}")
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import analyse
     from humanlayer_agent.shell.builtins import BUILTINS
     from humanlayer_agent.shell.dataflow import WAYS, Flows, Reached, Way
+    from humanlayer_agent.shell.dataflow.origins import Held, NotFollowed, Origin, Origins
     from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
     from humanlayer_agent.shell.environment.code_variables import keeps_ascii
     from humanlayer_agent.shell.expansion.field import Field
+    from humanlayer_agent.shell.expansion.output import REPEATERS
     from humanlayer_agent.shell.interpreter.memory import Remembered
     from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
     from humanlayer_agent.shell.program import EFFECT_KINDS, Effect, EffectKind, Program, SimpleCommand
@@ -33,6 +35,7 @@ __all__ = [
     "BUILTINS",
     "EFFECT_KINDS",
     "MAX_TEXT",
+    "REPEATERS",
     "WAYS",
     "Catalog",
     "DiskReader",
@@ -41,6 +44,10 @@ __all__ = [
     "Field",
     "Flows",
     "GivenReader",
+    "Held",
+    "NotFollowed",
+    "Origin",
+    "Origins",
     "Parse",
     "Program",
     "Reached",
@@ -65,9 +72,11 @@ _NAMES = {
     "analysis": ["analyse"],
     "builtins": ["BUILTINS"],
     "dataflow": ["WAYS", "Flows", "Reached", "Way"],
+    "dataflow.origins": ["Held", "NotFollowed", "Origin", "Origins"],
     "disk_reader": ["DiskReader", "GivenReader"],
     "environment.code_variables": ["keeps_ascii"],
     "expansion.field": ["Field"],
+    "expansion.output": ["REPEATERS"],
     "interpreter.memory": ["Remembered"],
     "paths": ["absolute_path", "plain_path", "takes_all"],
     "program": ["EFFECT_KINDS", "Effect", "EffectKind", "Program", "SimpleCommand"],

@@ -17,6 +17,15 @@ from humanlayer_agent.shell import Flows, analyse
         'x=SECRET; : ${y:=$x}; mysql -p"$y"',
         'f() { local y=$1; mysql -p"$y"; }; f SECRET',
         "x=SECRET; DB_PAT=$x ./deploy",
+        'echo SECRET | tr -d "." | while read -r x; do mysql -p"$x"; done',
+        'f() { read -r x; mysql -p"$x"; }; f <<< SECRET',
+        'x=$(f() { echo SECRET; }; f); mysql -p"$x"',
+        "echo SECRET | tr a b | docker login --password-stdin",
+        "echo SECRET | { docker login --password-stdin; }",
+        "{ docker login --password-stdin; } <<< SECRET",
+        "f() { echo SECRET; }; f | docker login --password-stdin",
+        "docker login --password-stdin < <(echo SECRET)",
+        "cat <<E | bash\nmysql -pSECRET db\nE",
         'x=SECRET; y=$x; mysql -p"$y"; echo "${!z}"',  # what that is can't be told
         'x=SECRET; y=$x; mysql -p"$y"; if',
     ],
@@ -35,6 +44,16 @@ def test_it_is_hidden(command: str) -> None:
 )
 def test_what_only_leads_to_one_is_shown(command: str) -> None:
     assert redact(command).text == command
+
+
+def test_what_stands_beside_the_input_is_shown() -> None:
+    command = 'docker login -u "$(echo alice)" --password-stdin <<< hunter22; echo bob | cat'
+    assert redact(command).text == command.replace("hunter22", ERASED)
+
+
+def test_what_the_analysis_did_not_come_to_is_hidden_as_a_whole() -> None:
+    command = ":; " * 2_500 + "echo hunter22 | docker login --password-stdin"
+    assert redact(command).text == ERASED
 
 
 def test_only_the_one_is_hidden() -> None:

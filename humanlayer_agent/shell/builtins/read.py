@@ -20,6 +20,9 @@ Found = dict[str, str | tuple[str, ...]]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _BLANKS = " \t\n"
 
+VALUED = {"read": "adinNptu", "mapfile": "dnOsuCc", "readarray": "dnOsuCc"}
+"""Builtins that fill variables from their input, and the options of theirs that have a value."""
+
 
 @dataclass(slots=True)
 class Reading:
@@ -69,6 +72,23 @@ def reading(program: str, fields: Sequence[Field]) -> Reading | None:
     named = [*out.names, *([out.array] if out.array is not None else [])]
     good = all(_NAME.fullmatch(name) for name in named) and len(set(named)) == len(named)
     return out if good and not (program != "read" and out.names) and out.delimiter.isascii() else None
+
+
+def filled(program: str, words: Sequence[str]) -> list[str]:
+    """Return the variables that `program` may fill when it is called with `words`, whatever else they say."""
+    names: list[str] = []
+    valued = ""
+    for word in words:
+        if valued:
+            names += [word] if valued == "a" else []
+            valued = ""
+        elif len(word) < 2 or word[0] != "-":
+            names.append(word)
+        else:
+            at = next((n for n, letter in enumerate(word) if n and letter in VALUED[program]), 0)
+            valued = word[at] if at == len(word) - 1 else ""
+            names += [word[2:]] if word[:2] == "-a" and word[2:] else []
+    return names or ["REPLY" if program == "read" else "MAPFILE"]
 
 
 def split(text: str, delimiter: str) -> list[str]:

@@ -115,12 +115,12 @@ class Flows:
         self.left = MAX_MEETINGS
         self._met: dict[tuple[int, int], bool | None] = {}
         self._links: dict[int, list[Edge]] = {}
-        self._graph: Graph | None = None
+        self.graph: Graph | None = None
         try:
-            self._graph = graph(program)
+            self.graph = graph(program)
         except TooMuch:
-            self._graph = None
-        heads = self._graph.heads if self._graph is not None else set()
+            self.graph = None
+        heads = self.graph.heads if self.graph is not None else set()
         # The files of a redirect of a compound command: what enters it goes there, what is there leaves it.
         self.written = {
             2 * n + (n not in heads): found for n, c in enumerate(program.commands) if (found := written(c))
@@ -134,7 +134,7 @@ class Flows:
         Args:
             ways: only by these ways (None: by any).
         """
-        if self._graph is None:
+        if self.graph is None:
             anywhere = tuple(Arrival(n, False) for n in [*origins][:2])
             return Reached(self, dict.fromkeys(range(2 * len(self.program.commands)), anywhere), ways)
         found: dict[int, Arrivals] = {}
@@ -163,10 +163,10 @@ class Flows:
     @property
     def given(self) -> Mapping[str, Set[str]] | None:
         """For each variable, those whose values it is given as they are: x for y of `y=$x`. None: it can't be told."""
-        return self._graph.given if self._graph is not None and self.program.status == "ok" else None
+        return self.graph.given if self.graph is not None and self.program.status == "ok" else None
 
     def _from(self, node: int, ways: frozenset[str] | None) -> list[Edge]:
-        edges = self._graph.edges.get(node, []) if self._graph is not None else []
+        edges = self.graph.edges.get(node, []) if self.graph is not None else []
         if ways is not None:
             edges = [e for e in edges if not e.how or e.how in ways]
         return edges + self._files(node) if node in self.written and (ways is None or "file" in ways) else edges
@@ -174,7 +174,7 @@ class Flows:
     def _passes_on(self, node: int) -> bool:
         """Is `node` where data enters a command, which lets it out again?"""
         commands = 2 * len(self.program.commands)
-        return node < commands and node % 2 == 0 and (self._graph is None or node // 2 not in self._graph.heads)
+        return node < commands and node % 2 == 0 and (self.graph is None or node // 2 not in self.graph.heads)
 
     def _files(self, node: int) -> list[Edge]:
         """Where what `node` leaves in files is taken."""

@@ -283,6 +283,9 @@ PRINTERS: dict[str, Printer] = {
     **dict.fromkeys(("python", "python3"), _python),
 }
 
+REPEATERS = frozenset({"echo", "printf", "yes"})
+"""Programs that print the words they are given."""
+
 
 Expand = Callable[[Word, State], list[Field]]
 
