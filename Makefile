@@ -9,7 +9,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # The tests start many hundred interpreters, which would compile the package each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all lint soak clean
+.PHONY: help demo test test-all mutants lint soak clean
 
 help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make soak      the long forms of the tests (fuzzing, histories)"
+	@echo "make mutants   changes the core in many places; a test must notice nearly every change"
 	@echo "make clean     remove .venv and everything that was built"
 
 # A stamp per set of packages, so that an unchanged pyproject.toml installs nothing.
@@ -90,6 +91,10 @@ PORTABLE := tests/shell tests/policy tests/redaction tests/audit tests/policy_to
 test-portable: .venv/.test
 	@echo "==> running the portable tests"
 	@CI= $(BIN)/python -m pytest -q $(PARALLEL) $(PORTABLE) $(ARGS)
+
+mutants: .venv/.test
+	@echo "==> running the tests of the core on mutants of it"
+	@$(BIN)/python tests/mutants.py $(ARGS)
 
 lint: .venv/.lint
 	@echo "==> ruff"

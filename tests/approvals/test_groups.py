@@ -102,6 +102,11 @@ def test_solo_does_not_make_one_human_two() -> None:
     solo = authority((replace(ALICE, identities=(ME,)), BOB, MAILED, PLATFORM), solo=True)
     assert seat(member(), given=solo) == "not-told-apart"
     assert seat(member("U1"), given=authority(solo=True)) == "alice"
+    rule = solo.routes["default"]
+    assert isinstance(known := seat_of(solo, rule, ME, member()), Refusal)
+    assert known.reason == "slack:T1/U7 may be alice: name them, or that identity of alice, under `people:`"
+    assert isinstance(nobody_known := seat_of(solo, rule, "os:9:nobody-known", member()), Refusal)
+    assert (nobody_known.code, "may be who started the run" in nobody_known.reason) == ("not-told-apart", True)
 
 
 def test_where_several_must_approve_each_is_told_from_the_others() -> None:
