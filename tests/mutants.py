@@ -46,6 +46,7 @@ TESTS = {
     ],
     "humanlayer_agent/approvals/gate.py": [
         "approvals/test_gate.py",
+        "approvals/test_gate_runs.py",
         "approvals/test_observe.py",
         "approvals/test_validity.py",
         "approvals/test_stop.py",
@@ -373,7 +374,10 @@ def survivors(chosen: dict[str, list[Mutant]], workers: int) -> tuple[set[Mutant
             assert child.mutant is not None
             {0: survived, UNUSABLE: unusable}.get(status, set()).add(child.mutant)
             said = {0: "survived", UNUSABLE: "unusable", -1: "killed (too long)"}.get(status, "killed")
-            print(f"{said:9} {child.took:5.1f} s  {child.module} {child.mutant.function} {child.mutant.change}", flush=True)
+            print(
+                f"{said:9} {child.took:5.1f} s  {child.module} {child.mutant.function} {child.mutant.change}",
+                flush=True,
+            )
             shutil.rmtree(child.folder, ignore_errors=True)
     return survived, unusable
 
@@ -397,7 +401,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         left = [m for m in usable if m in survived]
         total, killed = total + len(usable), killed + len(usable) - len(left)
         equals = sum(m.module == module for m in same)
-        print(f"{module:46} {len(usable):7} {len(usable) - len(left):7} {len(left):9} {equals:11} {len(every[module]):9}")
+        print(
+            f"{module:46} {len(usable):7} {len(usable) - len(left):7} {len(left):9} {equals:11} {len(every[module]):9}"
+        )
     for mutant in [m for made in chosen.values() for m in made if m in survived]:
         kind, _, change = mutant.change.partition(": ")
         before, _, after = change.partition(" => ")

@@ -152,7 +152,8 @@ class Redactor:
     def fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of an event as they may be written, with `erased` where something was, and `exact` for commands.
 
-        `exact` holds a keyed digest of each text that was changed: it proves later what stood there.
+        `exact` holds a keyed digest of each text that was changed: it proves later what stood there. Without a key
+        there is none, because anybody could make one of a guess.
         """
         notes: list[str] = []
         exact: dict[str, str] = {}
@@ -162,7 +163,7 @@ class Redactor:
             if not value or isinstance(value, int):
                 continue
             made = written[name] = self._field(name, value, notes)
-            if isinstance(value, str) and made != value and name not in DIGESTS:
+            if self._key is not None and isinstance(value, str) and made != value and name not in DIGESTS:
                 exact[name] = self.digest(value)
         if notes:
             written |= {"erased": sorted(set(notes)), "exact": exact or None}

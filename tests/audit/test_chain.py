@@ -118,6 +118,7 @@ def test_an_event_says_where_it_belongs() -> None:
     assert first.event == {
         "v": 1, "seq": 0, "prev": GENESIS, "type": "audit.opened", "code": 100, "at": 1, "pid": 7, "store": "s",
     }  # fmt: skip
+    assert GENESIS == "0" * 64
     assert second.event["prev"] == first.hash == hashlib.sha256(first.body).hexdigest()
 
 
@@ -138,12 +139,46 @@ def test_what_an_event_can_not_hold(value: object) -> None:
         seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": [value]})
 
 
-def test_integers_that_other_programs_would_round() -> None:
-    with pytest.raises(ValueError, match="exceeds"):
-        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": 2**53})
+@pytest.mark.parametrize("number", [2**53 - 1, -(2**53) + 1, 0, 10**15, -(10**15)])
+def test_integers_that_every_program_reads(number: int) -> None:
+    entry = seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": number})
+    assert entry.event["x"] == number
+    assert decoded(entry.body) == entry.event
 
 
-@pytest.mark.parametrize("name", ["seq", "prev", "type", "at"])
+@pytest.mark.parametrize("number", [2**53, -(2**53), 2**53 + 1, 10**16, 10**17, -(10**17)])
+def test_integers_that_other_programs_round(number: int) -> None:
+    with pytest.raises(ValueError, match="exceeds what other programs read exactly"):
+        seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"x": {"y": [number]}})
+    with pytest.raises(ValueError, match="can't be part of an audit event"):
+        decoded(b'{"x":%d}' % number)
+
+
+@pytest.mark.parametrize("number", [b"0." + b"1" * 5000, b"1" * 5000, b"-" + b"1" * 5000, b"1e5000"])
+def test_a_number_that_is_refused_does_not_fill_the_screen(number: bytes) -> None:
+    with pytest.raises(ValueError, match="can't be part of an audit event") as refused:
+        decoded(b'{"x":' + number + b"}")
+    assert str(refused.value).startswith(number[:20].decode())
+    assert len(str(refused.value)) < 60
+
+
+def test_a_number_in_exponents_and_what_is_no_number() -> None:
+    for text in (b"1.5", b"1e3", b"NaN", b"Infinity", b"-Infinity"):
+        with pytest.raises(ValueError, match="can't be part of an audit event"):
+            decoded(b'{"x":' + text + b"}")
+
+
+def test_nothing_is_written_for_what_is_not_known() -> None:
+    entry = seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={"a": None, "b": False, "c": "", "d": [None]})
+    assert {name: entry.event[name] for name in "abcd" if name in entry.event} == {"b": False, "c": "", "d": [None]}
+
+
+def test_text_that_is_unicode_stays_as_it_is() -> None:
+    assert loggable("naïve ⟦x⟧") == "naïve ⟦x⟧"
+    assert loggable({"a": ("é", ["b", None, True, 3])}) == {"a": ["é", ["b", None, True, 3]]}
+
+
+@pytest.mark.parametrize("name", ["v", "seq", "prev", "type", "code", "at", "pid"])
 def test_the_place_of_an_event_can_not_be_given(name: str) -> None:
     with pytest.raises(ValueError, match="reserved"):
         seal(None, events.AUDIT_OPENED, at=1, pid=1, fields={name: 1})
