@@ -38,6 +38,11 @@ ROOT = Path(__file__).parents[1]
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.txt")
 
 TESTS = {
+    "humanlayer_agent/policy/conditions/evaluation.py": [
+        "policy/test_director.py",
+        "policy/conditions/test_variable_uses.py",
+        "policy/test_flow.py",
+    ],
     "humanlayer_agent/approvals/votes.py": [
         "approvals/test_votes.py",
         "approvals/test_groups.py",
@@ -52,7 +57,7 @@ TESTS = {
         "approvals/test_stop.py",
     ],
     "humanlayer_agent/audit/chain.py": ["audit/test_chain.py"],
-    "humanlayer_agent/redaction/__init__.py": ["redaction/test_redaction.py"],
+    "humanlayer_agent/redaction/__init__.py": ["redaction/test_redactor.py", "redaction/test_redaction.py"],
     "humanlayer_agent/shell/interpreter/state.py": ["shell/interpreter/test_state.py", "shell/test_state_fields.py"],
     "humanlayer_agent/shell/syntax/fast_path.py": ["shell/syntax/test_parse_fast.py"],
 }
@@ -194,7 +199,8 @@ class _Finder:
             yield kind, start + found.start(), start + found.end(), new.encode()
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def _text(self, node: ast.expr) -> bytes:
