@@ -26,6 +26,9 @@ class Glob(str):
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and str.__eq__(self, other)
 
+    def __ne__(self, other: object) -> bool:  # str has its own, by which a pattern would not differ from its text
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(("glob", str(self)))
 
