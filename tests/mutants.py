@@ -59,7 +59,11 @@ TESTS = {
     ],
     "humanlayer_agent/audit/chain.py": ["audit/test_chain.py"],
     "humanlayer_agent/redaction/__init__.py": ["redaction/test_redactor.py", "redaction/test_redaction.py"],
-    "humanlayer_agent/shell/interpreter/state.py": ["shell/interpreter/test_state.py", "shell/test_state_fields.py"],
+    "humanlayer_agent/shell/interpreter/state.py": [
+        "shell/interpreter/test_state_assignments.py",
+        "shell/interpreter/test_state.py",
+        "shell/test_state_fields.py",
+    ],
     "humanlayer_agent/shell/syntax/fast_path.py": ["shell/syntax/test_parse_fast.py"],
 }
 """Each module with the tests that concern it, the quickest first."""
@@ -255,8 +259,11 @@ class _Mutated(importlib.machinery.SourceFileLoader):
         super().__init__(name, path)
         self.source = source
 
+    def get_data(self, path: str) -> bytes:
+        return self.source if path == self.path else super().get_data(path)
+
     def get_code(self, fullname: str) -> CodeType:
-        return compile(self.source, self.path, "exec", dont_inherit=True)
+        return compile(self.source, self.path, "exec", dont_inherit=True)  # never what was compiled before
 
 
 class _Instead:

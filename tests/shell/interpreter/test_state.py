@@ -98,7 +98,7 @@ def test_attributes_make_values_unknown() -> None:
 
 
 def test_a_field_that_does_not_declare_how_it_is_joined_is_an_error_at_import(tmp_path: Path) -> None:
-    text = Path(states.__file__).read_text()
+    text = states.__loader__.get_source(states.__name__)  # type: ignore[union-attr]
     copy = tmp_path / "copy_of_state.py"
     copy.write_text(text.replace("    def copy(self)", "    forgotten: bool = False\n\n    def copy(self)", 1))
     done = subprocess.run([sys.executable, str(copy)], capture_output=True, text=True, check=False)

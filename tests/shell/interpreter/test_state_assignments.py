@@ -452,3 +452,16 @@ def test_where_ways_meet_neither_is_changed() -> None:
     right.assign("y", ("2",))
     joined(left, right)
     assert (left.lookup("y"), right.lookup("x")) == ((), ())
+
+
+def test_what_holds_on_one_way_only() -> None:
+    left, right = state(), state(closed=False, nullglob=True, havoc=True, fresh=True)
+    for both in (joined(left, right), joined(right, left)):
+        assert (both.closed, both.nullglob, both.havoc, both.fresh) == (False, True, True, False)
+
+
+def test_what_is_so_at_first() -> None:
+    shell = State(("/p",), {})
+    assert (shell.closed, shell.default_ifs, shell.havoc, shell.nullglob) == (False, True, False, False)
+    assert (shell.fresh, shell.usual, shell.positional, shell.zero) == (False, False, None, None)
+    assert shell.unused("x") is False
