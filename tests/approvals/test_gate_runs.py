@@ -389,6 +389,15 @@ def test_run_stops_after_what_got_out_of_sight(make_gate: Make) -> None:
         gate.run("ls", "/")
 
 
+@pytest.mark.parametrize("command", ["ls", "ask"])
+def test_run_starts_nothing_that_could_not_be_written_before(make_gate: Make, store: SQLiteStore, command: str) -> None:
+    ran: list[Action] = []
+    gate = make_gate(["approve"], store=FullDisk(store, "consume"), runner=ran.append)
+    with pytest.raises(ActionDenied, match="the disk is full"):
+        gate.run(command, "/")
+    assert ran == []
+
+
 def test_where_run_starts_a_command(make_gate: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Action] = []
 

@@ -122,6 +122,14 @@ def test_the_same_text_is_not_read_again(reads: list[str], monkeypatch: pytest.M
     assert reads == ["one", "two", "three", "one"], "no more are kept"
 
 
+def test_a_secret_that_was_known_already_makes_no_text_be_read_again(reads: list[str]) -> None:
+    redactor = Redactor()
+    for command in ("mysql", "mariadb"):
+        redactor.command(f"{command} -p{SECRET} db")
+        redactor.text("one")
+    assert reads.count("one") == 1
+
+
 # Spans that touch each other
 
 

@@ -273,7 +273,14 @@ def test_an_assignment_through_a_name_that_stands_for_others() -> None:
 def test_names_that_stand_for_each_other_come_to_an_end() -> None:
     shell = state(references={"r": ("s",), "s": ("r",)})
     shell.assign("r", ("1",))
-    assert shell.lookup("s") is None
+    assert (shell.lookup("s"), shell.lookup("r")) == (None, None)
+
+
+def test_an_assignment_goes_through_one_name_after_another() -> None:
+    shell = state(references={"r": ("s",), "s": ("t",)})
+    shell.assign("t", ("1",))
+    shell.assign("r", ("2",))
+    assert shell.lookup("t") is None
 
 
 def test_a_name_that_was_made_unknown_may_stand_for_nothing() -> None:

@@ -164,10 +164,35 @@ def test_equal_on_realistic_commands(text: str) -> None:
         "٣>f ls (",
         "x" * (MAX_CHARS + 1),
         "x " * (MAX_WORDS + 1),
+        # a reserved word, where bash takes it for a program
+        "x=1 if",
+        "x=1 ! rm",
+        "> f { rm",
+        "> f time rm",
     ],
 )
 def test_leaves_to_the_slow_path(text: str) -> None:
     assert fast_path.read(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "  \t", "\n\n", "# rm", "# rm\n  # rm\n", "x=1", "> f", "x=1 > f"])
+def test_takes_what_runs_no_program(text: str) -> None:
+    assert check(text)
+
+
+@pytest.mark.parametrize(
+    ("assigns", "words", "redirects", "between"),
+    [(1000, 1000, 2000, ""), (2, 1, 1, "; "), (1, 1, 2, "| "), (0, 1, 0, "&& ")],
+)
+def test_counts_words_as_the_slow_path_does(assigns: int, words: int, redirects: int, between: str) -> None:
+    """A text of as many words as may be is taken; where one more makes it too long, both refuse it."""
+    command = "a=1 " * assigns + "longer " * words + "> f " * redirects
+    most = between.join([command] * (MAX_WORDS // (assigns + words + redirects)))
+    assert len(most) > 2 * MAX_WORDS
+    assert check(most)
+    assert fast_path.read(most + "longer") is None
+    with pytest.raises(Unparsed, match="too many words"):
+        parse.read(most + "longer", [])
 
 
 def test_letters_of_other_alphabets_are_no_names() -> None:
