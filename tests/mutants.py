@@ -351,19 +351,16 @@ def _allowance(took: float) -> int:
     return int(4 * took) + 10
 
 
-def _prepared(module: str) -> int:
-    """Run the tests of a module as it is, and import what is not ours; the allowance of each mutant.
+def _prepared(child: _Child) -> int:
+    """Wait for the tests of a module as it is, and import what is not ours; the allowance of each mutant.
 
     Raises:
         SystemExit: they fail.
     """
-    child = _Child(module, None, 600).start()
     _, status, used = os.wait4(child.pid, 0)
     if status:
-        sys.exit((child.folder / "output").read_text() + f"\nthe tests of {module} fail as it is")
+        sys.exit((child.folder / "output").read_text() + f"\nthe tests of {child.module} fail as it is")
     for name in json.loads((child.folder / "loaded").read_text()):
-        if name.startswith("minisweagent"):  # it reads the user's own configuration
-            continue
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     shutil.rmtree(child.folder)
@@ -374,7 +371,8 @@ def survivors(chosen: dict[str, list[Mutant]], workers: int) -> tuple[set[Mutant
     """Run the tests on every mutant; those that none has noticed, and those that can't be imported."""
     survived: set[Mutant] = set()
     unusable: set[Mutant] = set()
-    allowances = {module: _prepared(module) for module in chosen}
+    originals = [_Child(module, None, 600).start() for module in chosen]
+    allowances = {child.module: _prepared(child) for child in originals}
     waiting = [mutant for made in chosen.values() for mutant in made][::-1]
     running: list[_Child] = []
     while waiting or running:
@@ -409,7 +407,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     every = {module: mutants(module) for module in modules}
     same = equivalent(every)
     chosen = {module: [m for m in made if m not in same][: given.n] for module, made in every.items()}
-    survived, unusable = survivors(chosen, given.j)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as empty:
+        # What is imported must not read what belongs to the user (tests/conftest.py does the same for each test).
+        os.environ |= {"MSWEA_SILENT_STARTUP": "1", "MSWEA_GLOBAL_CONFIG_DIR": empty}
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+        survived, unusable = survivors(chosen, given.j)
     print(f"\n{'module':46} mutants  killed  survived  equivalent  (of all)")
     killed = total = 0
     for module, made in chosen.items():
