@@ -372,7 +372,12 @@ def survivors(chosen: dict[str, list[Mutant]], workers: int) -> tuple[set[Mutant
     survived: set[Mutant] = set()
     unusable: set[Mutant] = set()
     originals = [_Child(module, None, 600).start() for module in chosen]
-    allowances = {child.module: _prepared(child) for child in originals}
+    try:
+        allowances = {child.module: _prepared(child) for child in originals}
+    finally:
+        for child in originals:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
     waiting = [mutant for made in chosen.values() for mutant in made][::-1]
     running: list[_Child] = []
     while waiting or running:
