@@ -68,7 +68,7 @@ TESTS = {
 }
 """Each module with the tests that concern it, the quickest first."""
 
-SAMPLE = 80
+SAMPLE = 120
 """So many mutants are taken of a module, or all where there are fewer."""
 BAR = 0.9
 """Of those that are not equivalent, at least so many must be killed."""
