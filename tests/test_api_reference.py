@@ -28,9 +28,10 @@ def test_it_is_up_to_date(make_api: ModuleType) -> None:
 
 
 def test_a_page_has_every_public_name(make_api: ModuleType) -> None:
+    made = make_api.pages()
     for name in make_api.MODULES:
         module = make_api.Module(name)
-        text = make_api.pages()[f"{name.removeprefix('humanlayer_agent.')}.md"]
+        text = made[f"{name.removeprefix('humanlayer_agent.')}.md"]
         for each in module.public():
             assert f"\n## {each}\n" in text
             found = module.find(each)
