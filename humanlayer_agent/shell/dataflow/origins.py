@@ -1,4 +1,4 @@
-"""Where in the text of an action the values of variables and the inputs of commands are written.
+"""Finds where in the text of an action the values of variables and the inputs of commands are written.
 
 The data flow tells which commands' data can come to which. Here it is followed back, to the words that commands print,
 to here-documents and here-strings. As there, too much is found rather than too little: what a program does with its
@@ -15,7 +15,7 @@ from humanlayer_agent.shell.dataflow import Flows
 from humanlayer_agent.shell.dataflow.graph import Edge, into, out_of
 from humanlayer_agent.shell.expansion.output import REPEATERS
 from humanlayer_agent.shell.interpreter.assignments import DECLARERS
-from humanlayer_agent.shell.syntax.tree import ArrayLit, Function, Loop, Redirect, Script, Simple, Word
+from humanlayer_agent.shell.syntax.tree import ArrayLit, Function, Loop, ProcSub, Redirect, Script, Simple, Sub, Word
 
 _LINE = re.compile(r"[^\n]+?(?=\\n|\n|$)")
 _BLANKS = r"\s"
@@ -75,10 +75,9 @@ class Origins:
         self._opened: dict[int, list[Script]] = {}
         self._ran: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._simple: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for kind, what, start, middle, end in self._trace:
-            if kind == "substitution":
-                script = what.script  # type: ignore[attr-defined]
-                self._ran.setdefault((script.start, script.end), []).append((start, end))
+        for _, what, start, middle, end in self._trace:
+            if isinstance(what, Sub | ProcSub):
+                self._ran.setdefault((what.script.start, what.script.end), []).append((start, end))
             elif isinstance(what, Simple) and self._is_own(what.start, what.end, middle):
                 self._simple.setdefault((what.start, what.end), []).append((middle, end))
                 self._redirected(what.redirects, into(middle, end))
