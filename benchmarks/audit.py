@@ -25,7 +25,7 @@ from humanlayer_agent.audit.chain import Entry, seal
 from humanlayer_agent.audit.export import read_entries
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.redaction import Redactor
+from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store.rows import action_fields, decision_fields
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import Ledger

@@ -10,7 +10,7 @@ _WHERE = {
     "Action": "humanlayer_agent.action",
     "ActionDenied": "humanlayer_agent.errors",
     "Director": "humanlayer_agent.policy.director",
-    "Gate": "humanlayer_agent.agents.library",
+    "Gate": "humanlayer_agent.agents.python_gate",
     "HumanLayerAgent": "humanlayer_agent.agents.mini",
     "PolicyDecision": "humanlayer_agent.policy.decision",
     "SupervisedAgent": "humanlayer_agent.agents.mini",

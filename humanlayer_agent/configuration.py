@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.model import Asker
-    from humanlayer_agent.approvals.store import Store
+    from humanlayer_agent.approvals.store_interface import Store
     from humanlayer_agent.hub.agent_process import LocalHub
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
@@ -184,7 +184,7 @@ def build_authority(
         _warn_ignored(path)
     if not found.files:
         return None
-    from humanlayer_agent.channels.settings.authority import authority_of
+    from humanlayer_agent.channels.settings.authority_loader import authority_of
 
     also = getattr(asker, "identities", ())
     return authority_of(found, requester(), *also, timeout_ms=timeout_ms, valid_for_ms=valid_for_ms)
@@ -200,7 +200,7 @@ def build_signer(authority: "Authority | None") -> "Signer | None":
 
     if authority is None or not authority.signers or not exists(key_path()):
         return None
-    from humanlayer_agent.channels.settings.authority import ListedSigner
+    from humanlayer_agent.channels.settings.authority_loader import ListedSigner
 
     return ListedSigner(key_path(), authority.signers)
 

@@ -58,7 +58,7 @@ TESTS = {
         "approvals/test_stop.py",
     ],
     "humanlayer_agent/audit/chain.py": ["audit/test_chain.py"],
-    "humanlayer_agent/redaction/__init__.py": ["redaction/test_redactor.py", "redaction/test_redaction.py"],
+    "humanlayer_agent/redaction/redactor.py": ["redaction/test_redactor.py", "redaction/test_redaction.py"],
     "humanlayer_agent/shell/interpreter/state.py": [
         "shell/interpreter/test_state_assignments.py",
         "shell/interpreter/test_state.py",

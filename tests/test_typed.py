@@ -51,7 +51,7 @@ reveal_type(Verdict.ASK < Verdict.DENY)
 """
 REVEALED = [
     "humanlayer_agent.policy.decision.PolicyDecision",
-    "humanlayer_agent.agents.library.Gate",
+    "humanlayer_agent.agents.python_gate.Gate",
     "def (account: str, amount: int =) -> float",
     "def (account: str) -> bool",
     "str",

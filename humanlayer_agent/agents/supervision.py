@@ -17,7 +17,7 @@ from humanlayer_agent.approvals.denial_texts import denial_text, edited_text, te
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
 from humanlayer_agent.errors import ConfigError, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.redaction import Redactor
+from humanlayer_agent.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate

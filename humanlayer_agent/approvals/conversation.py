@@ -13,7 +13,7 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import elsewhere, not_at, unreached
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.errors import ChannelError, ConfigError, RunTerminated, StoreError

@@ -6,7 +6,7 @@ from typing import Protocol
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery import Delivery
 from humanlayer_agent.approvals.model import ApprovalRequest, person
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 
 _RECENT_MS = 300_000
 _LAST = 50

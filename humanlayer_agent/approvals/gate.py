@@ -26,7 +26,7 @@ from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
 from humanlayer_agent.approvals.stop import Halt, Halted
-from humanlayer_agent.approvals.store import Store, now_ms
+from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.approvals.validity import Leads, changed, leads
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError

@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision
-from humanlayer_agent.redaction import Redacted, Redactor
+from humanlayer_agent.redaction.redactor import Redacted, Redactor
 from humanlayer_agent.shell import Effect
 
 

@@ -62,7 +62,7 @@ def read_authority(channels: Path | None, project: Path | None = None) -> "Autho
 
 def writable_store(location: str | None) -> "SQLiteStore":
     """The store that agents write their requests to; made where it is not there."""
-    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import StoreError
     from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.store.sqlite import SQLiteStore
@@ -105,7 +105,7 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
 
 
 def _say(channel: str, line: str) -> None:
-    from humanlayer_agent.approvals.store import now_ms
+    from humanlayer_agent.approvals.store_interface import now_ms
     from humanlayer_agent.cli.shared.store_access import time_text
     from humanlayer_agent.safe_text import one_line
 

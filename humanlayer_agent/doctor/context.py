@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import MACHINE_FOLDER
 
@@ -108,7 +108,7 @@ class Context:
         Raises:
             ConfigError: they can't be read.
         """
-        from humanlayer_agent.channels.settings.authority import authority_of
+        from humanlayer_agent.channels.settings.authority_loader import authority_of
 
         return authority_of(self.profiles, self.requester)
 

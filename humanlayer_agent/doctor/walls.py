@@ -215,5 +215,5 @@ def _spellings() -> list[dict[str, Any]]:
         **code,
     }
     words = {name: shlex.quote(value) for name, value in places.items()}
-    listed = yaml.safe_load(Path(__file__).with_name("spellings.yaml").read_text(encoding="utf-8"))
+    listed = yaml.safe_load(Path(__file__).with_name("forbidden_commands.yaml").read_text(encoding="utf-8"))
     return [{**each, "command": each["command"].format_map(words)} for each in listed]

@@ -9,11 +9,11 @@ from contextlib import suppress
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.model import Answer, VoteResult
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Channel, Health
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hub.answers import StoreDesk
+from humanlayer_agent.hub.channel_desk import StoreDesk
 from humanlayer_agent.hub.outbox import Deliver, Outbox
 from humanlayer_agent.hub.sender import Sender
 from humanlayer_agent.keys.signing import Signer

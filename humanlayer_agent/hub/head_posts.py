@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit.heads import head_line, head_text
 from humanlayer_agent.hub.hub import Task
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import describe
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.channels.contract import Channel, Health
 from humanlayer_agent.hub.channel_service import LAST, Server
 from humanlayer_agent.hub.lease import Lease

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.delivery import Delivery, Presentation, Waiting
 from humanlayer_agent.approvals.delivery_failures import level_due
-from humanlayer_agent.approvals.store import Store, now_ms
+from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.channels.contract import Audience
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hub import reminders

@@ -8,11 +8,11 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.delivery import Delivery, Presentation
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.approvals.store import Store, now_ms
+from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.channels.contract import Channel, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hub.answers import outcome, ref_of
+from humanlayer_agent.hub.channel_desk import outcome, ref_of
 from humanlayer_agent.hub.outbox import UNREADABLE, Deliver, Job, Recover, Remind, Settle
 
 FIRST, LONGEST = 0.25, 30.0

@@ -13,11 +13,11 @@ from pathlib import Path
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
+from humanlayer_agent.policy import verdict
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.policy.explanation import wording
 from humanlayer_agent.policy.language import loader as loading
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
@@ -175,7 +175,7 @@ class Director:
         rules = in_force.rules
         judged = rules.judge(program, situation)
         more = [] if judged or program.status == "ok" else rules.unseen(text, situation)
-        return wording.decided(
+        return verdict.decided(
             program,
             judged,
             more,

@@ -24,7 +24,7 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.memory_protection import protect_secrets
-from humanlayer_agent.processes.orphans import Brood
+from humanlayer_agent.processes.process_tree import Brood
 from humanlayer_agent.shell import keeps_ascii
 
 OUTPUT_LIMIT = 10_000_000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.environment.code_variables import keeps_ascii
     from humanlayer_agent.shell.expansion.field import Field
     from humanlayer_agent.shell.expansion.output import REPEATERS
-    from humanlayer_agent.shell.interpreter.memory import Remembered
+    from humanlayer_agent.shell.interpreter.code_cache import Remembered
     from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
     from humanlayer_agent.shell.program import EFFECT_KINDS, Effect, EffectKind, Program, SimpleCommand
     from humanlayer_agent.shell.programs import catalog
@@ -77,7 +77,7 @@ _NAMES = {
     "environment.code_variables": ["keeps_ascii"],
     "expansion.field": ["Field"],
     "expansion.output": ["REPEATERS"],
-    "interpreter.memory": ["Remembered"],
+    "interpreter.code_cache": ["Remembered"],
     "paths": ["absolute_path", "plain_path", "takes_all"],
     "program": ["EFFECT_KINDS", "Effect", "EffectKind", "Program", "SimpleCommand"],
     "programs.catalog": ["Catalog"],

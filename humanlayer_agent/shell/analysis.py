@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.expansion.field import Field
-from humanlayer_agent.shell.interpreter import simple_command as plain
+from humanlayer_agent.shell.interpreter import literal_command as plain
+from humanlayer_agent.shell.interpreter.code_cache import Remembered
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, MAX_FOLLOWED, Context, Ends, Stdin
-from humanlayer_agent.shell.interpreter.memory import Remembered
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, join
 from humanlayer_agent.shell.paths import logical
@@ -22,7 +22,7 @@ from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
 from humanlayer_agent.shell.programs.special.git import note_elsewhere
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
-from humanlayer_agent.shell.script_files.symlinks import doubt_links
+from humanlayer_agent.shell.script_files.link_creation import doubt_links
 from humanlayer_agent.shell.syntax.parse import Parse, parse
 from humanlayer_agent.shell.syntax.tree import (
     ArithCommand,
@@ -417,6 +417,6 @@ class Interpreter:
             return state, state
         if plain.run(self, node, state, context):
             return state, state
-        from humanlayer_agent.shell.interpreter import full_command
+        from humanlayer_agent.shell.interpreter import general_command
 
-        return full_command.run(self, node, state, context)
+        return general_command.run(self, node, state, context)

@@ -20,7 +20,7 @@ from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.statements import Ledger
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.store import Store
+    from humanlayer_agent.approvals.store_interface import Store
 
 logger = logging.getLogger("humanlayer_agent")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from humanlayer_agent.audit.chain import Entry
-from humanlayer_agent.redaction import LABEL, Redactor
+from humanlayer_agent.redaction.redactor import LABEL, Redactor
 from humanlayer_agent.store.retention_scope import FORM, Bounds, Settled, Told, settled
 from humanlayer_agent.store.rows import context_digest, dump_groups
 from humanlayer_agent.store.statements import log_key

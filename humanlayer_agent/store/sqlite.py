@@ -28,7 +28,7 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import STOPPED, Halted
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
@@ -38,8 +38,8 @@ from humanlayer_agent.errors import AgentsStopped, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes import identity
-from humanlayer_agent.redaction import Redactor, redactor
-from humanlayer_agent.store.answers import adoptable, is_as_asked, record_answer
+from humanlayer_agent.redaction.redactor import Redactor, redactor
+from humanlayer_agent.store.answer_record import adoptable, is_as_asked, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.log_heads import Degraded, Keeper

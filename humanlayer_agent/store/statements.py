@@ -20,7 +20,7 @@ from humanlayer_agent.audit.heads import Head, KeyKind, Signs, head_in, signed
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
-from humanlayer_agent.redaction import Redactor, redactor
+from humanlayer_agent.redaction.redactor import Redactor, redactor
 from humanlayer_agent.store.rows import (
     context_digest,
     dump_action,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict

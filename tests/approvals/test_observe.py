@@ -8,7 +8,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Denial, Permit
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 

@@ -10,7 +10,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.hub import channel_service, lease
 from humanlayer_agent.hub import hub as hub_module
 from humanlayer_agent.hub.hub import Hub

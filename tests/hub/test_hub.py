@@ -7,7 +7,7 @@ import pytest
 
 from humanlayer_agent.approvals.authority import Step
 from humanlayer_agent.approvals.model import Approver
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Retry, Undeliverable
 from humanlayer_agent.hub.hub import Hub, Task
 from humanlayer_agent.keys.signing import process_signer

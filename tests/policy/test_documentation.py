@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.policy.language import examples
-from humanlayer_agent.policy.language.form import keys_of
+from humanlayer_agent.policy.language.field_types import keys_of
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Match
 from humanlayer_agent.policy.language.sources import shipped_names

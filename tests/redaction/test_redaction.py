@@ -21,8 +21,8 @@ from humanlayer_agent.channels.presentation import Style, present
 from humanlayer_agent.cli.audit.audit_commands import app as report_app
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
-from humanlayer_agent.redaction import ERASED, Redactor, redact
 from humanlayer_agent.redaction.command_secrets import in_command, may_hold
+from humanlayer_agent.redaction.redactor import ERASED, Redactor, redact
 from humanlayer_agent.redaction.secret_names import is_secret_name, is_secret_value
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedAsker, ScriptedDirector

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.conditions.kleene import YES
-from humanlayer_agent.policy.conditions.names import VariableNames
+from humanlayer_agent.policy.conditions.operand_names import VariableNames
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.redaction import ERASED, redact
+from humanlayer_agent.redaction.redactor import ERASED, redact
 from humanlayer_agent.redaction.secret_names import is_secret_variable, secret_variables
 
 LISTED = VariableNames(secret_variables())

@@ -13,9 +13,9 @@ from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.configuration import build_director
-from humanlayer_agent.redaction import Redacted, Redactor, redact
 from humanlayer_agent.redaction.command_secrets import in_command, may_hold
 from humanlayer_agent.redaction.program_secrets import known_programs
+from humanlayer_agent.redaction.redactor import Redacted, Redactor, redact
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 from tests.support.extent import examples

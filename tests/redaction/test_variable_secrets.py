@@ -2,7 +2,7 @@
 
 import pytest
 
-from humanlayer_agent.redaction import ERASED, redact
+from humanlayer_agent.redaction.redactor import ERASED, redact
 from humanlayer_agent.shell import Flows, analyse
 
 

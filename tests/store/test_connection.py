@@ -18,11 +18,11 @@ import pytest
 
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Refused, Run
-from humanlayer_agent.approvals.store import sqlite_path
+from humanlayer_agent.approvals.store_interface import sqlite_path
 from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.redaction import Redactor
+from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store.rows import context_digest, dump_action, dump_decision
 from humanlayer_agent.store.sqlite import SQLiteStore

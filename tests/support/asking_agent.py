@@ -6,7 +6,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.testing.approvers import ScriptedDirector
 

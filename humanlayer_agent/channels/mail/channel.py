@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.answer_tokens import folded
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable

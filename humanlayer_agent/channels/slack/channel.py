@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.channels.slack import blocks, health, message, snippet
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError

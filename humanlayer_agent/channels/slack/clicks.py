@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
-from humanlayer_agent.approvals.store import now_ms
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
 from humanlayer_agent.channels.slack import forms, message
 from humanlayer_agent.channels.slack.api import SlackApi

@@ -16,7 +16,7 @@ from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.presentation import PartView, Presentation, present
 from humanlayer_agent.channels.slack import blocks
 from humanlayer_agent.channels.slack.blocks import Json
-from humanlayer_agent.redaction import ERASED
+from humanlayer_agent.redaction.redactor import ERASED
 from humanlayer_agent.safe_text import one_line, visible
 
 WHOLE = 2800

@@ -48,7 +48,7 @@ def report(
         raise ConfigError("name a store or an export, not both")
     if export is not None and head is not None and export.exists() and Path(head).exists() and export.samefile(head):
         raise ConfigError(f"{head}: a head that stands in the log itself witnesses nothing: name one kept elsewhere")
-    from humanlayer_agent.approvals.store import now_ms
+    from humanlayer_agent.approvals.store_interface import now_ms
     from humanlayer_agent.audit.search import moment
     from humanlayer_agent.report.facts import Wanted
 

@@ -97,7 +97,7 @@ def _policy(project: Path) -> _Offer:
 
 
 def _channels(project: Path, path: Path) -> _Offer:
-    from humanlayer_agent.channels.settings.authority import authority_of
+    from humanlayer_agent.channels.settings.authority_loader import authority_of
     from humanlayer_agent.configuration import requester
 
     raw = sources.read(path)

@@ -115,7 +115,7 @@ def _open(location: str | None) -> "SQLiteStore":
     Raises:
         ConfigError: there is no store, or none that can be opened.
     """
-    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.store.sqlite import SQLiteStore
 
     path = Path(sqlite_path(location)) if location else default_store_path()
@@ -283,6 +283,6 @@ def _columns(fd: int) -> int:
 
 
 def _now() -> int:
-    from humanlayer_agent.approvals.store import now_ms
+    from humanlayer_agent.approvals.store_interface import now_ms
 
     return now_ms()

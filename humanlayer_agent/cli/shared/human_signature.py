@@ -52,7 +52,7 @@ def open_to_write(location: str | None) -> "SQLiteStore":
     Raises:
         ConfigError: it is not there, or can't be opened.
     """
-    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.safe_text import one_line

@@ -36,7 +36,7 @@ def supervisors(store: str | None = None) -> list[str]:
 
 def log_attempt(command: str, store: str | None = None) -> None:
     """Put it in the log, where there is one. That it can't be logged is no way around the refusal."""
-    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.store.sqlite import SQLiteStore
 
     with suppress(HumanlayerError):

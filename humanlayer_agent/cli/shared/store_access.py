@@ -30,7 +30,7 @@ def open_store(location: str | None) -> "SQLiteStore":
     Raises:
         ConfigError: there is no store, or none that can be opened.
     """
-    from humanlayer_agent.approvals.store import sqlite_path
+    from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.store.sqlite import SQLiteStore

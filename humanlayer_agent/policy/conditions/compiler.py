@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from humanlayer_agent.policy.conditions import dataflow, linear_regex
-from humanlayer_agent.policy.conditions import names as named
+from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet

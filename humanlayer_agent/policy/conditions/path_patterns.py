@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.symlinks import Links, led_to
+from humanlayer_agent.policy.conditions.link_targets import Links, led_to
 from humanlayer_agent.policy.conditions.word_patterns import components_match, has_star
 from humanlayer_agent.shell import Effect, takes_all
 

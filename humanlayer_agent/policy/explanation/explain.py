@@ -10,7 +10,7 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.explanation.wording import reason_of
+from humanlayer_agent.policy.verdict import reason_of
 from humanlayer_agent.shell import Effect, SimpleCommand
 
 ANSWERS = {NO: "no", MAYBE: "maybe", YES: "yes"}

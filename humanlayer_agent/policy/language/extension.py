@@ -19,7 +19,7 @@ from typing import Any
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.language import schema, yaml_positions
-from humanlayer_agent.policy.language.form import keys_of
+from humanlayer_agent.policy.language.field_types import keys_of
 from humanlayer_agent.policy.language.policy import Match, WrittenRule
 from humanlayer_agent.policy.language.schema import Added
 from humanlayer_agent.policy.language.sources import BUILTIN, read, shipped, shipped_names

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
-from humanlayer_agent.policy.language.form import LISTED, SOME, Form, Written, keys_of, spelled
+from humanlayer_agent.policy.language.field_types import LISTED, SOME, Form, Written, keys_of, spelled
 from humanlayer_agent.shell import EFFECT_KINDS
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from humanlayer_agent.policy.language import yaml_positions
-from humanlayer_agent.policy.language.form import listed
+from humanlayer_agent.policy.language.field_types import listed
 from humanlayer_agent.policy.language.policy import Names, WrittenRule
 from humanlayer_agent.policy.language.yaml_positions import explained
 
@@ -79,7 +79,7 @@ def check(document: yaml_positions.Document) -> PolicyFile:
         policy = PolicyFile.model_validate(document.data)
     except ValidationError as error:
         raise explained(document, error, PolicyFile) from None
-    from humanlayer_agent.policy.language.restrictions import check_flows, check_rules
+    from humanlayer_agent.policy.language.rule_checks import check_flows, check_rules
 
     check_rules(document, policy)
     check_flows(document, policy)

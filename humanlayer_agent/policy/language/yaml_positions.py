@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ValidationError
 
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy.language.form import Written, keys_of
+from humanlayer_agent.policy.language.field_types import Written, keys_of
 from humanlayer_agent.policy.language.sources import MAX_BYTES
 
 MAX_NODES = 20_000

@@ -6,8 +6,8 @@ from hashlib import sha256
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import Rules
+from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
-from humanlayer_agent.policy.conditions.symlinks import Links
 from humanlayer_agent.policy.layers import Layer
 
 

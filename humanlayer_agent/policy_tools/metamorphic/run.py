@@ -11,7 +11,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy_tools.metamorphic.catalogue import rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 
 DATA = "data"

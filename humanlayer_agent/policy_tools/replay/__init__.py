@@ -14,7 +14,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
-from humanlayer_agent.policy.conditions.symlinks import Links
+from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy_tools.replay.run_files import RunFiles

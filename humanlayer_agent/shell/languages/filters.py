@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Found, Text
-from humanlayer_agent.shell.programs.slots import reaches_out
+from humanlayer_agent.shell.programs.slot_effects import reaches_out
 from humanlayer_agent.shell.programs.special import awk as awk_grammar
 from humanlayer_agent.shell.programs.special import sed as sed_grammar
 

@@ -228,7 +228,7 @@ def note(  # noqa: C901
     elif kind == "command":
         run.program([word])
     elif kind != "text":
-        from humanlayer_agent.shell.programs import slots
+        from humanlayer_agent.shell.programs import slot_effects as slots
 
         slots.note(run, kind, word, origin)
 

@@ -14,7 +14,7 @@ from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import by_name
 from humanlayer_agent.shell.languages.behaviour import Behaviour
-from humanlayer_agent.shell.languages.performance import perform
+from humanlayer_agent.shell.languages.code_effects import perform
 from humanlayer_agent.shell.program import SimpleCommand
 
 if TYPE_CHECKING:

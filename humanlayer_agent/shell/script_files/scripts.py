@@ -16,7 +16,7 @@ from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found, Text
-from humanlayer_agent.shell.languages.performance import perform
+from humanlayer_agent.shell.languages.code_effects import perform
 from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source

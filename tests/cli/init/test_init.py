@@ -14,7 +14,7 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.channels import settings
-from humanlayer_agent.channels.settings.authority import authority_of
+from humanlayer_agent.channels.settings.authority_loader import authority_of
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.init import file_writer
 from humanlayer_agent.cli.init.file_writer import new_files

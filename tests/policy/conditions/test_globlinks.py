@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.policy.conditions import symlinks
-from humanlayer_agent.policy.conditions.symlinks import Links, led
+from humanlayer_agent.policy.conditions import link_targets
+from humanlayer_agent.policy.conditions.link_targets import Links, led
 from humanlayer_agent.policy.director import Director
 
 Judge = Callable[..., str]
@@ -113,7 +113,7 @@ def test_a_link_that_comes_later(judge: Judge, project: Path) -> None:
 
 
 def test_too_many_names_to_look_at(judge: Judge, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symlinks, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(link_targets, "MAX_ENTRIES", 10)
     (project / "many").mkdir()
     for n in range(11):
         (project / f"many/{n}").touch()

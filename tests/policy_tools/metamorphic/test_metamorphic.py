@@ -11,7 +11,7 @@ import pytest
 from humanlayer_agent.cli import main
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.language.loader import find, load
-from humanlayer_agent.policy_tools.metamorphic.catalogue import rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run, select
 from humanlayer_agent.policy_tools.metamorphic.shrink import smaller
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy_tools.metamorphic import options, paths
-from humanlayer_agent.policy_tools.metamorphic.catalogue import rewrite, transformations
+from humanlayer_agent.policy_tools.metamorphic.all_transformations import rewrite, transformations
 from humanlayer_agent.policy_tools.metamorphic.line import Line
 from humanlayer_agent.policy_tools.metamorphic.quotes import bare, single
 from humanlayer_agent.shell import catalog

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from humanlayer_agent.policy.explanation.wording import render
+from humanlayer_agent.policy.verdict import render
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
 

@@ -63,9 +63,9 @@ def _doubtful(reason: str) -> Behaviour:
 def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str | None) -> Behaviour:
     from humanlayer_agent.shell.languages.python.engine import Engine, TooMuch
     from humanlayer_agent.shell.languages.python.types import files
-    from humanlayer_agent.shell.languages.python.unknown_code import escapes
+    from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 
-    engine = Engine(source, tree, argv, path, escapes.give_up)
+    engine = Engine(source, tree, argv, path, capability_leaks.give_up)
     trouble = ""
     try:
         follow(engine, tree)
@@ -89,7 +89,7 @@ def follow(engine: "Engine", tree: ast.Module) -> None:
     """Read the module, then what it calls, then the functions that nobody seems to call."""
     from humanlayer_agent.shell.languages.python import scopes
     from humanlayer_agent.shell.languages.python.syntax import statements
-    from humanlayer_agent.shell.languages.python.unknown_code import escapes
+    from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 
     scopes.module_scope(engine, tree)
     engine.wait(engine.unit)
@@ -100,6 +100,6 @@ def follow(engine: "Engine", tree: ast.Module) -> None:
             mentioned = Counter(re.findall(r"[A-Za-z_]\w*", engine.source))
         # A function that is named nowhere else comes first: it may call the others.
         last = next((c for c in waiting if mentioned[c.name] < 2), waiting[-1])
-        escapes.release(engine, last)
+        capability_leaks.release(engine, last)
         engine.wait(last.unit)
         engine.drain(statements.read)

@@ -13,7 +13,7 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
-from humanlayer_agent.shell.programs.slots import is_remote
+from humanlayer_agent.shell.programs.slot_effects import is_remote
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word
 

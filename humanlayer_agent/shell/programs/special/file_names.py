@@ -6,7 +6,7 @@ from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
-from humanlayer_agent.shell.programs.slots import names_beginning
+from humanlayer_agent.shell.programs.slot_effects import names_beginning
 from humanlayer_agent.shell.programs.spec import Spec
 
 

@@ -15,7 +15,7 @@ from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
-from humanlayer_agent.shell.programs.slots import is_remote
+from humanlayer_agent.shell.programs.slot_effects import is_remote
 from humanlayer_agent.shell.programs.spec import Spec
 
 _HARMLESS = re.compile(

@@ -197,7 +197,7 @@ class _Goals:
     def _judge(self, sources: list[tuple[str, tuple[str, ...]]], directory: str | None) -> bool:
         """Add what the recipes do. False where too much is run to be judged."""
         from humanlayer_agent.shell.languages import make
-        from humanlayer_agent.shell.languages.performance import perform
+        from humanlayer_agent.shell.languages.code_effects import perform
 
         goals = None if self.goals is None else tuple(self.goals)
         worlds = [[(name, (text,))] for name, texts in sources for text in texts] if len(sources) == 1 else [sources]

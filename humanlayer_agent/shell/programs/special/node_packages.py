@@ -148,7 +148,7 @@ class _Scripts:
 
     def _judge(self, effect: Effect, path: str, texts: tuple[str, ...] | None) -> None:
         from humanlayer_agent.shell.languages import package_json
-        from humanlayer_agent.shell.languages.performance import perform
+        from humanlayer_agent.shell.languages.code_effects import perform
 
         if texts is None or not _WORKSPACES.isdisjoint({word or "" for word in self.words}):
             self._unread(effect)

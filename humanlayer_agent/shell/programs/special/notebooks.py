@@ -10,7 +10,7 @@ from humanlayer_agent.shell.paths import absolute_path, dedupe
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
-from humanlayer_agent.shell.programs.slots import names_beginning
+from humanlayer_agent.shell.programs.slot_effects import names_beginning
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.programs.special.file_names import named
 

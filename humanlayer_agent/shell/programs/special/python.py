@@ -51,7 +51,7 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
 def code(run: Run, word: Field | None, text: str | None, origin: str, rest: list[Field]) -> None:
     """Code that stands in the command itself."""
     from humanlayer_agent.shell import languages as reading
-    from humanlayer_agent.shell.languages.performance import perform
+    from humanlayer_agent.shell.languages.code_effects import perform
 
     words = positional(rest)
     argv = None if words is None else [reading.Text.of("-c" if word is not None else ""), *map(reading.Text.of, words)]

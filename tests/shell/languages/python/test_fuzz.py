@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import Behaviour
 from humanlayer_agent.shell.languages.python.engine import Engine, TooMuch
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from tests.support.extent import examples, some
 
 HERE = Path(__file__).parent
@@ -146,7 +146,7 @@ BOMBS = {
 @pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS)
 def test_work_is_bounded(source: str) -> None:
     tree = ast.parse(source)
-    engine = Engine(source, tree, None, None, escapes.give_up)
+    engine = Engine(source, tree, None, None, capability_leaks.give_up)
     try:
         python.follow(engine, tree)
     except (TooMuch, RecursionError):

@@ -8,8 +8,8 @@ from humanlayer_agent.shell.languages.python.library import wrappers
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, Scope
 from humanlayer_agent.shell.languages.python.syntax import attributes, calls, methods
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
-from humanlayer_agent.shell.languages.python.types import containers, iteration, scalars
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, reflection
+from humanlayer_agent.shell.languages.python.types import containers, conversions, iteration
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, reflection
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -73,14 +73,14 @@ def construct(engine: "Engine", name: str, args: Args) -> Value:
     if known is not None:
         return known(engine, args)
     for value in args.every():
-        escapes.escape(engine, value, name)
+        capability_leaks.escape(engine, value, name)
     return ANYTHING
 
 
 def unbound(engine: "Engine", kind: Type, name: str, args: Args) -> Value:
     """`str.upper(x)`, `dict.fromkeys(...)`, `bytes.fromhex(...)`."""
     if name == "fromhex" and kind.name in ("bytes", "bytearray"):
-        return scalars.from_hex(args.at(0) or EMPTY)
+        return conversions.from_hex(args.at(0) or EMPTY)
     if name == "fromkeys":
         made = engine.container(args.node, "dict", "made")
         for key in containers.elements(engine, args.at(0) or EMPTY):
@@ -102,7 +102,7 @@ def unbound(engine: "Engine", kind: Type, name: str, args: Args) -> Value:
         return reflection.set_attribute(engine, args)
     if first is None:
         return ANYTHING
-    escapes.escape(engine, frozenset(a for a in first if isinstance(a, Type)), f"{kind.name}.{name}")
+    capability_leaks.escape(engine, frozenset(a for a in first if isinstance(a, Type)), f"{kind.name}.{name}")
     return engine.union(
         methods.method(engine, atom, name, args.after(1)) for atom in first if not isinstance(atom, Type)
     )
@@ -113,12 +113,12 @@ _OWN: dict[str, Special] = {"type": _type, "super": _super, "object": _object}
 
 @cache
 def _special() -> dict[str, Special]:
-    return {**reflection.SPECIAL, **iteration.SPECIAL, **scalars.SPECIAL, **wrappers.SPECIAL}
+    return {**reflection.SPECIAL, **iteration.SPECIAL, **conversions.SPECIAL, **wrappers.SPECIAL}
 
 
 @cache
 def _constructors() -> dict[str, Special]:
-    return {**_OWN, **iteration.CONSTRUCTORS, **scalars.CONSTRUCTORS, **wrappers.CONSTRUCTORS}
+    return {**_OWN, **iteration.CONSTRUCTORS, **conversions.CONSTRUCTORS, **wrappers.CONSTRUCTORS}
 
 
 def special(dotted: str) -> Special | None:

@@ -9,7 +9,7 @@ from humanlayer_agent.shell.languages.python.objects import Class, Closure, Cont
 from humanlayer_agent.shell.languages.python.syntax import calls, imports
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, files, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, execution
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, execution
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     NONE,
@@ -238,7 +238,7 @@ def _call(engine: "Engine", effect: Effect, args: Args) -> None:
         passed = Args.unknown(args.node)
     result = calls.call(engine, called, passed, "")
     # What it gives is in the hands of the function that called it.
-    escapes.escape(engine, escapes.only(engine, result), "a result")
+    capability_leaks.escape(engine, capability_leaks.only(engine, result), "a result")
 
 
 def _for_each(engine: "Engine", effect: Effect, args: Args, operand: Operand, source: Operand) -> Args:

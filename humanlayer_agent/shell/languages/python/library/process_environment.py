@@ -8,7 +8,7 @@ from humanlayer_agent.shell.languages.python.library import module_values
 from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -165,11 +165,11 @@ def put(engine: "Engine", atom: Mark, index: Value | None, value: Value) -> None
     elif atom is SYS_MODULES:
         _replace_module(engine, value)
     else:
-        escapes.escape(engine, value, "`[...] =`")
+        capability_leaks.escape(engine, value, "`[...] =`")
 
 
 def _replace_module(engine: "Engine", value: Value) -> None:
-    escapes.escape(engine, value, "sys.modules")
+    capability_leaks.escape(engine, value, "sys.modules")
 
 
 def _modules(engine: "Engine", name: str, args: Args) -> Value:

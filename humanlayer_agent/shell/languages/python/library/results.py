@@ -10,7 +10,7 @@ from humanlayer_agent.shell.languages.python.library import process_environment,
 from humanlayer_agent.shell.languages.python.objects import Cell, Closure, Container, Partial
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
 from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -269,11 +269,11 @@ def _getenv(engine: "Engine", args: Args) -> Value:
 def _partial(engine: "Engine", args: Args) -> Value:
     if not args.positional or args.rest is not None:
         for value in args.every():
-            escapes.escape(engine, value, "functools.partial")
+            capability_leaks.escape(engine, value, "functools.partial")
         return ANYTHING
     made = engine.site(args.node, "partial", Partial)
     if made.function.value and len(made.positional) != len(args.positional) - 1:
-        escapes.escape(engine, EMPTY.union(*args.every()), "functools.partial")
+        capability_leaks.escape(engine, EMPTY.union(*args.every()), "functools.partial")
         return ANYTHING
     engine.add(made.function, args.positional[0])
     for n, value in enumerate(args.positional[1:]):
@@ -338,7 +338,7 @@ def _namespace(engine: "Engine", args: Args) -> Value:
         engine.add(engine.attribute(name), value)
     for hidden in (args.others, args.rest, *args.positional):
         if hidden is not None:
-            escapes.escape(engine, hidden, "SimpleNamespace")
+            capability_leaks.escape(engine, hidden, "SimpleNamespace")
     return ANYTHING
 
 

@@ -7,7 +7,7 @@ from humanlayer_agent.shell.languages.python.objects import Cell, Class, Closure
 from humanlayer_agent.shell.languages.python.syntax import calls
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
 from humanlayer_agent.shell.languages.python.types import container_methods, iteration
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, reflection
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, reflection
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -69,7 +69,7 @@ def _wrapped(kind: str) -> Special:
         for value in args.every():
             for atom in value:
                 if not isinstance(atom, Closure) and kind == "property":
-                    escapes.escape(engine, frozenset({atom}), "property")
+                    capability_leaks.escape(engine, frozenset({atom}), "property")
                 if isinstance(atom, Closure):
                     if kind == "property":
                         atom.computed = True
@@ -94,7 +94,7 @@ def patched(engine: "Engine", args: Args) -> Value:
         if isinstance(atom, Container):
             container_methods.method(engine, atom, "update", args.after(1))
     for value in (*args.positional[1:], *args.named.values(), args.rest or EMPTY, args.others or EMPTY):
-        escapes.escape(engine, value, "a patch")
+        capability_leaks.escape(engine, value, "a patch")
         if ENVIRON in (args.at(0) or EMPTY):
             process_environment.given(engine, frozenset(a for a in value if isinstance(a, Container)), "os.environ")
     return ANYTHING

@@ -14,9 +14,9 @@ from humanlayer_agent.shell.languages.python.types import (
     containers,
     files,
     path_objects,
-    text_methods,
+    string_methods,
 )
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -90,7 +90,7 @@ def _get(engine: "Engine", atom: Atom, name: str) -> Value:
     if isinstance(atom, Function):
         if name in names.REACHED_ANYWHERE:
             return module_values.module(name)
-        plain = tables.standard(atom.module) and not escapes.dangerous(engine, atom)
+        plain = tables.standard(atom.module) and not capability_leaks.dangerous(engine, atom)
         if plain and atom.name.count(".") < MAX_DOTS:
             return stored(engine, name) | {Function(atom.module, f"{atom.name}.{name}")}
         return stored(engine, name).union({atom}, ANYTHING)
@@ -228,7 +228,7 @@ def _of_mark(engine: "Engine", atom: Mark, name: str) -> Value:
         return WORDS  # uuid.uuid4().hex
     if atom in (ENVIRON, SYS_PATH, SYS_MODULES):
         return frozenset({Bound(atom, name)})
-    return stored(engine, name) | ({Bound(atom, name)} if name in text_methods.METHODS else ANYTHING)
+    return stored(engine, name) | ({Bound(atom, name)} if name in string_methods.METHODS else ANYTHING)
 
 
 # ---- modules ----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def _bind(engine: "Engine", found: Value, receiver: Atom) -> Value:
         else:
             out.add(Method(each, receiver))
             if each.computed:
-                escapes.called(engine, each, receiver)
+                capability_leaks.called(engine, each, receiver)
                 out |= engine.read(each.returns)
     return frozenset(out)
 
@@ -363,7 +363,7 @@ def _put(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
     elif atom is not ANY or value != ANYTHING:
         engine.add(engine.attribute(name), value)
         if not isinstance(atom, Closure | Method | Partial):
-            escapes.escape(engine, value, f"`.{name} =`")
+            capability_leaks.escape(engine, value, f"`.{name} =`")
 
 
 def _replace_names(engine: "Engine", target: Value, value: Value) -> None:
@@ -383,4 +383,4 @@ def _put_module(engine: "Engine", owner: str, name: str, value: Value) -> None:
     elif (owner, name) == ("tempfile", "tempdir"):
         process_environment.temporary(engine, value)
     engine.add(engine.patch(owner, name), value)
-    escapes.escape(engine, value, f"{owner}.{name} =")
+    capability_leaks.escape(engine, value, f"{owner}.{name} =")

@@ -10,7 +10,7 @@ from humanlayer_agent.shell.languages.python.objects import Class, Closure, Cont
 from humanlayer_agent.shell.languages.python.syntax import attributes, methods, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, unknown_calls
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, unknown_calls
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -204,13 +204,13 @@ def _inherited_constructor(engine: "Engine", cls: Class, args: Args) -> None:
         if n < len(cls.fields):
             engine.store(cls, cls.fields[n], value)
         elif not unread:
-            engine.add(engine.unnamed, escapes.only(engine, value))
+            engine.add(engine.unnamed, capability_leaks.only(engine, value))
     for name, value in args.named.items():
         engine.store(cls, name, value)
-        engine.add(engine.unnamed, EMPTY if unread else escapes.only(engine, value))
+        engine.add(engine.unnamed, EMPTY if unread else capability_leaks.only(engine, value))
     for hidden in (args.rest, args.others):
         if hidden is not None and not unread:
-            engine.add(engine.unnamed, escapes.only(engine, hidden))
+            engine.add(engine.unnamed, capability_leaks.only(engine, hidden))
 
 
 # ---- what the tables know ---------------------------------------------------------------------------
@@ -221,11 +221,11 @@ def function(engine: "Engine", called: Function, args: Args) -> Value:
     dotted = called.dotted
     if (special := builtin_functions.special(dotted)) is not None:
         return special(engine, args)
-    does = escapes.function_effects(called)
+    does = capability_leaks.function_effects(called)
     effects.perform(engine, does, args, dotted)
     if dotted in names.INERT:
         for value in args.every():
-            if escapes.environment_in(engine, value):
+            if capability_leaks.environment_in(engine, value):
                 engine.act("environment", frozenset({"environment"}), dotted, role="read")
     elif dotted not in names.KEEPS:
         hand_over(engine, args, does, dotted)
@@ -247,13 +247,13 @@ def hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> N
                 return
     for n, value in enumerate(args.positional):
         given = value if n not in taken else frozenset(a for a in value if isinstance(a, Instance))
-        escapes.escape(engine, given, dotted)
+        capability_leaks.escape(engine, given, dotted)
     for name, value in args.named.items():
         if name not in taken:
-            escapes.escape(engine, value, dotted)
+            capability_leaks.escape(engine, value, dotted)
     for hidden in (args.rest, args.others):
         if hidden is not None and hidden != ANYTHING:
-            escapes.escape(engine, hidden, dotted)
+            capability_leaks.escape(engine, hidden, dotted)
     if dotted in names.FILLING:
         target, *values = [*args.every(), EMPTY]
         containers.fill(engine, target, values)

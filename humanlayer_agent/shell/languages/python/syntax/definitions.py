@@ -7,7 +7,7 @@ from humanlayer_agent.shell.languages.python import names, scopes
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, FunctionNode, Scope
 from humanlayer_agent.shell.languages.python.syntax import attributes, calls, expressions, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, execution
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, execution
 from humanlayer_agent.shell.languages.python.values import EMPTY, Bound, Function, Instance, Lib, Type, Value, const
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def _method(engine: "Engine", made: Closure, name: str) -> None:
     elif name == "__new__" and made.kind == "function":
         made.kind = "static"
     if name in ("__reduce__", "__reduce_ex__"):
-        escapes.release(engine, made)
+        capability_leaks.release(engine, made)
         inner = expressions.deep(engine, engine.read(made.returns))
-        if any(escapes.dangerous(engine, atom) for atom in inner):
+        if any(capability_leaks.dangerous(engine, atom) for atom in inner):
             engine.doubt(f"`{name}` gives a function that is called when the object is copied")
-        escapes.escape(engine, inner, f"`{name}`")
+        capability_leaks.escape(engine, inner, f"`{name}`")
 
 
 def _decorated(engine: "Engine", decorator: ast.expr, value: Value) -> Value:
@@ -185,7 +185,7 @@ def _heirs(engine: "Engine", node: ast.ClassDef, made: Class, named: dict[str, V
             calls.closure(engine, each, args, made)
     if attributes.foreign_bases(engine, made):
         for given in args.every():
-            escapes.escape(engine, given, f"class {node.name}")
+            capability_leaks.escape(engine, given, f"class {node.name}")
 
 
 def _from_metaclass(engine: "Engine", node: ast.ClassDef, made: Class, given: Value) -> Value:
@@ -202,7 +202,7 @@ def _from_metaclass(engine: "Engine", node: ast.ClassDef, made: Class, given: Va
         elif isinstance(atom, Type) and atom.dotted in ("builtins.type", "abc.ABCMeta", "enum.EnumMeta"):
             continue
         elif isinstance(atom, Lib):
-            escapes.escape(engine, frozenset({made}), "other code")
+            capability_leaks.escape(engine, frozenset({made}), "other code")
         else:
             out |= calls.call(engine, frozenset({atom}), Args(node, [const(made.name), EMPTY, EMPTY]), "metaclass")
     return out
@@ -219,6 +219,6 @@ def _expose(engine: "Engine", made: Class) -> None:
                 if method.startswith(names.CALLED_BY_BASES):
                     for each in engine.read(cell):
                         if isinstance(each, Closure):
-                            escapes.release(engine, each)
+                            capability_leaks.release(engine, each)
         else:
-            escapes.escape(engine, frozenset({made}), "other code")
+            capability_leaks.escape(engine, frozenset({made}), "other code")

@@ -16,8 +16,8 @@ from humanlayer_agent.shell.languages.python.syntax import (
     statements,
 )
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
-from humanlayer_agent.shell.languages.python.types import containers, text
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.types import containers, string_values
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -45,7 +45,7 @@ def _other(engine: "Engine", node: ast.AST) -> Value:
     """An expression that this reader does not know: whatever is in it goes where nobody can follow."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
-            escapes.escape(engine, value(engine, child), type(node).__name__)
+            capability_leaks.escape(engine, value(engine, child), type(node).__name__)
         else:
             _other(engine, child)
     return ANYTHING
@@ -280,7 +280,7 @@ def _starred(engine: "Engine", node: ast.Starred) -> Value:
 
 def deep(engine: "Engine", held: Value) -> Value:
     """`held` with all that is in its containers."""
-    return frozenset(escapes.reachable(engine, held)) if any(isinstance(a, Container) for a in held) else held
+    return frozenset(capability_leaks.reachable(engine, held)) if any(isinstance(a, Container) for a in held) else held
 
 
 # ---- texts ------------------------------------------------------------------------------------------
@@ -293,12 +293,12 @@ def _formatted(engine: "Engine", node: ast.JoinedStr) -> Value:
             parts.append(_field(engine, each))
         else:
             parts.append(value(engine, each))
-    return text.concat(parts)
+    return string_values.concat(parts)
 
 
 def _field(engine: "Engine", node: ast.FormattedValue) -> Value:
     held = value(engine, node.value)
-    if escapes.environment_in(engine, held):
+    if capability_leaks.environment_in(engine, held):
         process_environment.printed(engine)
     spec: str | None = ""
     if node.format_spec is not None:
@@ -310,7 +310,7 @@ def _field(engine: "Engine", node: ast.FormattedValue) -> Value:
         held |= attributes.implicit(engine, held, ("__str__",)) | attributes.implicit(
             engine, held, ("__format__",), PLAIN
         )
-    return text.formatted(held, node.conversion, spec)
+    return string_values.formatted(held, node.conversion, spec)
 
 
 # ---- functions that wait ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from humanlayer_agent.shell.languages.python.types import (
     containers,
     files,
     path_objects,
-    text_methods,
+    string_methods,
 )
 from humanlayer_agent.shell.languages.python.unknown_code import reflection, unknown_calls
 from humanlayer_agent.shell.languages.python.values import (
@@ -76,7 +76,7 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
     if isinstance(atom, Type):
         return _unbound(engine, atom, name, args)
     if isinstance(atom, str | Const) or (isinstance(atom, Mark) and atom is not ANY and atom is not SELF):
-        return text_methods.method(engine, atom, name, args)
+        return string_methods.method(engine, atom, name, args)
     if atom is ANY:
         return _unknown(engine, name, args)
     if isinstance(atom, Closure) and name == "__get__":
@@ -91,7 +91,7 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noq
             return reflection.lookup(engine, whole, args.at(0))
         return reflection.set_attribute(engine, args.before(whole))
     if not isinstance(atom, Module | Function | Instance | Class | Super | Closure | Method | Partial | Bound | Mark):
-        return text_methods.method(engine, atom, name, args)
+        return string_methods.method(engine, atom, name, args)
     return calls.call(engine, attributes.get(engine, frozenset({atom}), name), args, name)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax import attributes
-from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values, text
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values, string_values
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -43,7 +43,7 @@ _HUGE = 1 << 200
 
 def operation(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     """`left op right`."""
-    if isinstance(op, ast.Mod) and escapes.environment_in(engine, right):
+    if isinstance(op, ast.Mod) and capability_leaks.environment_in(engine, right):
         process_environment.printed(engine)
     if any(isinstance(a, Instance) for a in left | right):
         return _overloaded(engine, op, left, right)
@@ -65,7 +65,7 @@ def operation(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, ri
     if isinstance(op, ast.Mod):
         return _percent(engine, left, [right])
     if isinstance(op, ast.Mult):
-        return text.repeated(left, right) if not numbers(left) else _numeric(op, left, right)
+        return string_values.repeated(left, right) if not numbers(left) else _numeric(op, left, right)
     return _numeric(op, left, right)
 
 
@@ -86,7 +86,7 @@ def _added(left: Value, right: Value) -> Value:
         return _numeric(ast.Add(), left, right)
     if all(isinstance(a, Mark | Const) for a in left | right):
         return WORDS if _countable(left) and _countable(right) else PLAIN
-    return text.concat([left, right])
+    return string_values.concat([left, right])
 
 
 _ARITHMETIC: dict[type, Callable[[int, int], int]] = {
@@ -119,6 +119,11 @@ def _countable(value: Value) -> bool:
     return all(a is WORD or (isinstance(a, Const) and a.kind in ("int", "bool")) for a in value)
 
 
+def _items_of(engine: "Engine", value: Value) -> Callable[[str], Value]:
+    """Return what gives the item of `value` at a key."""
+    return lambda key: containers.item(engine, value, frozenset({key}), _NODE)
+
+
 def _percent(engine: "Engine", left: Value, given: list[Value]) -> Value:
     if numbers(left) is not None:
         return _numeric(ast.Mod(), left, given[0])
@@ -131,11 +136,11 @@ def _percent(engine: "Engine", left: Value, given: list[Value]) -> Value:
         inner = next(iter(right)) if len(right) == 1 else None
         if isinstance(inner, Container) and inner.kind == "tuple":
             known, rest = containers.sequence(engine, right)
-            out |= text.percent(atom, known if rest is None else None, lambda key: PLAIN)
+            out |= string_values.percent(atom, known if rest is None else None, lambda key: PLAIN)
         elif isinstance(inner, Container):
-            out |= text.percent(atom, None, lambda key, r=right: containers.item(engine, r, frozenset({key}), _NODE))  # type: ignore[misc]
+            out |= string_values.percent(atom, None, _items_of(engine, right))
         else:
-            out |= text.percent(atom, [right], lambda key: PLAIN)
+            out |= string_values.percent(atom, [right], lambda key: PLAIN)
     return out
 
 
@@ -153,7 +158,7 @@ def _overloaded(engine: "Engine", op: ast.operator, left: Value, right: Value) -
     """An operator on an object of the program calls its methods."""
     name = _OPERATORS.get(type(op), "")
     if isinstance(op, ast.Mod) and any(isinstance(a, str | Mark) for a in left):
-        escapes.escape(engine, right, "%")
+        capability_leaks.escape(engine, right, "%")
     out = attributes.implicit(engine, left, (f"__{name}__", f"__i{name}__"), right)
     out |= attributes.implicit(engine, right, (f"__r{name}__",), left)
     return out | ANYTHING
@@ -165,7 +170,7 @@ def _combined(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, ri
     if isinstance(op, ast.Mod) and any(isinstance(a, str) for a in left):
         return _percent(engine, frozenset(a for a in left if not isinstance(a, Container)), [right])
     if ANY in others or any(isinstance(a, Lib) for a in others):
-        escapes.escape(engine, left | right, "an operator")
+        capability_leaks.escape(engine, left | right, "an operator")
     kinds = {a.kind for a in left | right if isinstance(a, Container)}
     made = engine.container(node, "dict" if "dict" in kinds else "tuple" if kinds == {"tuple"} else "list")
     if isinstance(op, ast.Add) and len(left) == len(right) == 1 and "dict" not in kinds and not others:

@@ -17,7 +17,7 @@ from humanlayer_agent.shell.languages.python.syntax import (
 )
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, reflection
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, reflection
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def read(engine: "Engine", unit: Unit) -> None:
     """Read a unit from beginning to end."""
     if isinstance(unit.body, Outside):
-        escapes.follow(engine, unit.body)
+        capability_leaks.follow(engine, unit.body)
         return
     if isinstance(unit.body, ast.expr):
         result = expressions.value(engine, unit.body)

@@ -6,7 +6,7 @@ from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import ANYTHING, EMPTY, ENVIRON, NONE, PLAIN, WORDS, Bound, Value
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def method(engine: "Engine", held: Container, name: str, args: Args) -> Value:  
         return inside | {held}
     if name in ("send", "throw", "asend"):
         for value in args.every():
-            escapes.escape(engine, value, "a generator")
+            capability_leaks.escape(engine, value, "a generator")
         return inside
     if name in ("index", "count", "__len__", "__contains__", "__sizeof__"):
         containers.compared(engine, inside, args.at(0) or EMPTY)
@@ -61,7 +61,7 @@ def method(engine: "Engine", held: Container, name: str, args: Args) -> Value:  
 def _others(engine: "Engine", held: Container, name: str, args: Args) -> Value:
     """What is no method of a list or dict: that of a class which behaves like one, perhaps."""
     for value in args.every():
-        escapes.escape(engine, value, f".{name}")
+        capability_leaks.escape(engine, value, f".{name}")
     return held.rest.union(ANYTHING, *(held.items or ()), *held.named.values())
 
 

@@ -7,8 +7,8 @@ from humanlayer_agent.shell.languages.python.engine import bounded
 from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Class, Container, File
 from humanlayer_agent.shell.languages.python.syntax import attributes
-from humanlayer_agent.shell.languages.python.types import text as strings
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.types import string_values as strings
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -169,7 +169,7 @@ def keywords(engine: "Engine", value: Value) -> tuple[dict[str, Value], Value | 
         elif not (isinstance(atom, Const) and atom.value is None):
             others = (others or EMPTY) | values_of(engine, frozenset({atom}))
             if isinstance(atom, Instance):
-                escapes.escape(engine, frozenset({atom}), "**")
+                capability_leaks.escape(engine, frozenset({atom}), "**")
     return named, others
 
 
@@ -202,7 +202,7 @@ def names_of(engine: "Engine", space: Namespace) -> Value:
         held = [engine.read(cell) for cell in (*engine.attributes.values(), *cls.scope.cells.values())]
         return engine.read(engine.unnamed).union(*held)
     if isinstance(owner, Module):
-        return frozenset({Module("?")}) if escapes.dangerous(engine, owner) else ANYTHING
+        return frozenset({Module("?")}) if capability_leaks.dangerous(engine, owner) else ANYTHING
     held = [engine.read(cell) for cell in list(engine.module.cells.values())]
     return ANYTHING.union({attributes.BUILTINS}, *held) if not isinstance(owner, Lib) else ANYTHING
 
@@ -249,7 +249,7 @@ def by_name(engine: "Engine", owner: Atom, index: Value, shown: Atom) -> Value:
     known = only_texts(index)
     if known:
         return EMPTY.union(*(attributes.get(engine, frozenset({owner}), name) for name in known))
-    if isinstance(owner, Module) and escapes.dangerous(engine, owner):
+    if isinstance(owner, Module) and capability_leaks.dangerous(engine, owner):
         engine.doubt(f"a name of {owner.name} that is not known is looked up")
         return ANYTHING
     return names_of(engine, shown if isinstance(shown, Namespace) else Namespace(owner))
@@ -329,10 +329,10 @@ def put(engine: "Engine", target: Value, index: Value | None, value: Value, orig
                 engine, frozenset({atom}), ("__setitem__",), index if index is not None else PLAIN, value
             )
         elif not isinstance(atom, str | Const):
-            escapes.escape(engine, value, "`[...] =`")
-            engine.add(engine.unnamed, escapes.only(engine, value) if isinstance(atom, Instance) else EMPTY)
-            if index is not None and escapes.loaded(engine, index):
-                escapes.escape(engine, index, "`[...] =`")
+            capability_leaks.escape(engine, value, "`[...] =`")
+            engine.add(engine.unnamed, capability_leaks.only(engine, value) if isinstance(atom, Instance) else EMPTY)
+            if index is not None and capability_leaks.loaded(engine, index):
+                capability_leaks.escape(engine, index, "`[...] =`")
 
 
 def _put_name(engine: "Engine", space: Namespace, index: Value | None, value: Value) -> None:
@@ -390,7 +390,7 @@ def copy(engine: "Engine", made: Container, source: Value) -> None:
                 engine.key(made, PLAIN)
                 engine.element(made, values_of(engine, frozenset({atom})))
                 if isinstance(atom, Instance):
-                    escapes.escape(engine, frozenset({atom}), "dict")
+                    capability_leaks.escape(engine, frozenset({atom}), "dict")
         else:
             engine.shuffle(made)
             engine.element(made, _elements(engine, atom))

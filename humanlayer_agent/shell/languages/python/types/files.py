@@ -10,7 +10,7 @@ from humanlayer_agent.shell.languages.python.library.tables import Effect
 from humanlayer_agent.shell.languages.python.objects import File
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -116,7 +116,7 @@ def method(engine: "Engine", file: File, name: str, args: Args) -> Value:
     if name in ("writelines", "seek", "truncate", "reconfigure", "detach", "__setattr__"):
         file.unclear = file.unclear or name != "seek"
         for value in args.every():
-            escapes.escape(engine, value, f".{name}")
+            capability_leaks.escape(engine, value, f".{name}")
         return WORDS
     if name in ("__enter__", "__aenter__", "__iter__"):
         return frozenset({file})
@@ -125,7 +125,7 @@ def method(engine: "Engine", file: File, name: str, args: Args) -> Value:
     if name in ("close", "flush", "__exit__", "fileno", "isatty", "readable", "writable", "seekable", "tell"):
         return WORDS
     for value in args.every():
-        escapes.escape(engine, value, f".{name}", changes=True)
+        capability_leaks.escape(engine, value, f".{name}", changes=True)
     return ANYTHING
 
 

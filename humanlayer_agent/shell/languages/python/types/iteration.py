@@ -6,7 +6,7 @@ from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax import attributes, calls
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
 from humanlayer_agent.shell.languages.python.types import containers
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -39,7 +39,7 @@ def _elementwise(engine: "Engine", args: Args, called: Value, sources: list[Valu
 
 def _map(engine: "Engine", args: Args) -> Value:
     if not args.positional:
-        escapes.escape(engine, args.rest or EMPTY, "map")
+        capability_leaks.escape(engine, args.rest or EMPTY, "map")
         return ANYTHING
     called, sources = args.positional[0], args.positional[1:]
     known = containers.in_order(engine, sources[0]) if len(sources) == 1 else None

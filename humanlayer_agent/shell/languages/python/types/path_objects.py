@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import files, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     DATA,
@@ -76,7 +76,7 @@ def method(engine: "Engine", thing: Thing, name: str, args: Args) -> Value:
     """What `path.name(...)` gives; what it does is in the tables."""
     path: PathAtom = thing.payload if thing.payload is not None else DATA
     for value in args.every():
-        escapes.escape(engine, value, f"Path.{name}")
+        capability_leaks.escape(engine, value, f"Path.{name}")
     first = args.at(0)
     if name in ("joinpath", "__truediv__", "__rtruediv__"):
         out = frozenset({path})

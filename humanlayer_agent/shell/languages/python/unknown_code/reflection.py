@@ -7,7 +7,7 @@ from humanlayer_agent.shell.languages.python.objects import Class, Container
 from humanlayer_agent.shell.languages.python.syntax import attributes, imports
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
 from humanlayer_agent.shell.languages.python.types import containers, iteration
-from humanlayer_agent.shell.languages.python.unknown_code import escapes, execution
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, execution
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -48,7 +48,7 @@ def _any_attribute(engine: "Engine", atom: Atom) -> Value:
     if isinstance(atom, Module) or atom is SELF:
         if atom is SELF:
             return containers.names_of(engine, Namespace(SELF))
-        if escapes.dangerous(engine, atom):
+        if capability_leaks.dangerous(engine, atom):
             engine.doubt(f"an attribute of {atom.name} whose name is not known")
         return ANYTHING
     if isinstance(atom, Lib) and _may_be_module(atom):
@@ -85,10 +85,10 @@ def set_attribute(engine: "Engine", args: Args) -> Value:
             attributes.put(engine, target, each, value)
         return NONE
     for atom in target:
-        if isinstance(atom, Module) and escapes.dangerous(engine, atom):
+        if isinstance(atom, Module) and capability_leaks.dangerous(engine, atom):
             engine.doubt(f"an attribute of {atom.name} whose name is not known is set")
         if not isinstance(atom, Instance):
-            escapes.escape(engine, value, "setattr")
+            capability_leaks.escape(engine, value, "setattr")
     engine.add(engine.unnamed, value)
     return NONE
 

@@ -14,7 +14,7 @@ from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import files
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
@@ -81,7 +81,7 @@ def known_method(engine: "Engine", thing: Thing, name: str, args: Args) -> Value
         _arguments(engine, args, name, f"{thing.module}.{thing.name}.{name}", table.network)
     else:
         for value in args.every():
-            escapes.escape(engine, value, f".{name}")
+            capability_leaks.escape(engine, value, f".{name}")
     return ANYTHING
 
 
@@ -139,12 +139,12 @@ def _open(engine: "Engine", args: Args) -> None:
 def _arguments(engine: "Engine", args: Args, label: str, whither: str, network: bool) -> None:
     if label in _COMPARES:
         for value in args.every():
-            escapes.escape(engine, value, whither, changes=True)
+            capability_leaks.escape(engine, value, whither, changes=True)
         return
     filed = works_on_files(label)
     verb = label.lower() in names.HTTP_VERBS
     for value in args.every():
-        escapes.escape(engine, value, whither or "an unknown function", changes=True)
+        capability_leaks.escape(engine, value, whither or "an unknown function", changes=True)
         for text in _texts(engine, value):
             if network and _URL.match(text):
                 engine.act("network", frozenset({text}), whither)
@@ -165,7 +165,7 @@ def _argument(engine: "Engine", text: Text, whither: str) -> None:
 
 def _texts(engine: "Engine", value: Value) -> list[str]:
     """The known texts in `value`, and in lists and dicts in it."""
-    atoms = escapes.reachable(engine, value, 2) if any(isinstance(a, Container) for a in value) else value
+    atoms = capability_leaks.reachable(engine, value, 2) if any(isinstance(a, Container) for a in value) else value
     out = set()
     for atom in atoms:
         place = atom.payload if isinstance(atom, Thing) else atom

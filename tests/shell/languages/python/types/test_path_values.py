@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.languages.python.types import path_values
-from humanlayer_agent.shell.languages.python.types import text as strings
+from humanlayer_agent.shell.languages.python.types import string_values as strings
 from humanlayer_agent.shell.languages.python.values import DATA, WORD, Below, Place, Prefix, Value, operands, widen
 
 PARTS = st.sampled_from(["a", "b", "..", ".", "", "c.py", "~"])

@@ -8,7 +8,7 @@ from humanlayer_agent.approvals.delivery import Presentation
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.approvals.stop import described
-from humanlayer_agent.approvals.store import Store
+from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Outcome, Ref
 from humanlayer_agent.errors import ConfigError

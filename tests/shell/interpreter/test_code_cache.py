@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.shell.analysis import Interpreter, analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
-from humanlayer_agent.shell.interpreter.memory import MAX_ACTS, MAX_CODE, Remembered
+from humanlayer_agent.shell.interpreter.code_cache import MAX_ACTS, MAX_CODE, Remembered
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import python
 from humanlayer_agent.shell.languages.behaviour import Behaviour, Text

@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import Approver, Permit
 from humanlayer_agent.approvals.votes import Refusal, Seat, seat_of
 from humanlayer_agent.channels import settings
-from humanlayer_agent.channels.settings.authority import ListedSigner, authority_of
+from humanlayer_agent.channels.settings.authority_loader import ListedSigner, authority_of
 from humanlayer_agent.configuration import build_authority, build_gate, build_signer, requester
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.key_file import AuditKey

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
-from humanlayer_agent.approvals.store import edit_fault
+from humanlayer_agent.approvals.store_interface import edit_fault
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
 from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import encodable

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
-from humanlayer_agent.shell.languages.python.types import containers, text
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.types import containers, string_values
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import EMPTY, NONE, PLAIN, WORDS, Atom, Const, Instance, Value
 
 if TYPE_CHECKING:
@@ -20,25 +20,27 @@ _TRUTHS = frozenset(
         """
     )
 )
-METHODS = _TRUTHS | text.METHODS | {"join", "format", "format_map", "append", "extend", "insert", "update", "add"}
+METHODS = (
+    _TRUTHS | string_values.METHODS | {"join", "format", "format_map", "append", "extend", "insert", "update", "add"}
+)
 
 
 def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
     """`text.name(...)`."""
-    if any(escapes.environment_in(engine, value) for value in args.every()):
+    if any(capability_leaks.environment_in(engine, value) for value in args.every()):
         process_environment.printed(engine)
     if name == "join":
         return _join(engine, atom, args)
     if name in ("format", "format_map", "__mod__"):
         return _format(engine, atom, name, args)
     for value in args.every():
-        if escapes.loaded(engine, value) and name not in _TRUTHS:
-            escapes.escape(engine, value, f".{name}")
+        if capability_leaks.loaded(engine, value) and name not in _TRUTHS:
+            capability_leaks.escape(engine, value, f".{name}")
     if name in _TRUTHS:
         return WORDS
     if args.rest is not None or args.others is not None:
         return PLAIN
-    found = text.method(atom, name, [*args.positional, *args.named.values()])
+    found = string_values.method(atom, name, [*args.positional, *args.named.values()])
     if isinstance(found, list):
         made = engine.container(args.node, "tuple" if name.endswith("partition") else "list", "parts")
         engine.fill(made, found)
@@ -59,22 +61,22 @@ def _join(engine: "Engine", atom: Atom, args: Args) -> Value:
         return PLAIN
     inner = next(iter(value))
     if isinstance(inner, str):
-        return text.joined(separator, [frozenset(c) for c in inner])
+        return string_values.joined(separator, [frozenset(c) for c in inner])
     if not isinstance(inner, Container) or inner.kind in ("dict", "set", "generator"):
         return PLAIN
     parts, rest = containers.sequence(engine, value)
     if rest is not None or inner.items is None:
         return PLAIN
-    return text.joined(separator, parts)
+    return string_values.joined(separator, parts)
 
 
 def _format(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
     for value in args.every():
-        escapes.escape(engine, frozenset(a for a in value if isinstance(a, Instance)), ".format")
+        capability_leaks.escape(engine, frozenset(a for a in value if isinstance(a, Instance)), ".format")
     if not isinstance(atom, str):
         return PLAIN
     if name == "format":
         positional = args.positional if args.rest is None else None
-        return text.braces(atom, positional, lambda key: args.named.get(key, PLAIN))
+        return string_values.braces(atom, positional, lambda key: args.named.get(key, PLAIN))
     mapping = args.at(0) or EMPTY
-    return text.braces(atom, None, lambda key: containers.item(engine, mapping, frozenset({key}), args.node))
+    return string_values.braces(atom, None, lambda key: containers.item(engine, mapping, frozenset({key}), args.node))

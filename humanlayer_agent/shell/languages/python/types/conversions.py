@@ -8,8 +8,8 @@ from humanlayer_agent.shell.languages.python.objects import Container, File
 from humanlayer_agent.shell.languages.python.syntax import attributes, methods
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args, Special
 from humanlayer_agent.shell.languages.python.types import containers
-from humanlayer_agent.shell.languages.python.types import text as strings
-from humanlayer_agent.shell.languages.python.unknown_code import escapes
+from humanlayer_agent.shell.languages.python.types import string_values as strings
+from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     DATA,
     EMPTY,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def look(engine: "Engine", args: Args) -> None:
     """Whoever gets the whole environment may show it."""
     for value in args.every():
-        if escapes.environment_in(engine, value):
+        if capability_leaks.environment_in(engine, value):
             process_environment.printed(engine)
 
 

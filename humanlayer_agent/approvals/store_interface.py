@@ -33,7 +33,7 @@ from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.redaction import Redactor
+from humanlayer_agent.redaction.redactor import Redactor
 
 
 def now_ms() -> int:
