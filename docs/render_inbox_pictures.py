@@ -17,7 +17,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Run
 from humanlayer_agent.channels.settings.schema import Web
 from humanlayer_agent.channels.web.channel import WebChannel
 from humanlayer_agent.configuration import build_director
-from humanlayer_agent.hub.channel_desk import StoreDesk
+from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers

@@ -13,7 +13,7 @@ from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Channel, Health
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hub.channel_desk import StoreDesk
+from humanlayer_agent.hub.channel_access import StoreDesk
 from humanlayer_agent.hub.outbox import Deliver, Outbox
 from humanlayer_agent.hub.sender import Sender
 from humanlayer_agent.keys.signing import Signer

@@ -11,7 +11,7 @@ from humanlayer_agent.approvals.model import ApprovalRequest, Run, Vote
 from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.channels.contract import Audience, Channel, Retry
 from humanlayer_agent.errors import ChannelError
-from humanlayer_agent.hub.channel_desk import StoreDesk, outcome, ref_of
+from humanlayer_agent.hub.channel_access import StoreDesk, outcome, ref_of
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import os_user

@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.channels.contract import Channel, Outcome, Ref, Retry, Undeliverable
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hub.channel_desk import outcome, ref_of
+from humanlayer_agent.hub.channel_access import outcome, ref_of
 from humanlayer_agent.hub.outbox import UNREADABLE, Deliver, Job, Recover, Remind, Settle
 
 FIRST, LONGEST = 0.25, 30.0

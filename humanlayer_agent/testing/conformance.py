@@ -25,7 +25,7 @@ import pytest
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, person
 from humanlayer_agent.channels.contract import Retry, Undeliverable
 from humanlayer_agent.errors import ChannelError
-from humanlayer_agent.hub.channel_desk import NOT_SHOWN
+from humanlayer_agent.hub.channel_access import NOT_SHOWN
 from humanlayer_agent.safe_text import visible, warnings
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, Rig, Surface, World
 

@@ -15,7 +15,7 @@ from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.channels.contract import Audience, Channel, Ref
 from humanlayer_agent.errors import StoreError
-from humanlayer_agent.hub.channel_desk import StoreDesk, ref_of
+from humanlayer_agent.hub.channel_access import StoreDesk, ref_of
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing import patience

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from humanlayer_agent.approvals.model import Approver
-from humanlayer_agent.hub.channel_desk import NOT_SHOWN, StoreDesk
+from humanlayer_agent.hub.channel_access import NOT_SHOWN, StoreDesk
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import answer
 from humanlayer_agent.testing.patience import PATIENCE, until
@@ -49,7 +49,7 @@ def test_what_is_not_shown_whole_can_be_rejected(store, desk, ask):
 
 
 def test_an_answer_that_is_faster_than_the_delivery_is_written_down_waits_for_that(store, desk, ask, monkeypatch):
-    monkeypatch.setattr("humanlayer_agent.hub.channel_desk.PATIENCE", PATIENCE)
+    monkeypatch.setattr("humanlayer_agent.hub.channel_access.PATIENCE", PATIENCE)
     request = ask()
     store.surfaces.begin_delivery(request.id, 0, "board")
     results = []
