@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from humanlayer_agent import redaction as module
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.supervision import Record
 from humanlayer_agent.approvals.gate import Gate
@@ -21,6 +20,7 @@ from humanlayer_agent.channels.presentation import Style, present
 from humanlayer_agent.cli.audit.audit_commands import app as report_app
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.redaction import redactor as module
 from humanlayer_agent.redaction.command_secrets import in_command, may_hold
 from humanlayer_agent.redaction.redactor import ERASED, Redactor, redact
 from humanlayer_agent.redaction.secret_names import is_secret_name, is_secret_value

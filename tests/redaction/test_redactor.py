@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent import redaction as module
+from humanlayer_agent.redaction import redactor as module
 from humanlayer_agent.redaction.redactor import ERASED, Redactor, redact, redactor
 from humanlayer_agent.redaction.text_secrets import Span
 

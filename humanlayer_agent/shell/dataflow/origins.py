@@ -48,7 +48,7 @@ class Held(NamedTuple):
 
 
 class Origins:
-    """Where the values of the action `flows` come from, whose text is `text`.
+    """Follows the values of the action `flows` back to where they stand in its text, `text`.
 
     What stands in a text inside the text (`bash -c '...'`) has no place in it, and is left out.
 

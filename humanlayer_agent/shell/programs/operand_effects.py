@@ -1,4 +1,4 @@
-"""What an operand names: the host in it, and the text that can be read from it."""
+"""Reads what an operand names: the host in it, and the text that can be read from it."""
 
 import re
 from typing import TYPE_CHECKING
