@@ -103,7 +103,7 @@ lint: .venv/.lint
 	@$(BIN)/mypy
 	@echo "==> imports and names"
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q tests/test_layout.py
+	@HLA_ALL=1 $(BIN)/python -m pytest -q tests/test_layout.py
 
 clean:
 	rm -rf .venv .venv-mini-v1 .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

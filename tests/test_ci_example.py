@@ -76,6 +76,7 @@ def change(repository: Path, text: str) -> None:
     (repository / ".humanlayer" / "policy.yaml").write_text(text)
 
 
+@pytest.mark.long
 def test_a_stricter_policy_passes_every_step(repository: Path) -> None:
     change(repository, STRICTER)
     for name in list(steps())[1:]:  # the first installs
@@ -112,11 +113,13 @@ def test_a_looser_policy_fails_and_can_be_accepted(repository: Path) -> None:
     assert compare(repository).returncode == 0
 
 
+@pytest.mark.long
 def test_a_broken_policy_fails_in_every_step(repository: Path) -> None:
     change(repository, POLICY.replace("decision: ask", "decision: maybe"))
     assert all(run(repository, name).returncode != 0 for name in list(steps())[1:])
 
 
+@pytest.mark.long
 def test_the_first_policy_of_a_repository_is_compared_with_the_shipped_one(repository: Path) -> None:
     git(repository, "rm", "-q", "--cached", ".humanlayer/policy.yaml")
     git(repository, "commit", "-qm", "without")

@@ -123,6 +123,7 @@ def private_imports() -> int:
     return found
 
 
+@pytest.mark.long
 def test_the_ratchet_holds() -> None:
     """What is not as it should be may not grow, and what was mended stays so: ratchet.json has the figures of today."""
     assert figures() == RATCHET, "more than before: mend it; fewer: write the new figures into tests/ratchet.json"

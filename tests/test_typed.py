@@ -85,12 +85,14 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return {name: [line for line in lines if line.startswith(f"{name}:")] for name in programs}
 
 
+@pytest.mark.long
 def test_a_users_project_is_checked_strictly(said: dict[str, list[str]]) -> None:
     assert [line for line in said["app.py"] if " note: " not in line] == []
     found = [line.partition("Revealed type is ")[2].strip('"') for line in said["app.py"] if "Revealed" in line]
     assert [each.replace("builtins.", "") for each in found] == REVEALED
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_refused(said: dict[str, list[str]]) -> None:
     for n, why in enumerate(WRONG.values()):
         assert any(" error: " in line and why in line for line in said[f"wrong{n}.py"])

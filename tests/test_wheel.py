@@ -54,6 +54,7 @@ def run(unpacked: Path, *arguments: str, **environment: str) -> subprocess.Compl
     )
 
 
+@pytest.mark.long
 def test_it_holds_the_data_and_no_tests(unpacked: Path) -> None:
     names = {str(p.relative_to(unpacked)) for p in unpacked.rglob("*") if p.is_file()}
     assert {"humanlayer_agent/report/templates/style.css", "humanlayer_agent/report/templates/audit.html.j2"} <= names
@@ -65,12 +66,14 @@ def test_it_holds_the_data_and_no_tests(unpacked: Path) -> None:
     assert {n.partition("/")[0].partition("-")[0] for n in names} == {"humanlayer_agent"}
 
 
+@pytest.mark.long
 def test_check(unpacked: Path) -> None:
     done = run(unpacked, "check", "--project", "/nowhere/project", "rm -rf /srv/x")
     assert done.returncode == 4, done.stderr
     assert done.stdout.startswith("ask  (delete-outside-project")
 
 
+@pytest.mark.long
 def test_demo(unpacked: Path, tmp_path: Path) -> None:
     done = run(unpacked, "demo", HUMANLAYER_STORE=str(tmp_path / "store.sqlite3"))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -91,6 +91,7 @@ def test_every_agent_of_mini_refuses_it(venv_inside: Path, tools: Callable[..., 
         SupervisedAgent(tools([]), LocalEnvironment(), system_template="", instance_template="")
 
 
+@pytest.mark.long
 def test_the_real_thing(venv_inside: Path) -> None:
     """litellm does read it, and the policy that it leads to would be in force."""
     settings = venv_inside / ".x/humanlayer-agent"

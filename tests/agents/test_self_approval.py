@@ -334,7 +334,7 @@ HIDDEN = {
 Scene = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(params=["us", "ordinary"])
+@pytest.fixture(params=["us", pytest.param("ordinary", marks=pytest.mark.long)])
 def scene(
     request: pytest.FixtureRequest,
     project: Path,
@@ -380,10 +380,6 @@ def scene(
         return found
 
     return play
-
-
-us_is_enough = pytest.mark.parametrize("scene", ["us", pytest.param("ordinary", marks=pytest.mark.long)], indirect=True)
-"""For what does not depend on what a user may see of other processes."""
 
 
 def nothing_came_of_it(found: dict[str, Any]) -> None:
@@ -470,7 +466,6 @@ def test_under_a_shipped_policy_none_of_it_runs(scene: Scene, policy: str) -> No
         assert result["supervision"]["rule"] or policy == "strict", (name, result)  # by default it asks about all
 
 
-@us_is_enough
 def test_a_flipped_row_is_no_approval(scene: Scene) -> None:
     """Triggers and checks are no wall: whoever writes the file can take them away. The votes are counted again."""
     found = scene({"flip": f"@PYTHON@ - <<'END'\n{FLIP}END\n"})
@@ -481,7 +476,6 @@ def test_a_flipped_row_is_no_approval(scene: Scene) -> None:
     assert not found["intact"]  # `hla audit verify` says which row
 
 
-@us_is_enough
 def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
     """For root and for ordinary users: the key is a file of the user that commands run as, and it is locked."""
     attempts = {"sign": SIGN, "guess": GUESS, "replace": REPLACE}
@@ -501,7 +495,6 @@ def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
 FORGED = {"in its name": CLAIM, "a signer of its own": ENLIST, "with the audit key": AUDIT}
 
 
-@us_is_enough
 @pytest.mark.parametrize("name", FORGED)
 def test_a_vote_by_another_key_counts_for_nothing(scene: Scene, name: str) -> None:
     """Whoever writes the store can write a vote. The run counts what those keys have signed that it knew at its start."""

@@ -140,7 +140,7 @@ IDLE = {
 """Clauses of shipped policies that make no difference as far as is known, and why they stand there."""
 
 
-@pytest.mark.remembered
+@pytest.mark.long
 @pytest.mark.parametrize("name", shipped_names())
 def test_shipped_policies_are_covered(name: str) -> None:
     found = coverage(load(find(name)))

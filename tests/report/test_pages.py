@@ -229,6 +229,7 @@ def test_chromium_shows_it_without_a_request_or_a_complaint(
     assert picture.stat().st_size > 20_000
 
 
+@pytest.mark.long
 @pytest.mark.skipif(browser.find_chromium() is None, reason="no Chromium here: apt-get install chromium")
 def test_accessibility(entries: Any, tmp_path: Path) -> None:
     """No violation of WCAG 2.1 AA or of the best practices that axe-core finds, on a wide and a narrow screen, light and dark."""

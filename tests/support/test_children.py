@@ -87,6 +87,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_nothing_tells_them_apart(look: Look, folder: Path) -> None:
     reading, writing = os.pipe()
     cases: list[dict[str, Any]] = [

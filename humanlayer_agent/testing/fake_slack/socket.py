@@ -186,6 +186,7 @@ class SocketServer:
     def deliver(self, payload: Json, *, kind: str = "interactive", envelope_id: str = "") -> Delivery:
         """Send one envelope to exactly one connection, and wait until it is acknowledged or too late."""
         envelope_id = envelope_id or str(uuid.uuid4())
+        patience = self.ack_seconds  # what holds now: a test may change it while this one is still being answered
         arrived, delivery = threading.Event(), Delivery("timeout")
         with self._lock:
             ready = sorted(self._live.keys() - self._draining) or sorted(self._live)
@@ -204,7 +205,7 @@ class SocketServer:
         began = time.monotonic()
         with suppress(ConnectionClosed):
             connection.send(json.dumps(envelope))
-            arrived.wait(self.ack_seconds)
+            arrived.wait(patience)
         with self._lock:
             self._waiting.pop(envelope_id, None)
         delivery.seconds = time.monotonic() - began

@@ -170,6 +170,7 @@ def docker(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     return lambda: [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
+@pytest.mark.long
 def test_docker_has_the_image_that_mini_works_out(batch: Batch, docker: Callable[[], list[list[str]]]) -> None:
     (batch.project / "done.txt").write_text("done\n")
     commands = ("ls /testbed", "rm -rf /etc", SUBMIT)

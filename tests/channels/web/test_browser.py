@@ -174,6 +174,7 @@ def test_another_site_can_not_send_the_form(inbox, tab: Session, tmp_path: Path)
     assert inbox.state(request) == "pending"
 
 
+@pytest.mark.long
 def test_accessibility(inbox, tab: Session) -> None:
     """No violation of WCAG 2.1 AA or of the best practices that axe-core finds, on a wide and a narrow screen, light and dark."""
     import axe_core_python

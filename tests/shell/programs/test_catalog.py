@@ -13,7 +13,7 @@ from humanlayer_agent.shell.programs import catalog
 from humanlayer_agent.shell.programs import spec as specs
 from humanlayer_agent.shell.programs.special import READERS, reader
 from tests.support.rows import for_each
-from tests.support.tables import catalog_examples
+from tests.support.tables import catalog_examples, table
 
 HERE = "/work"
 FILES = sorted(Path(catalog.SHIPPED.folder).glob("*.yaml"))
@@ -48,7 +48,7 @@ def test_example(example: catalog.Example) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_every_program_has_examples(path: Path) -> None:
     """One for each description (which several programs may share); two where it changes or runs something."""
-    content = yaml.safe_load(path.read_text())
+    content = table(path)
     ran = [(e["command"], analyse(e["command"], cwd=HERE, environ={}).commands) for e in content["examples"]]
     for names, body in content["programs"].items():
         if names.startswith("git "):
@@ -76,7 +76,7 @@ def test_many_programs() -> None:
 def test_a_program_is_loaded_alone_as_within_its_file() -> None:
     """Programs are cut out of the text by their indent: that must give what the whole file gives."""
     for path in FILES:
-        whole = specs.read_programs(yaml.safe_load(path.read_text()), path.name)
+        whole = specs.read_programs(table(path), path.name)
         for name, spec in whole.items():
             alone = catalog.SHIPPED.lookup(name)
             assert alone is not None
@@ -94,9 +94,7 @@ def _plain(spec: specs.Spec) -> object:
 
 
 def test_the_index_finds_every_program_and_no_other() -> None:
-    listed = {
-        n for path in FILES for key in yaml.safe_load(path.read_text())["programs"] for n in specs.split_names(key)
-    }
+    listed = {n for path in FILES for key in table(path)["programs"] for n in specs.split_names(key)}
     assert {n for n in listed if " " not in n} == set(catalog.SHIPPED.names())
     assert catalog.SHIPPED.lookup("frobnicate") is None
     assert catalog.SHIPPED.family("rm") == "files"
@@ -135,7 +133,7 @@ def test_mistakes_are_named(text: str, message: str) -> None:
 def test_listed_commands_run_nothing_unseen(path: Path) -> None:
     """An option whose name says that it takes a command must not be plain text."""
     telling = re.compile(r"-?-(exec|command|rsh|filter-command|use-compress-program|checkpoint-action|pager|pre)$")
-    for name, spec in specs.read_programs(yaml.safe_load(path.read_text()), path.name).items():
+    for name, spec in specs.read_programs(table(path), path.name).items():
         for spelling, option in spec.long.items():
             if telling.fullmatch(spelling) and option.arity:
                 assert option.kind != "text", f"{name} {spelling}"

@@ -4,9 +4,9 @@ import threading
 from pathlib import Path
 
 import pytest
-import yaml
 
 from humanlayer_agent.shell.programs import catalog
+from tests.support.tables import table
 
 FOLDER = Path(catalog.SHIPPED.folder)
 
@@ -20,7 +20,7 @@ def test_every_program_is_found_at_its_own_text() -> None:
     whole.scan()
     described: dict[str, str] = {}
     for path in sorted(FOLDER.glob("*.yaml")):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = table(path)
         for key in content["programs"]:
             described |= dict.fromkeys(catalog.split_names(key), path.name)
     assert {name: place.file for name, place in whole.places.items()} == described

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from humanlayer_agent.shell.languages.behaviour import UNKNOWN, Act, Behaviour, Text
 from tests.support.rows import for_each
+from tests.support.tables import table
 
 HERE = Path(__file__).parent
 SPECIAL = re.compile(r"[\s|?'\"]|^(?:below:|prefix:|\.\.\.$|@|-r$|$)")
@@ -41,7 +41,7 @@ class Case:
 
 def cases(file: str) -> list[Case]:
     found = []
-    for raw in yaml.safe_load((HERE / file).read_text(encoding="utf-8")):
+    for raw in table(HERE / file):
         keys: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
         keys.setdefault("acts", None if keys.get("doubt") else ())
         found.append(Case(**keys))
