@@ -96,7 +96,7 @@ def _plain(spec: specs.Spec) -> object:
 def test_the_index_finds_every_program_and_no_other() -> None:
     listed = {n for path in FILES for key in table(path)["programs"] for n in specs.split_names(key)}
     assert {n for n in listed if " " not in n} == set(catalog.SHIPPED.names())
-    assert catalog.SHIPPED.lookup("frobnicate") is None
+    assert catalog.SHIPPED.lookup("no-such-program") is None
     assert catalog.SHIPPED.family("rm") == "files"
 
 
