@@ -51,6 +51,7 @@ class Action:
         agent: who proposes it (name or instance); part of the digest.
         run_id, step, call_id: where in the run it stands; not part of the digest.
         model_intent: the model's own words. Untrusted, and shown as such.
+        question: the digest of the hook's question that it came with, for the log; not part of the digest.
 
     Example:
         >>> Action("ls -la", cwd="/srv/app").digest("0" * 64)[:8]
@@ -69,6 +70,7 @@ class Action:
     step: int = 0
     call_id: str = ""
     model_intent: str = ""
+    question: str = ""
 
     def body(self, policy_digest: str, files: Sequence[FileDigest] = ()) -> dict[str, Any]:
         """Return the JSON value that is hashed, stored with a request, and rendered for the human.

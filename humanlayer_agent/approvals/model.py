@@ -1,6 +1,6 @@
 """The objects of an approval. Times are integer milliseconds since the epoch, UTC."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -298,6 +298,7 @@ class Outcome:
         detail: why there is none (time-out, could not be started, interrupted).
         duration_ms: how long it took, in milliseconds.
         unwatched: the command has ended, or deceived, what watches over it: that ends the run.
+        receipt: what the log is to say of the answer that a coding agent's hook is given, which runs it.
 
     Example:
         >>> Outcome(0, duration_ms=120).returncode
@@ -308,7 +309,7 @@ class Outcome:
     detail: str = ""
     duration_ms: int = 0
     unwatched: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
+    receipt: Mapping[str, str] = field(default_factory=dict)
 
 
 class Asker(Protocol):

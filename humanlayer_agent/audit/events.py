@@ -57,6 +57,7 @@ SUPERVISION_REFUSED = EventType(
 )
 
 DECISION_EVALUATED = EventType("decision.evaluated", 400, "the Director judged an action")
+DECISION_LEFT = EventType("decision.left", 401, "a call that no policy is about was left to a coding agent's own rules")
 
 REQUEST_CREATED = EventType("request.created", 500, "a human is asked")
 REQUEST_ADOPTED = EventType("request.adopted", 501, "a restarted run waits for the request of the run before it")
@@ -78,6 +79,10 @@ VOTE_LATE = EventType("vote.late", 602, "an answer came after the request was se
 
 WALL_REFUSED = EventType(
     "wall.refused", 610, "what only humans run was started by a supervised command: it did nothing"
+)
+
+HOOK_UNPROVEN = EventType(
+    "hook.unproven", 611, "who answered a hook gave no proof in the log and was not believed: another process judged"
 )
 
 PERMIT_CONSUMED = EventType("permit.consumed", 700, "the right to run one action was used")

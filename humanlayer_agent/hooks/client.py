@@ -3,11 +3,15 @@
 Tools take every exit code but 2 for "go on", and so they do when a hook is late. This process therefore judges nothing,
 loads nothing that could fail, waits for nothing without a deadline, and answers 2 with the reason unless it was told
 something else, whole and in time.
+
+Whoever can write the server's folder can answer in its place. So nothing but a refusal is believed without a proof in
+the log (`log_proof`), and whoever can't give it is not asked again: a process that only this one can talk to judges.
 """
 
 import os
 import select
 import socket
+import struct
 import sys
 import time
 import zlib
@@ -18,8 +22,20 @@ import humanlayer_agent
 MAX_INPUT = 1024 * 1024
 """Bytes of a question; a longer one is refused."""
 
+MAX_ANSWER = 4 * MAX_INPUT
+"""Bytes of an answer, which may repeat a question in an escaped form; a longer one is none."""
+
 REFUSED = 2
 """The exit code that stops a call, in every tool that we know."""
+
+SERVER = (sys.executable, "-I", "-m", "humanlayer_agent.hooks.server")
+"""How the server is started, and what it must look like."""
+
+ALONE = "--alone="
+"""Before the reason why a server is started for one question alone, whose connection is its standard input."""
+
+STOP = b"stop"
+"""What a refusal says beside its reason where the tool is to end its work."""
 
 PASSED = frozenset(
     {
@@ -43,15 +59,21 @@ is, and what commands will be run by."""
 
 _DECIDES = ("HOME", "TMPDIR", "TEMP", "TMP", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HUMANLAYER_STORE")
 _REFUSALS = {
-    "claude-code": '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
-    '"permissionDecisionReason": "%s"}}',
-    "gemini-cli": '{"decision": "deny", "reason": "%s"}',
+    "claude-code": '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
+    '"permissionDecisionReason": %s}',
+    "gemini-cli": '"decision": "deny", "reason": %s',
 }
+_ENDS = ', "continue": false, "stopReason": %s'
 _TRIES = 3
+_PEER = "3i"  # struct ucred: pid, uid, gid
 
 
 class HookFailed(Exception):
     """Raised where there is no answer, with the reason."""
+
+
+class Unproven(HookFailed):
+    """Raised where whoever answers is not the process that judges, as far as can be seen, with what was wrong."""
 
 
 class Deadline:
@@ -85,25 +107,44 @@ def run(tool: str, options: list[str], seconds: float) -> int:
     """
     try:
         deadline = Deadline(seconds)
-        code, out, err = _answer([tool, *options], _read_input(deadline), deadline)
-        _write(1, out)
-        _write(2, err)
-        return code
+        answer = _answer([tool, *options], _read_input(deadline), deadline)
+        if not answer.proof:
+            return deny(tool, answer.text, code=answer.code, stop=answer.stop)
+        _write(1, answer.out)
+        return answer.code
     except BaseException as error:  # whatever it is, the tool must not go on
         return refuse(tool, str(error) if isinstance(error, HookFailed) else f"{type(error).__name__}: {error}")
 
 
 def refuse(tool: str, why: str) -> int:
-    """Say no in the tool's own form and by the exit code, which is returned."""
+    """Say that it could not be judged, in the tool's own form and by the exit code, which is returned."""
     plain = "".join(c for c in why if " " <= c <= "~" and c not in '"\\')[:500]
-    reason = f"humanlayer-agent could not judge this, so it was not run: {plain}"
+    return deny(tool, f"humanlayer-agent could not judge this, so it was not run: {plain}", code=REFUSED)
+
+
+def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
+    """Say no in the tool's own form; returns `code`.
+
+    Args:
+        reason: for the model.
+        code: 0 where a policy or a human says no; 2 where nobody could, for which the reason is on standard error too.
+        stop: the tool is to end its work.
+    """
     try:
         if tool in _REFUSALS:
-            _write(1, (_REFUSALS[tool] % reason + "\n").encode())
-        _write(2, f"{reason}\n".encode())
-    except OSError:  # nobody reads: the exit code says it
-        pass
-    return REFUSED
+            quoted = _quoted(reason)
+            _write(1, f"{{{_REFUSALS[tool] % quoted}{_ENDS % quoted if stop else ''}}}\n".encode())
+        if code == REFUSED:
+            _write(2, f"{reason}\n".encode("utf-8", "replace"))
+    except OSError:
+        return REFUSED  # nobody reads: the exit code says it
+    return code
+
+
+def _quoted(text: str) -> str:
+    """The text as JSON has it, in ASCII. (Importing `json` would cost a sixth of all that is done here.)"""
+    units = memoryview(text.encode(f"utf-16-{sys.byteorder[0]}e", "surrogatepass")).cast("H")
+    return '"' + "".join(chr(u) if 32 <= u < 127 and u not in b'"\\' else f"\\u{u:04x}" for u in units) + '"'
 
 
 def identity() -> list[str]:
@@ -170,41 +211,132 @@ def _read_input(deadline: Deadline) -> bytes:
     raise HookFailed(f"the question is longer than {MAX_INPUT} bytes")
 
 
-def _answer(options: list[str], data: bytes, deadline: Deadline) -> tuple[int, bytes, bytes]:
+class _Answer:
+    """What the server says: what is to be printed and the proof of it, or, without a proof, a refusal."""
+
+    def __init__(self, message: bytes) -> None:
+        code, self.out, text, self.proof = unpacked(message)
+        if code not in (b"0", b"2") or (self.proof and code != b"0"):
+            raise ValueError("no exit code")
+        self.code = int(code)
+        self.text = text.decode("utf-8", "replace")
+        self.stop = self.out == STOP
+
+
+def _answer(options: list[str], data: bytes, deadline: Deadline) -> _Answer:
     enter_folder()
     given = [f"{name}={value}" for name, value in os.environ.items() if name in PASSED or name.startswith("BASH")]
     texts = [chr(0).join(part).encode("utf-8", "surrogateescape") for part in (identity(), options, given)]
-    question = packed(*texts, data)
+    nonce = os.urandom(16)  # so that an answer is good for one question only, and digests in the log can't be guessed
+    question = packed(nonce, *texts, data)
     for _ in range(_TRIES):
         try:
-            code, out, err = unpacked(_exchange(question, deadline))
-            if code not in (b"0", b"2"):
-                raise ValueError("no exit code")
-            return int(code), out, err
+            with _connected(deadline) as connection:
+                return _proved(question, nonce, data, connection, server_pid(connection), deadline)
+        except Unproven as error:
+            return _judged_apart(question, nonce, data, str(error), deadline)
         except (ConnectionError, ValueError):  # a server that has just ended, or it died of this question
             continue
     raise HookFailed("the process that judges ends without an answer")
 
 
-def _exchange(question: bytes, deadline: Deadline) -> bytes:
-    with _connected(deadline) as connection:
-        connection.settimeout(deadline.left())
-        try:
-            connection.sendall(question)
-            answer = b""
-            while True:
-                connection.settimeout(deadline.left())
-                chunk = connection.recv(65536)
-                if not chunk:
-                    return answer
-                answer += chunk
-        except TimeoutError:
-            raise HookFailed("no decision came in time") from None
+def _proved(
+    question: bytes, nonce: bytes, data: bytes, connection: socket.socket, pid: int | None, deadline: Deadline
+) -> _Answer:
+    """Ask, and believe what is more than a refusal only if the log, as this process reads it, says the same.
+
+    Raises:
+        Unproven: it does not.
+    """
+    answer = _Answer(_exchange(connection, question, deadline))
+    if answer.proof:
+        from humanlayer_agent.hooks.log_proof import check
+
+        check(answer.proof, question=question, nonce=nonce, data=data, out=answer.out, pid=pid)
+    return answer
+
+
+def _judged_apart(question: bytes, nonce: bytes, data: bytes, why: str, deadline: Deadline) -> _Answer:
+    """The answer of a process that was started for this question alone, over a connection that has no name.
+
+    Args:
+        why: what was wrong with who answered first, for the log.
+    """
+    import subprocess
+
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            judge = subprocess.Popen(
+                [*SERVER, f"{ALONE}{why}"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        return _proved(question, nonce, data, ours, judge.pid, deadline)
+
+
+def server_pid(connection: socket.socket) -> int | None:
+    """The process at the other end, which looks as the server does that is started here; None where nobody can say.
+
+    Raises:
+        Unproven: it does not, or belongs to somebody else.
+    """
+    found = peer(connection)
+    if found is None:
+        return None
+    pid, uid = found
+    if uid != os.geteuid():
+        raise Unproven(f"the socket of the process that judges is answered by another user ({uid})")
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            arguments = file.read().split(b"\0")[:-1]
+    except OSError:
+        raise Unproven(f"who answers at the socket of the process that judges can't be seen (pid {pid})") from None
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")
+    except PermissionError:  # it hides its memory, as ours does
+        program = os.path.realpath(sys.executable)
+    except OSError:
+        program = ""
+    if arguments != [os.fsencode(each) for each in SERVER] or program != os.path.realpath(sys.executable):
+        raise Unproven(f"process {pid} answers at the socket of the process that judges, and is another program")
+    return pid
+
+
+def peer(connection: socket.socket) -> tuple[int, int] | None:
+    """The process and user at the other end of a connection; None where the system can't say."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_PEER))
+    pid, uid, _ = struct.unpack(_PEER, found)
+    return pid, uid
+
+
+def _exchange(connection: socket.socket, question: bytes, deadline: Deadline) -> bytes:
+    connection.settimeout(deadline.left())
+    try:
+        connection.sendall(question)
+        answer = b""
+        while len(answer) <= MAX_ANSWER:
+            connection.settimeout(deadline.left())
+            chunk = connection.recv(65536)
+            if not chunk:
+                return answer
+            answer += chunk
+    except TimeoutError:
+        raise HookFailed("no decision came in time") from None
+    raise HookFailed(f"the answer is longer than {MAX_ANSWER} bytes")
 
 
 def _connected(deadline: Deadline) -> socket.socket:
-    """A connection to the server, which is started where there is none."""
-    ended: Callable[[], int | None] | None = None
+    """A connection to the server, which is started where there is none.
+
+    Raises:
+        Unproven: it is said to be there, and can't be reached.
+    """
+    started, ended = 0, _none_yet
     while True:
         connection = socket.socket(socket.AF_UNIX)
         try:
@@ -216,11 +348,18 @@ def _connected(deadline: Deadline) -> socket.socket:
         except BaseException:
             connection.close()
             raise
-        if ended is None:
-            ended = _start_server()
-        elif ended() not in (None, 0):  # 0: another one was first
+        code = ended()
+        if code == 0 and started == _TRIES:  # another one was first, and does not listen where it should
+            raise Unproven("the socket of the process that judges is gone, or does not answer")
+        if code == 0:
+            started, ended = started + 1, _start_server()
+        elif code is not None:
             raise HookFailed(f"the process that judges can't be started (hla hook {sys.argv[-1]} has exit code 2)")
         time.sleep(min(0.01, deadline.left()))
+
+
+def _none_yet() -> int | None:
+    return 0
 
 
 def _start_server() -> Callable[[], int | None]:
@@ -228,7 +367,7 @@ def _start_server() -> Callable[[], int | None]:
     import subprocess  # only now: it costs as much as everything else here
 
     return subprocess.Popen(
-        [sys.executable, "-I", "-m", "humanlayer_agent.hooks.server"],
+        SERVER,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -61,7 +61,8 @@ class Tool:
         runs: its calls that run a shell command, each with how the command is found in its input.
         touches: its calls that read or write files, each with a command that does the same.
         prompts: whether it can be told to ask its user, by the `permission_mode` of a question.
-        render: its form of a reply: what is printed, as an object. `inputs` are those of the call.
+        render: its form of a reply that is no denial: what is printed, as an object. `inputs` are those of the call.
+            (`client.deny` says no.)
     """
 
     name: str
@@ -145,8 +146,7 @@ def _claude_code(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     }
     if reply.command:
         specific["updatedInput"] = {**inputs, "command": reply.command}
-    stop = {"continue": False, "stopReason": reply.reason} if reply.stop else {}
-    return {"hookSpecificOutput": specific, **stop}
+    return {"hookSpecificOutput": specific}
 
 
 def _gemini_cli(reply: Reply, inputs: Inputs) -> dict[str, Any]:
@@ -155,8 +155,7 @@ def _gemini_cli(reply: Reply, inputs: Inputs) -> dict[str, Any]:
     out: dict[str, Any] = {"decision": reply.verdict, "reason": reply.reason}
     if reply.command:
         out["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": {**inputs, "command": reply.command}}
-    stop = {"continue": False, "stopReason": reply.reason} if reply.stop else {}
-    return {**out, **stop}
+    return out
 
 
 TOOLS: Mapping[str, Tool] = {

@@ -1,6 +1,7 @@
 """Answers the questions of hooks: by the policy, the Gate, and where so configured a human."""
 
 import argparse
+import json
 import os
 import threading
 from collections import OrderedDict
@@ -15,9 +16,11 @@ from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
 from humanlayer_agent.approvals.stop import STOPPED
 from humanlayer_agent.audit import events
+from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.channels import settings
 from humanlayer_agent.configuration import build_authority, build_director, build_gate, checked_project
-from humanlayer_agent.errors import AgentsStopped, ConfigError
+from humanlayer_agent.errors import AgentsStopped, ConfigError, StoreError
+from humanlayer_agent.hooks import log_proof
 from humanlayer_agent.hooks.coding_agents import BadQuestion, Inputs, Reply, Tool, question_of
 from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
@@ -60,6 +63,49 @@ class Options:
         return cls(**vars(parser.parse_args(arguments)))
 
 
+class Question:
+    """A question of a tool's hook, and what the log says of it so that its answer can be proved (see `log_proof`).
+
+    Args:
+        tool: who asks.
+        data: the tool's own words.
+        digest: of all that was asked.
+        nonce: what is used in this question only.
+
+    Raises:
+        BadQuestion: it is not understood.
+    """
+
+    def __init__(self, tool: Tool, data: bytes, digest: str = "", nonce: bytes = b"") -> None:
+        self.tool = tool
+        self.body = question_of(data)
+        self.digest = digest
+        self._nonce = nonce
+        self.asked_after = -1  # the number of the last event before it was judged
+        if self.body.get("hook_event_name") != tool.event:
+            called = f"and was called for {self.body.get('hook_event_name')!r}"
+            raise BadQuestion(f"this hook is for {tool.event}, {called}")
+        name, inputs = self.body.get("tool_name"), self.body.get("tool_input")
+        if not isinstance(name, str) or not isinstance(inputs, dict):
+            raise BadQuestion("tool_name or tool_input is missing")
+        self.call: str = name
+        self.inputs: Inputs = inputs
+
+    @property
+    def runs(self) -> bool:
+        """Tell whether the call is a command, and no other call that is judged as one."""
+        return self.call in self.tool.runs
+
+    def rendered(self, reply: Reply) -> bytes:
+        """Return what the tool is to read."""
+        out = self.tool.render(reply, self.inputs)
+        return json.dumps(out).encode() + b"\n" if out else b""
+
+    def receipt(self, reply: Reply) -> dict[str, str]:
+        """Return what the log says of it, and of this answer, that nobody can guess either from."""
+        return {"question": self.digest, "reply": log_proof.digest(self._nonce, self.rendered(reply))}
+
+
 class Elsewhere:
     """The channel of a process without a terminal: it waits for answers that come by others, and gives none."""
 
@@ -91,23 +137,23 @@ class Judge:
 
     Example::
 
-        reply = Judge().answer(TOOLS["claude-code"], Options("tool", 50), {"CLAUDE_PROJECT_DIR": "/srv/app"}, data)
+        question = Question(TOOLS["claude-code"], data)
+        reply = Judge().answer(question, Options("tool", 50), {"CLAUDE_PROJECT_DIR": "/srv/app"})
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._store: SQLiteStore | None = None
+        self._opened: SQLiteStore | None = None
         self._sessions: OrderedDict[object, _Session] = OrderedDict()
 
     def answer(
         self,
-        tool: Tool,
+        question: Question,
         options: Options,
         environ: Mapping[str, str],
-        data: bytes,
         gone: Callable[[], bool] = lambda: False,
-    ) -> tuple[Reply, Inputs]:
-        """The reply to the question `data`, and the inputs of the call that it is about.
+    ) -> Reply:
+        """Return the reply to a question. The log has it before this returns.
 
         Args:
             environ: of the hook: where the project is, and which shell there will be.
@@ -117,29 +163,48 @@ class Judge:
             BadQuestion: it is not understood.
             HumanlayerError: a setting, the policy or the store can't be used.
         """
-        question = question_of(data)
-        if question.get("hook_event_name") != tool.event:
-            raise BadQuestion(f"this hook is for {tool.event}, and was called for {question.get('hook_event_name')!r}")
-        name, inputs = question.get("tool_name"), question.get("tool_input")
-        if not isinstance(name, str) or not isinstance(inputs, dict):
-            raise BadQuestion("tool_name or tool_input is missing")
-        find = tool.runs.get(name) or tool.touches.get(name)
+        tool, body, inputs = question.tool, question.body, question.inputs
+        question.asked_after = max((entry.seq for entry in self._store().events(last=1)), default=-1)
+        find = tool.runs.get(question.call) or tool.touches.get(question.call)
         if find is None:
-            return self._unjudged(tool, options, environ, name), inputs
+            return self._unjudged(question, options, environ)
         project = _project(tool, environ)
         action = Action(
             content=find(inputs),
-            cwd=_directory(question, inputs, project),
+            cwd=_directory(body, inputs, project),
             project=str(project),
             interpreter=_interpreter(tool, environ, project),
             agent=tool.name,
-            call_id=str(question.get("tool_use_id") or ""),
+            call_id=str(body.get("tool_use_id") or ""),
             model_intent=str(inputs.get("description") or "")[:4_000],
+            question=question.digest,
         )
-        session = self._session(tool, options, project, str(question.get("session_id") or ""))
-        may_ask = question.get("permission_mode", "default") in tool.prompts
-        reply = session.judged(action, ask=options.ask, may_ask=may_ask, runs=name in tool.runs, gone=gone)
-        return reply, inputs
+        session = self._session(tool, options, project, str(body.get("session_id") or ""))
+        may_ask = body.get("permission_mode", "default") in tool.prompts
+        return session.judged(action, question, ask=options.ask, may_ask=may_ask, gone=gone)
+
+    def proof(self, question: Question) -> bytes:
+        """Return the proof that a question was answered so (see `log_proof`); none where the log does not have it."""
+        judged = told = None
+        for entry in self._store().events(after=question.asked_after):
+            event = entry.event
+            if event.get("question") != question.digest:
+                continue
+            if event["type"] in (events.DECISION_EVALUATED.name, events.DECISION_LEFT.name):
+                judged = entry
+            if "reply" in event:
+                told = entry
+        if judged is None or told is None:
+            raise StoreError("the log has no answer to this question")
+        return log_proof.packed_proof((judged.seq, judged.hash), (told.seq, told.hash))
+
+    def note(self, kind: EventType, **fields: str) -> None:
+        """Record what happened to a hook besides being judged.
+
+        Raises:
+            StoreError: it can't be written.
+        """
+        self._store().record(kind, **fields)
 
     def close(self) -> None:
         """End every session."""
@@ -148,31 +213,35 @@ class Judge:
                 session.end("ended")
             self._sessions.clear()
 
-    def _unjudged(self, tool: Tool, options: Options, environ: Mapping[str, str], name: str) -> Reply:
+    def _unjudged(self, question: Question, options: Options, environ: Mapping[str, str]) -> Reply:
         """No opinion on a call that no policy is about, unless every agent is stopped: then that is none too many."""
+        tool, store = question.tool, self._store()
+        wanted = f"{tool.name}: {question.call[:200]}"
+        halts = store.halts.standing(None)
+        if halts:
+            halts = store.halts.standing(build_authority(options.channels, project=_project(tool, environ)))
+        if halts:
+            store.record(events.SUPERVISION_REFUSED, wanted=wanted, refusal="stopped", halt=halts[0].id)
+            return _stopped()
+        reply = Reply("none")
+        store.record(events.DECISION_LEFT, wanted=wanted, **question.receipt(reply))
+        return reply
+
+    def _store(self) -> SQLiteStore:
         with self._lock:
-            store = self._store = self._store or SQLiteStore(default_store_path())
-        if not store.halts.standing(None):
-            return Reply("none")
-        halts = store.halts.standing(build_authority(options.channels, project=_project(tool, environ)))
-        if not halts:
-            return Reply("none")
-        store.record(
-            events.SUPERVISION_REFUSED, wanted=f"{tool.name}: {name[:200]}", refusal="stopped", halt=halts[0].id
-        )
-        return _stopped()
+            self._opened = self._opened or SQLiteStore(default_store_path())
+            return self._opened
 
     def _session(self, tool: Tool, options: Options, project: Path, name: str) -> "_Session":
-        key = (tool.name, options, project, name)
+        key, store = (tool.name, options, project, name), self._store()
         with self._lock:
             found = self._sessions.get(key)
             if found is None or found.outdated():
                 if found is not None:
                     found.end("its settings have changed")
-                self._store = self._store or SQLiteStore(default_store_path())
-                signers = found.signers if found else signers_at_start(self._store, tool.name, name) if name else None
+                signers = found.signers if found else signers_at_start(store, tool.name, name) if name else None
                 reader = found.reader if found else None
-                found = _Session(tool, options, project, name, self._store, signers, reader)
+                found = _Session(tool, options, project, name, store, signers, reader)
                 self._sessions[key] = found
             self._sessions.move_to_end(key)
             while len(self._sessions) > SESSIONS:
@@ -234,18 +303,17 @@ class _Session:
         """Nothing of it may run any more."""
         self._gate.close(status)
 
-    def judged(self, action: Action, *, ask: str, may_ask: bool, runs: bool, gone: Callable[[], bool]) -> Reply:
+    def judged(self, action: Action, question: Question, *, ask: str, may_ask: bool, gone: Callable[[], bool]) -> Reply:
         """The reply to one call.
 
         Args:
             ask: see `Options`. may_ask: the tool's own prompt is there.
-            runs: it is a command; else another call that is judged as one.
         """
         if ask != "wait":
             decision = self._director.evaluate(action)
             if decision.verdict is Verdict.ASK and decision.enforced:
                 try:
-                    return self._not_asked_here(action, decision, ask=ask, may_ask=may_ask)
+                    return self._not_asked_here(action, question, decision, ask=ask, may_ask=may_ask)
                 except AgentsStopped:
                     return _stopped()
         self._asker.waits_while(gone)
@@ -255,19 +323,23 @@ class _Session:
             return Reply("deny", "the tool no longer waits")
         if isinstance(checked, Denial):
             return Reply("deny", denial_text(checked), stop=checked.terminate)
-        return self._permitted(action, checked, runs=runs, gone=gone)
+        return self._permitted(action, question, checked, gone=gone)
 
-    def _not_asked_here(self, action: Action, decision: PolicyDecision, *, ask: str, may_ask: bool) -> Reply:
+    def _not_asked_here(
+        self, action: Action, question: Question, decision: PolicyDecision, *, ask: str, may_ask: bool
+    ) -> Reply:
         if ask == "tool" and may_ask:
-            self._gate.record(action, decision, left_to="the tool's own prompt")
-            return Reply("ask", _for_the_user(action, decision))
+            reply = Reply("ask", _for_the_user(action, decision))
+            left = {"left_to": "the tool's own prompt", "reply": question.receipt(reply)["reply"]}
+            self._gate.record(action, decision, **left)
+            return reply
         why = "the tool's own prompt is off" if ask == "tool" else "nobody is asked here"
         self._gate.record(action, decision, denied=why)
         return Reply("deny", denial_text(Denial(f"a human must approve this, and {why}", "nobody", decision)))
 
-    def _permitted(self, action: Action, permit: Permit, *, runs: bool, gone: Callable[[], bool]) -> Reply:
+    def _permitted(self, action: Action, question: Question, permit: Permit, *, gone: Callable[[], bool]) -> Reply:
         edited = permit.action.content if permit.action.content != action.content else ""
-        if edited and not runs:
+        if edited and not question.runs:
             self._gate.store.void(permit.id, "only commands can be edited")
             return Reply("deny", "A human would have changed this call. That is only possible with commands.")
         if gone():
@@ -275,12 +347,14 @@ class _Session:
             return Reply("deny", "the tool no longer waits")
         if denial := self._gate.start(permit, permit.action):
             return Reply("deny", denial_text(denial), stop=denial.terminate)
-        self._gate.finish(permit, Outcome(None, "the tool runs it; how it ends is not reported"))
-        if permit.decision.verdict is not Verdict.ALLOW and not permit.request_id:  # only observed: nothing is changed
-            return Reply("none")
-        if not runs and not permit.request_id:
-            return Reply("none")
-        return Reply("allow", one_line(permit.decision.reason) or "allowed by the policy", command=edited)
+        observed = permit.decision.verdict is not Verdict.ALLOW and not permit.request_id  # nothing is changed then
+        if observed or (not question.runs and not permit.request_id):
+            reply = Reply("none")
+        else:
+            reply = Reply("allow", one_line(permit.decision.reason) or "allowed by the policy", command=edited)
+        end = Outcome(None, "the tool runs it; how it ends is not reported", receipt=question.receipt(reply))
+        self._gate.finish(permit, end)
+        return reply
 
 
 def _for_the_user(action: Action, decision: PolicyDecision) -> str:

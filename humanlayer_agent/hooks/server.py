@@ -6,12 +6,10 @@ enter. It gives no rights: whoever asks is told what the policy says, and a huma
 """
 
 import fcntl
-import json
 import os
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
@@ -19,10 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import humanlayer_agent
+from humanlayer_agent.audit import events
 from humanlayer_agent.errors import HumanlayerError
-from humanlayer_agent.hooks import client
-from humanlayer_agent.hooks.coding_agents import TOOLS, BadQuestion, Reply
-from humanlayer_agent.hooks.judge import Judge, Options
+from humanlayer_agent.hooks import client, log_proof
+from humanlayer_agent.hooks.coding_agents import TOOLS, BadQuestion
+from humanlayer_agent.hooks.judge import Judge, Options, Question
 from humanlayer_agent.processes.memory_protection import protect_secrets
 
 IDLE_S = 7_200
@@ -69,6 +68,16 @@ class Server:
             time.sleep(0.05)
         self._judge.close()
 
+    def serve_alone(self, connection: socket.socket, why: str) -> None:
+        """Answer one question, of the process that has started this one because nobody else could be believed.
+
+        Args:
+            why: what was wrong with who answered first, for the log.
+        """
+        self._judge.note(events.HOOK_UNPROVEN, why=why)
+        self._serve_one(connection)
+        self._judge.close()
+
     def _accept(self, listener: socket.socket, name: str, inode: int) -> None:
         while True:
             try:
@@ -107,21 +116,22 @@ class Server:
 
     def _answer(self, message: bytes, gone: Callable[[], bool]) -> bytes:
         """Return what the client prints and exits with. Whatever goes wrong here is a refusal."""
-        name = ""
         try:
-            identity, arguments, given, data = client.unpacked(message)
+            nonce, identity, arguments, given, data = client.unpacked(message)
             if _texts(identity) != client.identity():
                 raise BadQuestion("the question was meant for another installation")
             name, *options = _texts(arguments)
             environ = dict(each.partition("=")[::2] for each in _texts(given))
             tool = TOOLS[name]
-            reply, inputs = self._judge.answer(tool, Options.parse(options), environ, data, gone)
-            out = tool.render(reply, inputs)
-            return client.packed(b"0", json.dumps(out).encode() + b"\n" if out else b"", b"")
+            question = Question(tool, data, log_proof.digest(message), nonce)
+            reply = self._judge.answer(question, Options.parse(options), environ, gone)
+            if reply.verdict == "deny":
+                return client.packed(b"0", client.STOP if reply.stop else b"", _encoded(reply.reason), b"")
+            return client.packed(b"0", question.rendered(reply), b"", self._judge.proof(question))
         except (BadQuestion, HumanlayerError) as error:
-            return _refusal(name, str(error))
+            return _refusal(str(error))
         except BaseException as error:
-            return _refusal(name, f"{type(error).__name__}: {error}")
+            return _refusal(f"{type(error).__name__}: {error}")
 
 
 class _Code:
@@ -157,11 +167,13 @@ def _texts(joined: bytes) -> list[str]:
     return joined.decode("utf-8", "surrogateescape").split("\0") if joined else []
 
 
-def _refusal(name: str, why: str) -> bytes:
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _refusal(why: str) -> bytes:
     """The same as the client says where it has no answer, with more of the reason."""
-    reason = f"humanlayer-agent could not judge this, so it was not run: {why}"
-    out = json.dumps(TOOLS[name].render(Reply("deny", reason), {})) + "\n" if name in TOOLS else ""
-    return client.packed(b"2", out.encode(), f"{reason}\n".encode("utf-8", "replace"))
+    return client.packed(b"2", b"", _encoded(f"humanlayer-agent could not judge this, so it was not run: {why}"), b"")
 
 
 def _received(connection: socket.socket) -> bytes:
@@ -185,20 +197,22 @@ def _gone(connection: socket.socket) -> Callable[[], bool]:
 
 def _same_user(connection: socket.socket) -> bool:
     """Nobody else can enter the folder; where the system can say who asks, it is looked at too."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", found)[1] == os.geteuid())
+    found = client.peer(connection)
+    return found is None or found[1] == os.geteuid()
 
 
 def main() -> int:
-    """Serve until idle. Exit code 2 where that is not possible."""
+    """Serve until idle, or the one question of who has started it. Exit code 2 where that is not possible."""
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the tool's terminal is not ours
     protect_secrets()
+    alone = next((each.removeprefix(client.ALONE) for each in sys.argv if each.startswith(client.ALONE)), None)
     try:
-        Server().serve()
-    except (OSError, client.HookFailed):
+        if alone is None:
+            Server().serve()
+        else:
+            Server().serve_alone(socket.socket(fileno=0), alone)
+    except (OSError, HumanlayerError, client.HookFailed):
         return 2
     return 0
 

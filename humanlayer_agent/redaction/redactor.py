@@ -49,6 +49,8 @@ PLAIN = frozenset(
         "resumption",
         "sha256",
         "place",
+        "question",
+        "reply",
     }
     | {"policy_digest", "interpreter", "approver", "decision_id", "process", "channel", "holder", "rules", "verdict"}
     | {

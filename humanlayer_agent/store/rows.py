@@ -101,6 +101,7 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
         "agent": action.agent,
         "step": action.step,
         "call_id": action.call_id or None,
+        "question": action.question or None,
         "digest": digest,
         "command": action.content,
         "cwd": action.cwd,

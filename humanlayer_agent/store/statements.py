@@ -456,4 +456,5 @@ class Ledger(Log):
                 returncode=known,
                 detail=outcome.detail or None,
                 duration_ms=outcome.duration_ms,
+                **outcome.receipt,
             )

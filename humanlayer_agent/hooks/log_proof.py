@@ -1,0 +1,167 @@
+"""The proof of a hook's answer: what the log says of it, as the process reads it that asked.
+
+An answer names two events by number and hash. In `decision.evaluated` (or `decision.left`, for a call that no policy is
+about) stands the digest of the question, which has a number in it that is used once: an older answer to the same
+command is none to this. In the last of them, `exec.finished` of a permit that was used, stands the digest of the
+answer, so that what is printed is what was recorded. Where nobody was asked, the policy must be the one by which this
+session of the coding agent was first judged.
+
+The file is the one that our own environment names. All is read with SQLite alone: this runs before every call of an
+agent.
+"""
+
+import os
+import sqlite3
+import sys
+
+from humanlayer_agent.hooks.client import Unproven, packed
+
+_FIELDS = ("type", "pid", "run", "digest", "question", "reply", "verdict", "enforced", "request", "left_to")
+_READ = ", ".join(f"json_extract(body, '$.{name}') AS {name}" for name in (*_FIELDS, "policy_digest"))
+_BUSY_S = 2.0
+
+try:  # a tenth of what a hook costs would go into hashlib, which loads OpenSSL
+    _sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
+except ImportError:
+    from hashlib import sha256 as _sha256
+_Event = dict[str, object]
+
+
+def digest(*parts: bytes) -> str:
+    """Return the SHA-256 (hex) of several texts, each told apart from the next."""
+    made: str = _sha256(packed(*parts)).hexdigest()
+    return made
+
+
+def packed_proof(first: tuple[int, str], last: tuple[int, str]) -> bytes:
+    """Return the names of two events as an answer has them: number and hash of each."""
+    return f"{first[0]} {first[1]} {last[0]} {last[1]}".encode()
+
+
+def store_path() -> str:
+    """Return the store's file: `locations.default_store_path()`, without what importing that module costs."""
+    if named := os.environ.get("HUMANLAYER_STORE"):
+        return os.path.expanduser(named)
+    if sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Application Support")
+    else:
+        base = os.environ.get("XDG_DATA_HOME", "")
+        base = base if os.path.isabs(base) else os.path.expanduser("~/.local/share")
+    return os.path.join(base, "humanlayer-agent", "store.sqlite3")
+
+
+def check(proof: bytes, *, question: bytes, nonce: bytes, data: bytes, out: bytes, pid: int | None) -> None:
+    """Make sure that the log says of this question what the answer says.
+
+    Args:
+        proof: of the answer, as `packed_proof` makes it.
+        question: all that the server was sent; `nonce` is in it, and known to nobody else before.
+        data: the coding agent's own part of it.
+        out: what the answer would have printed.
+        pid: who has answered; None where the system does not say.
+
+    Raises:
+        Unproven: it does not, or can't be read.
+    """
+    try:
+        first, first_hash, last, last_hash = proof.decode().split(" ")
+        path = store_path().replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_S)
+        try:
+            connection.row_factory = sqlite3.Row
+            log = _Log(connection)
+            judged, told = log.event(int(first), first_hash), log.event(int(last), last_hash)
+            _check_events(judged, told, digest(question), digest(nonce, out), pid)
+            if judged["type"] == "decision.evaluated":
+                _check_run(log, judged, int(first), data, pid)
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise _unproven(f"it can't be read ({error})") from error
+
+
+def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: int | None) -> None:
+    if judged["question"] != question or told["question"] != question:
+        raise _unproven("that is about another question")
+    if told["reply"] != reply:
+        raise _unproven("another answer was recorded")
+    if pid is not None and {judged["pid"], told["pid"]} != {pid}:
+        raise _unproven(f"process {judged['pid']} has judged, and process {pid} answers")
+    if told["type"] == "exec.finished":  # there is none but of a permit that was used
+        allowed = judged["verdict"] == "allow" or not judged["enforced"] or judged["request"] is not None
+        right = judged["type"] == "decision.evaluated" and allowed and told["digest"] == judged["digest"]
+    else:
+        asks = judged["type"] == "decision.evaluated" and judged["verdict"] == "ask" and judged["left_to"] is not None
+        right = told == judged and (asks or judged["type"] == "decision.left")
+    if not right:
+        raise _unproven("it was not allowed")
+
+
+def _check_run(log: "_Log", judged: _Event, seq: int, data: bytes, pid: int | None) -> None:
+    """The run must be one of this session, of the process that answers, and judged by the session's own policy."""
+    run = log.row("SELECT agent, instance, project, process FROM run WHERE id = ?", judged["run"])
+    if run is None:
+        raise _unproven("it is of no run")
+    if pid is not None and not run["process"].endswith(f":{pid}:{_start(pid)}"):
+        raise _unproven(f"its run is not one of process {pid}")
+    session = log.value(data.decode(), "$.session_id")
+    if not session or (judged["request"] is not None and judged["enforced"]) or judged["left_to"] is not None:
+        return  # humans have answered it, or are asked
+    if run["instance"] != str(session):
+        raise _unproven("it is of another session")
+    began = log.first_decision(run, seq)
+    if began is None or any(began[name] != judged[name] for name in ("policy_digest", "enforced")):
+        raise _unproven("the policy is not the one that this session began with")
+
+
+def _start(pid: int) -> str:
+    """The start time of a process, as `processes.identity` has it, without what importing that module costs."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[19].decode()
+
+
+class _Log:
+    """Reads events by their bytes alone: what other columns say of them is not believed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def row(self, query: str, *values: object) -> sqlite3.Row | None:
+        found: sqlite3.Row | None = self._connection.execute(query, values).fetchone()
+        return found
+
+    def value(self, text: str, path: str) -> object:
+        """A value in a JSON text."""
+        return self._connection.execute("SELECT json_extract(?, ?)", (text, path)).fetchone()[0]
+
+    def event(self, seq: int, hash: str) -> _Event:
+        """The event with this number and hash."""
+        row = self.row("SELECT body FROM audit_event WHERE seq = ?", seq)
+        if row is None or _sha256(row["body"].encode()).hexdigest() != hash:
+            raise _unproven("the event that it names is not there")
+        return self._fields(row["body"])
+
+    def first_decision(self, run: sqlite3.Row, until: int) -> _Event | None:
+        """The first decision in the session that `run` belongs to."""
+        same = (run["agent"], run["instance"], run["project"])
+        runs = self._connection.execute(
+            "SELECT id FROM run WHERE agent = ? AND instance = ? AND project = ? ORDER BY rowid", same
+        )
+        for (each,) in runs:
+            found = self.row(
+                "SELECT body FROM audit_event WHERE run = ? AND seq <= ? AND type = 'decision.evaluated' "
+                "ORDER BY seq LIMIT 1",
+                *(each, until),
+            )
+            if found is not None:
+                return self._fields(found["body"])
+        return None
+
+    def _fields(self, body: str) -> _Event:
+        row = self.row(f"SELECT {_READ} FROM (SELECT ? AS body)", body)
+        assert row is not None
+        return {name: row[name] for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
+
+
+def _unproven(why: str) -> Unproven:
+    return Unproven(f"the log does not prove this answer: {why}")
