@@ -234,7 +234,9 @@ def _answer(options: list[str], data: bytes, deadline: Deadline) -> _Answer:
             with _connected(deadline) as connection:
                 return _proved(question, nonce, data, connection, server_pid(connection), deadline)
         except Unproven as error:
-            return _judged_apart(question, nonce, data, str(error), deadline)
+            answer = _judged_apart(question, nonce, data, str(error), deadline)
+            _write(2, f"humanlayer-agent: {error}, so a process of its own has judged\n".encode("utf-8", "replace"))
+            return answer
         except (ConnectionError, ValueError):  # a server that has just ended, or it died of this question
             continue
     raise HookFailed("the process that judges ends without an answer")
@@ -274,7 +276,10 @@ def _judged_apart(question: bytes, nonce: bytes, data: bytes, why: str, deadline
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        return _proved(question, nonce, data, ours, judge.pid, deadline)
+        try:
+            return _proved(question, nonce, data, ours, judge.pid, deadline)
+        except (ConnectionError, ValueError):
+            raise HookFailed(f"{why}, and a process of its own could not judge either") from None
 
 
 def server_pid(connection: socket.socket) -> int | None:

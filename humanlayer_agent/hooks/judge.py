@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ SESSIONS = 32
 _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
+_CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +242,38 @@ class Judge:
                     found.end("its settings have changed")
                 signers = found.signers if found else signers_at_start(store, tool.name, name) if name else None
                 reader = found.reader if found else None
-                found = _Session(tool, options, project, name, store, signers, reader)
+                with store.database.read() as connection:
+                    began = log_proof.session_policy(connection, tool.name, name, str(project)) if name else None
+                found = _Session(tool, options, project, name, store, signers, reader, began)
                 self._sessions[key] = found
             self._sessions.move_to_end(key)
             while len(self._sessions) > SESSIONS:
                 self._sessions.popitem(last=False)[1].end("ended for another session")
             return found
+
+
+class _SamePolicy:
+    """A Director whose allows hold as long as its policy is the one that a session began with. Then it asks instead.
+
+    Whoever can write the user's policy could allow everything, in the middle of a session.
+    """
+
+    def __init__(self, director: Director, began: log_proof.Policy | None) -> None:
+        self._director = director
+        self._began = began
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._director, name)
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        """Judge `action`."""
+        decision = self._director.evaluate(action)
+        now = decision.policy_digest, decision.enforced
+        self._began = self._began or now
+        if now == self._began or (decision.enforced and decision.verdict is not Verdict.ALLOW):
+            return decision
+        verdict = max(decision.verdict, Verdict.ASK)
+        return replace(decision, verdict=verdict, enforced=True, reason=_CHANGED, rules=(), default_hit=True)
 
 
 class _Session:
@@ -256,6 +283,7 @@ class _Session:
         signers: whose signatures counted when the session began: a key that a channels file has named since does not
             count in it, as it does not in any other run that goes on. None: it begins now.
         reader: what another session with older settings knew to be under version control: later additions don't count.
+        began: the policy of its first decision; None: this will be the first.
     """
 
     def __init__(
@@ -267,6 +295,7 @@ class _Session:
         store: SQLiteStore,
         signers: frozenset[str] | None = None,
         reader: Any = None,
+        began: log_proof.Policy | None = None,
     ) -> None:
         self._paths = list(_settings(project, options))
         self._seen = _state(self._paths)
@@ -276,9 +305,9 @@ class _Session:
         self._paths += [source.path for layer in director.layers for source in layer.policy.sources]
         self._seen = self._seen | _state(self._paths)
         self._asker = Elsewhere()
-        self._director: Director = director
+        self._director = _SamePolicy(director, began)
         self._gate: Gate = build_gate(
-            director=director,
+            director=self._director,
             asker=self._asker,
             project=project,
             store=store,

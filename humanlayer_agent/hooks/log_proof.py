@@ -25,6 +25,8 @@ try:  # a tenth of what a hook costs would go into hashlib, which loads OpenSSL
 except ImportError:
     from hashlib import sha256 as _sha256
 _Event = dict[str, object]
+Policy = tuple[str, bool]
+"""The digest of a policy, and whether it is enforced."""
 
 
 def digest(*parts: bytes) -> str:
@@ -73,7 +75,7 @@ def check(proof: bytes, *, question: bytes, nonce: bytes, data: bytes, out: byte
             judged, told = log.event(int(first), first_hash), log.event(int(last), last_hash)
             _check_events(judged, told, digest(question), digest(nonce, out), pid)
             if judged["type"] == "decision.evaluated":
-                _check_run(log, judged, int(first), data, pid)
+                _check_run(log, judged, data, pid)
         finally:
             connection.close()
     except (sqlite3.Error, OSError, ValueError) as error:
@@ -97,7 +99,7 @@ def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: 
         raise _unproven("it was not allowed")
 
 
-def _check_run(log: "_Log", judged: _Event, seq: int, data: bytes, pid: int | None) -> None:
+def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> None:
     """The run must be one of this session, of the process that answers, and judged by the session's own policy."""
     run = log.row("SELECT agent, instance, project, process FROM run WHERE id = ?", judged["run"])
     if run is None:
@@ -109,9 +111,27 @@ def _check_run(log: "_Log", judged: _Event, seq: int, data: bytes, pid: int | No
         return  # humans have answered it, or are asked
     if run["instance"] != str(session):
         raise _unproven("it is of another session")
-    began = log.first_decision(run, seq)
-    if began is None or any(began[name] != judged[name] for name in ("policy_digest", "enforced")):
+    if _policy(judged) != session_policy(log.connection, run["agent"], run["instance"], run["project"]):
         raise _unproven("the policy is not the one that this session began with")
+
+
+def session_policy(connection: sqlite3.Connection, agent: str, session: str, project: str) -> Policy | None:
+    """Return the policy by which the first call of a coding agent's session was judged; None where none was yet."""
+    log = _Log(connection)
+    runs = connection.execute(
+        "SELECT id FROM run WHERE agent = ? AND instance = ? AND project = ? ORDER BY rowid", (agent, session, project)
+    )
+    for run in runs:
+        found = log.row(
+            "SELECT body FROM audit_event WHERE run = ? AND type = 'decision.evaluated' ORDER BY seq LIMIT 1", run[0]
+        )
+        if found is not None:
+            return _policy(log.fields(found["body"]))
+    return None
+
+
+def _policy(decision: _Event) -> Policy:
+    return str(decision["policy_digest"]), bool(decision["enforced"])
 
 
 def _start(pid: int) -> str:
@@ -124,40 +144,25 @@ class _Log:
     """Reads events by their bytes alone: what other columns say of them is not believed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self._connection.execute(query, values).fetchone()
+        found: sqlite3.Row | None = self.connection.execute(query, values).fetchone()
         return found
 
     def value(self, text: str, path: str) -> object:
         """A value in a JSON text."""
-        return self._connection.execute("SELECT json_extract(?, ?)", (text, path)).fetchone()[0]
+        return self.connection.execute("SELECT json_extract(?, ?)", (text, path)).fetchone()[0]
 
     def event(self, seq: int, hash: str) -> _Event:
         """The event with this number and hash."""
         row = self.row("SELECT body FROM audit_event WHERE seq = ?", seq)
         if row is None or _sha256(row["body"].encode()).hexdigest() != hash:
             raise _unproven("the event that it names is not there")
-        return self._fields(row["body"])
+        return self.fields(row["body"])
 
-    def first_decision(self, run: sqlite3.Row, until: int) -> _Event | None:
-        """The first decision in the session that `run` belongs to."""
-        same = (run["agent"], run["instance"], run["project"])
-        runs = self._connection.execute(
-            "SELECT id FROM run WHERE agent = ? AND instance = ? AND project = ? ORDER BY rowid", same
-        )
-        for (each,) in runs:
-            found = self.row(
-                "SELECT body FROM audit_event WHERE run = ? AND seq <= ? AND type = 'decision.evaluated' "
-                "ORDER BY seq LIMIT 1",
-                *(each, until),
-            )
-            if found is not None:
-                return self._fields(found["body"])
-        return None
-
-    def _fields(self, body: str) -> _Event:
+    def fields(self, body: str) -> _Event:
+        """What is looked at of an event."""
         row = self.row(f"SELECT {_READ} FROM (SELECT ? AS body)", body)
         assert row is not None
         return {name: row[name] for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.testing.patience import PATIENCE
+from tests.agents.conftest import ordinary_user
+
+__all__ = ["ordinary_user"]
 
 HOOK = [sys.executable, "-I", "-m", "humanlayer_agent.cli", "hook"]
 CLAUDE: dict[str, Any] = {
@@ -61,9 +64,14 @@ def _patient(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Machine:
-    """A user with a home and a project, whose coding agent has our hook."""
+    """A user with a home and a project, whose coding agent has our hook.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        become: before every program, where it is not us.
+    """
+
+    def __init__(self, folder: Path, become: Sequence[str] = ()) -> None:
+        self.become = become
         self.home, self.project = folder / "home", folder / "home" / "project"
         self.project.mkdir(parents=True)
         kept = {n: v for n, v in os.environ.items() if not n.startswith(("XDG_", "HUMANLAYER_", "CLAUDE", "GEMINI"))}
@@ -87,7 +95,7 @@ class Machine:
         self, *arguments: str, env: dict[str, str] | None = None, program: Sequence[str] = HOOK
     ) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [*program, *arguments],
+            [*self.become, *program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

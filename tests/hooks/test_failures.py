@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -227,21 +229,68 @@ def test_a_crash_while_it_is_judged(new_machine: Callable[[], Machine]) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [b"", b"1 2", b"1 0 0\n1", b"1 0 0\n7", b"1 0 1\n0", b"-1 2 0\n0", b"x\n", b"1 2 0\n0{}trailing", b"3 0 0\n255"],
+    [
+        *(b"", b"1 2", b"1 0 0\n0", b"1 0 0 0\n1", b"1 0 0 0\n7", b"1 0 0 1\n0", b"-1 2 0 0\n0", b"x\n"),
+        *(b"1 2 0 0\n0{}trailing", b"3 0 0 0\n255", b"1 0 0 1\n2p", bytes(range(256)), b"9" * 5_000 + b"\n"),
+    ],
 )
 def test_a_reply_that_is_not_whole_is_none(
     reply: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from humanlayer_agent.hooks import client
 
-    monkeypatch.setattr(client, "_exchange", lambda question, deadline: reply)
+    monkeypatch.setattr(client, "_connected", lambda deadline: said(reply))
+    monkeypatch.setattr(client, "server_pid", lambda connection: os.getpid())
     monkeypatch.setattr(client, "_read_input", lambda deadline: b"{}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = os.getcwd()
     try:
         assert client.run("claude-code", [], 5) == 2
     finally:
         os.chdir(before)
-    assert '"deny"' in capfd.readouterr().out
+    out, err = capfd.readouterr()
+    assert '"deny"' in out
+    assert "without an answer" in err
+
+
+def said(reply: bytes) -> socket.socket:
+    """A connection to somebody who has said this, and nothing more."""
+    ours, theirs = socket.socketpair()
+    theirs.sendall(reply)
+    theirs.shutdown(socket.SHUT_WR)
+    _held.append(theirs)  # it hears the question
+    return ours
+
+
+_held: list[socket.socket] = []
+
+
+def test_an_answer_that_goes_on_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from humanlayer_agent.hooks import client
+
+    monkeypatch.setattr(client, "MAX_ANSWER", 100_000)
+    ours, theirs = socket.socketpair()
+
+    def talk() -> None:
+        with theirs, suppress(OSError):
+            while True:
+                theirs.sendall(b"0" * 10_000)
+
+    talker = threading.Thread(target=talk)
+    talker.start()
+    with ours, pytest.raises(client.HookFailed, match="longer than"):
+        client._exchange(ours, b"", client.Deadline(PATIENCE))
+    talker.join()
+
+
+def test_an_answer_that_comes_in_drops_is_late_all_the_same() -> None:
+    from humanlayer_agent.hooks import client
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"1 0 0 0\n")
+        with pytest.raises(client.HookFailed, match="in time"):
+            client._exchange(ours, b"", client.Deadline(0.05))
 
 
 def test_an_interpreter_that_is_gone_or_a_package_that_is_broken(tmp_path: Path) -> None:
@@ -292,8 +341,8 @@ def test_a_question_for_another_installation_is_refused(machine: Machine, monkey
         answer: Any = client._answer(["claude-code"], QUESTION, client.Deadline(20))
     finally:
         os.chdir(before)
-    assert answer[0] == 2
-    assert b"another installation" in answer[2]
+    assert answer.code == 2
+    assert "another installation" in answer.text
 
 
 def test_the_interpreter_that_runs_the_tests_is_the_one_that_is_written() -> None:
