@@ -5,12 +5,14 @@
 Four commands take turns: `python -c pass`; the hook on a command that the policy allows, another one each time (judged,
 and written to the log in three durable transactions); on one that it asks about; on one that it denies. The first
 question of all starts the process that judges, and is measured by itself. A table with medians goes to standard error,
-the same figures as JSON to standard output.
+the same figures as JSON to standard output. Processor time is that of the hook's own process, without the one that
+judges.
 """
 
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -38,29 +40,41 @@ def question(command: str, project: str) -> bytes:
     return json.dumps({**body, "tool_name": "Bash", "tool_input": {"command": command}}).encode()
 
 
-def milliseconds(command: list[str], environ: dict[str, str], data: bytes = b"") -> tuple[float, bytes]:
-    """One run, and what it printed."""
-    start = time.perf_counter()
+def processor() -> float:
+    """Seconds of processor time of the children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def milliseconds(command: list[str], environ: dict[str, str], data: bytes = b"") -> tuple[float, float, bytes]:
+    """One run: its time, its processor time, and what it printed."""
+    start, used = time.perf_counter(), processor()
     done = subprocess.run(
         command, input=data, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
-    return (time.perf_counter() - start) * 1e3, done.stdout
+    return (time.perf_counter() - start) * 1e3, (processor() - used) * 1e3, done.stdout
 
 
-def measure(runs: int, environ: dict[str, str], project: str) -> dict[str, float]:
-    """The first question, and the median of each form; they take turns, so that a busy machine slows all alike."""
-    times: dict[str, list[float]] = {"python -c pass": [], **{f"hook, {verdict}": [] for verdict in COMMANDS}}
-    first, _ = milliseconds(HOOK, environ, question("ls", project))
+def measure(runs: int, environ: dict[str, str], project: str) -> tuple[dict[str, float], dict[str, float]]:
+    """The first question, and the median of each form; they take turns, so that a busy machine slows all alike.
+
+    Returns:
+        Milliseconds, and those of processor time.
+    """
+    times: dict[str, list[tuple[float, float]]] = {"first question": [], "python -c pass": []}
+    times |= {f"hook, {verdict}": [] for verdict in COMMANDS}
+    times["first question"].append(milliseconds(HOOK, environ, question("ls", project))[:2])
     for n in range(runs):
-        times["python -c pass"].append(milliseconds(BARE, environ)[0])
+        times["python -c pass"].append(milliseconds(BARE, environ)[:2])
         for verdict, command in COMMANDS.items():
-            taken, out = milliseconds(HOOK, environ, question(command.format(n=n), project))
+            *taken, out = milliseconds(HOOK, environ, question(command.format(n=n), project))
             if json.loads(out)["hookSpecificOutput"]["permissionDecision"] != verdict:
                 sys.exit(f"expected {verdict}: {out!r}")
-            times[f"hook, {verdict}"].append(taken)
-    return {"first question": round(first, 1)} | {
-        name: round(statistics.median(each), 1) for name, each in times.items()
-    }
+            times[f"hook, {verdict}"].append((taken[0], taken[1]))
+    wall, used = (
+        {name: round(statistics.median(one[at] for one in each), 1) for name, each in times.items()} for at in (0, 1)
+    )
+    return wall, used
 
 
 def main() -> None:
@@ -73,12 +87,17 @@ def main() -> None:
         project.mkdir()
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HUMANLAYER_"))}
         environ = {**kept, "HOME": home, "CLAUDE_PROJECT_DIR": str(project), "CLAUDE_CODE_SHELL": "/bin/bash"}
-        found = measure(options.runs, environ, str(project))
-    times = {name: round(each / found["python -c pass"], 2) for name, each in found.items() if name.startswith("hook")}
+        found, used = measure(options.runs, environ, str(project))
+    times, used_times = (
+        {name: round(each / all["python -c pass"], 2) for name, each in all.items() if name.startswith("hook")}
+        for all in (found, used)
+    )
     for name, each in found.items():
-        print(f"{name:16}{each:>8} ms{f'{times[name]:>7} times' if name in times else ''}", file=sys.stderr)
+        ratio = [f"{all[name]:>7} times" if name in all else "" for all in (times, used_times)]
+        print(f"{name:16}{each:>8} ms{ratio[0]:14}  processor{used[name]:>7} ms{ratio[1]}", file=sys.stderr)
     print(f"allowed: {ALLOWED_TIMES} times python -c pass", file=sys.stderr)
-    print(json.dumps({"ms": found, "times_bare": times, "allowed_times": ALLOWED_TIMES}))
+    report = {"ms": found, "times_bare": times, "processor_ms": used, "processor_times_bare": used_times}
+    print(json.dumps({**report, "allowed_times": ALLOWED_TIMES}))
 
 
 if __name__ == "__main__":

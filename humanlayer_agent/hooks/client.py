@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import humanlayer_agent
 
@@ -147,11 +147,11 @@ def _quoted(text: str) -> str:
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in b'"\\' else f"\\u{u:04x}" for u in units) + '"'
 
 
-def identity() -> list[str]:
+def identity(environ: Mapping[str, str] = os.environ) -> list[str]:
     """All that decides which server answers: this installation, and the environment that says where things are."""
     package = os.path.dirname(humanlayer_agent.__file__)
     where = [package, humanlayer_agent.__version__, sys.executable, str(os.geteuid())]
-    return where + [f"{name}={os.environ.get(name, '')}" for name in _DECIDES]
+    return where + [f"{name}={environ.get(name, '')}" for name in _DECIDES]
 
 
 def folder() -> str:
@@ -162,9 +162,9 @@ def folder() -> str:
     return os.path.join(base, "humanlayer-agent", "hooks")
 
 
-def socket_name() -> str:
+def socket_name(environ: Mapping[str, str] = os.environ) -> str:
     """The name of the server's socket in its folder: one server each environment."""
-    return f"{zlib.crc32(chr(0).join(identity()).encode('utf-8', 'surrogateescape')):08x}.sock"
+    return f"{zlib.crc32(chr(0).join(identity(environ)).encode('utf-8', 'surrogateescape')):08x}.sock"
 
 
 def enter_folder() -> None:

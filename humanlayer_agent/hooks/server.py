@@ -74,9 +74,11 @@ class Server:
         Args:
             why: what was wrong with who answered first, for the log.
         """
+        held = connection.dup()  # the answer is over once the log has all of it, and this process ends
         self._judge.note(events.HOOK_UNPROVEN, why=why)
         self._serve_one(connection)
         self._judge.close()
+        held.close()
 
     def _accept(self, listener: socket.socket, name: str, inode: int) -> None:
         while True:

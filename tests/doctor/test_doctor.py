@@ -19,7 +19,7 @@ from humanlayer_agent.approvals.model import Run
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_gate
-from humanlayer_agent.doctor import walls
+from humanlayer_agent.doctor import impersonation, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.keys.signing import Signer
@@ -705,6 +705,14 @@ def test_what_the_policies_say_of_spellings(settled: None, look: Look) -> None:
 def test_who_ends_its_watcher_is_found(look: Look) -> None:
     (found,) = look("walls.watchers")
     assert (found.status, "and so is the run" in found.said) == ("ok", True)
+
+
+def test_who_answers_in_the_place_of_the_judge_is_not_believed(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = look("walls.impersonation")
+    assert (found.status, "believes nobody" in found.said) == ("ok", True), found
+    for answer, problem in ((impersonation._MARK.encode(), "believes whoever"), (b"", "the log does not say")):
+        monkeypatch.setattr(impersonation, "_asked", lambda environ, project, answer=answer: answer)
+        assert problem in said(look("walls.impersonation"), "failed")
 
 
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])
