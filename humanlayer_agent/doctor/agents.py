@@ -1,18 +1,35 @@
-"""The hooks of coding agents: where such an agent is set up here, whether it asks us before it runs something."""
+"""The hooks of coding agents: where such an agent is set up here, whether it asks us before it runs something, and
+whether a hook believes somebody else who answers it.
+"""
 
 import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.doctor import attack
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.hooks import client
+from humanlayer_agent.locations import STORE_VARIABLE, default_store_path
+from humanlayer_agent.store.sqlite import SQLiteStore
 
 _MAX = 8 * 1024 * 1024
+_MARK = "said by somebody else"
+_COMMAND = "rm -rf /nowhere/of-this-test"
+_SECONDS = 300
+_REPORT = "Report this, please."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,57 @@ def hooks(context: Context) -> Iterator[Finding]:
             )
         for line in dict.fromkeys(lines):
             yield _working(tool, line, context)
+
+
+def impersonation(context: Context) -> Iterator[Finding]:
+    """Ask a real hook, with a folder and a store of its own, while a program answers "allow" at its socket."""
+    with tempfile.TemporaryDirectory() as base:
+        store, project = Path(base, "store.sqlite3"), Path(base, "project")
+        environ = {**context.environ, "XDG_STATE_HOME": base, "CLAUDE_PROJECT_DIR": str(project)}
+        environ |= {STORE_VARIABLE: str(store)}
+        folder = Path(base, "humanlayer-agent", "hooks")
+        for each in (project, folder):
+            each.mkdir(mode=0o700, parents=True)
+        wanted = {"socket": client.socket_name(environ), "reason": _MARK}
+        program = [sys.executable, "-I", "-S", attack.__file__, json.dumps(wanted)]
+        with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE) as process:
+            try:
+                assert process.stdout is not None
+                ready = process.stdout.readline() == b"ready\n"
+                said = _asked(environ, str(project)) if ready else b""
+            finally:
+                process.kill()
+        if not ready:
+            yield failed("it is not known whether a hook believes somebody else: nobody could listen in its folder")
+        elif _MARK.encode() in said:
+            yield failed("a hook believes whoever answers in the place of the process that judges", _REPORT)
+        elif not _noted(store):
+            yield failed("a hook believes nobody else, and the log does not say that somebody tried", _REPORT)
+        else:
+            yield ok("a hook believes nobody who answers in the place of the process that judges, and the log has it")
+    if last := _noted(default_store_path()):
+        yield warning(
+            f"a hook was answered in the place of the process that judges (event {last.seq}): {last.event['why']}",
+            "Find out what did it: look at what ran before (hla audit query), and what still runs.",
+        )
+
+
+def _asked(environ: dict[str, str], project: str) -> bytes:
+    """Return what a hook answers."""
+    question = {"hook_event_name": "PreToolUse", "cwd": project, "tool_name": "Bash", "session_id": "doctor"}
+    hook = [sys.executable, "-I", "-m", "humanlayer_agent.cli", "hook", "claude-code", "--deadline", str(_SECONDS)]
+    data = json.dumps({**question, "tool_input": {"command": _COMMAND}}).encode()
+    return subprocess.run(hook, input=data, env=environ, capture_output=True, check=False).stdout
+
+
+def _noted(path: Path) -> Entry | None:
+    """The newest event of a store that says of a hook that it did not believe who answered."""
+    try:
+        store = SQLiteStore(path, create=False)
+    except StoreError:
+        return None
+    with closing(store):
+        return next(store.events(type=events.HOOK_UNPROVEN.name, last=1), None)
 
 
 def _settings(tool: Tool, context: Context) -> Iterator[Path]:

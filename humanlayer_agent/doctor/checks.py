@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from humanlayer_agent.doctor import agents, files, impersonation, machine, mail_links, people, policies, store, walls
+from humanlayer_agent.doctor import agents, files, machine, mail_links, people, policies, store, walls
 from humanlayer_agent.doctor.context import Context, Finding, failed
 
 
@@ -52,7 +52,7 @@ CHECKS = (
     Check("clock", "Store and log", store.clock),
     Check("walls.processes", "Walls around agents' commands", walls.processes),
     Check("walls.watchers", "Walls around agents' commands", walls.watchers),
-    Check("walls.impersonation", "Walls around agents' commands", impersonation.hooks),
+    Check("walls.impersonation", "Walls around agents' commands", agents.impersonation),
     Check("walls.spellings", "Walls around agents' commands", walls.spellings),
 )
 

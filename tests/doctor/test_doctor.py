@@ -16,10 +16,11 @@ import pytest
 from rich.console import Console
 
 from humanlayer_agent.approvals.model import Run
+from humanlayer_agent.audit.events import HOOK_UNPROVEN
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_gate
-from humanlayer_agent.doctor import impersonation, walls
+from humanlayer_agent.doctor import agents, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.keys.signing import Signer
@@ -710,9 +711,19 @@ def test_who_ends_its_watcher_is_found(look: Look) -> None:
 def test_who_answers_in_the_place_of_the_judge_is_not_believed(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = look("walls.impersonation")
     assert (found.status, "believes nobody" in found.said) == ("ok", True), found
-    for answer, problem in ((impersonation._MARK.encode(), "believes whoever"), (b"", "the log does not say")):
-        monkeypatch.setattr(impersonation, "_asked", lambda environ, project, answer=answer: answer)
+    for answer, problem in ((agents._MARK.encode(), "believes whoever"), (b"", "the log does not say")):
+        monkeypatch.setattr(agents, "_asked", lambda environ, project, answer=answer: answer)
         assert problem in said(look("walls.impersonation"), "failed")
+
+
+def test_that_somebody_was_not_believed_is_told(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "_asked", lambda environ, project: b"")
+    store = SQLiteStore(default_store_path())
+    for why in ("process 1 answers", "process 2 answers"):
+        store.record(HOOK_UNPROVEN, why=why)
+    store.close()
+    (told,) = (each for each in look("walls.impersonation") if each.status == "warning")
+    assert "process 2 answers" in told.said
 
 
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])

@@ -17,6 +17,7 @@ import pytest
 
 from humanlayer_agent.hooks import client, judge, log_proof, server
 from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.testing.patience import PATIENCE
 from tests.hooks.conftest import CLAUDE, Machine
 
 ALLOW = json.dumps(
@@ -262,6 +263,32 @@ def test_a_proof_is_for_one_question_one_answer_and_one_process(ask: Asker, what
     ):
         with pytest.raises(client.Unproven, match=why):
             given.check(**other)
+
+
+@pytest.mark.parametrize("command", ["ls", "rm -rf /srv/canary"])
+def test_a_true_answer_is_replayed_by_who_looks_like_the_server(
+    ask: Asker, command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Another process judges: what it says counts, and the log says why it was asked."""
+    before = ask("ls")
+    ours, theirs = socket.socketpair()
+    theirs.sendall(client.packed(b"0", before.out, b"", before.proof))
+    theirs.shutdown(socket.SHUT_WR)
+    monkeypatch.setattr(client, "_connected", lambda deadline: ours)
+    monkeypatch.setattr(client, "server_pid", lambda connection: os.getpid())
+    data = before.data.replace(b'"ls"', json.dumps(command).encode())
+    monkeypatch.setattr(client, "_read_input", lambda deadline: data)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(ask.project))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.chdir(ask.project)
+    with theirs:
+        assert client.run("claude-code", ["--ask", "tool", "--seconds", "600"], PATIENCE) == 0
+    out, err = capfd.readouterr()
+    said = json.loads(out)["hookSpecificOutput"]["permissionDecision"]
+    assert said == {"ls": "allow", "rm -rf /srv/canary": "ask"}[command]
+    assert "that is about another question" in err
+    (entry,) = ask.server._judge._store().events(type="hook.unproven")
+    assert "that is about another question" in entry.event["why"]
 
 
 def test_events_of_two_answers_are_no_proof(ask: Asker) -> None:
