@@ -90,7 +90,8 @@ def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: 
     if pid is not None and {judged["pid"], told["pid"]} != {pid}:
         raise _unproven(f"process {judged['pid']} has judged, and process {pid} answers")
     if told["type"] == "exec.finished":  # there is none but of a permit that was used
-        allowed = judged["verdict"] == "allow" or not judged["enforced"] or judged["request"] is not None
+        approved = judged["verdict"] == "ask" and judged["request"] is not None
+        allowed = judged["verdict"] == "allow" or approved or not judged["enforced"]
         right = judged["type"] == "decision.evaluated" and allowed and told["digest"] == judged["digest"]
     else:
         asks = judged["type"] == "decision.evaluated" and judged["verdict"] == "ask" and judged["left_to"] is not None

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import pytest
 
 from humanlayer_agent.hooks import client, judge, log_proof, server
 from humanlayer_agent.locations import default_store_path
-from humanlayer_agent.testing.patience import PATIENCE
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hooks.conftest import CLAUDE, Machine
 
 ALLOW = json.dumps(
@@ -154,9 +155,12 @@ def test_who_is_another_program_hears_no_question_and_nobody_is_stuck(new_machin
         answered = machine.ask("WebFetch", {"url": "https://x.invalid"})
         assert (answered.code, answered.out) == (0, "")
         assert "another program" in answered.err
+        until(lambda: len(impersonator.heard) == 4, "that it has taken every connection")
     finally:
         impersonator.end()
     assert impersonator.heard == [b""] * 4
+    with closing(SQLiteStore(machine.store, create=False)) as store:
+        assert store.verify().intact
     events = machine.events()
     assert [e["type"] for e in events if e["type"] in ("hook.unproven", "decision.left")][-2:] == [
         "hook.unproven",
@@ -314,6 +318,7 @@ def test_a_denial_or_an_answer_that_lacks_an_event_proves_nothing(ask: Asker, co
     [
         ({"verdict": "deny"}, "exec.finished"),
         ({"verdict": "ask"}, "exec.finished"),
+        ({"verdict": "deny", "request": "r"}, "exec.finished"),
         ({"verdict": "allow"}, "decision.evaluated"),
         ({"verdict": "deny", "left_to": "nobody"}, "decision.evaluated"),
         ({"verdict": "allow"}, "exec.started"),
