@@ -229,16 +229,22 @@ def _answer(options: list[str], data: bytes, deadline: Deadline) -> _Answer:
     texts = [chr(0).join(part).encode("utf-8", "surrogateescape") for part in (identity(), options, given)]
     nonce = os.urandom(16)  # so that an answer is good for one question only, and digests in the log can't be guessed
     question = packed(nonce, *texts, data)
-    for _ in range(_TRIES):
-        try:
-            with _connected(deadline) as connection:
-                return _proved(question, nonce, data, connection, server_pid(connection), deadline)
-        except Unproven as error:
-            answer = _judged_apart(question, nonce, data, str(error), deadline)
-            _write(2, f"humanlayer-agent: {error}, so a process of its own has judged\n".encode("utf-8", "replace"))
-            return answer
-        except (ConnectionError, ValueError):  # a server that has just ended, or it died of this question
-            continue
+    asked = False
+    try:
+        for _ in range(_TRIES):
+            try:
+                with _connected(deadline) as connection:
+                    pid = server_pid(connection)
+                    asked = True
+                    return _proved(question, nonce, data, connection, pid, deadline)
+            except (ConnectionError, ValueError):  # a server that has just ended, or it died of this question
+                continue
+        if not asked:
+            raise Unproven("who listens at the socket of the process that judges has ended, and another answers there")
+    except Unproven as error:
+        answer = _judged_apart(question, nonce, data, str(error), deadline)
+        _write(2, f"humanlayer-agent: {error}, so a process of its own has judged\n".encode("utf-8", "replace"))
+        return answer
     raise HookFailed("the process that judges ends without an answer")
 
 
@@ -287,6 +293,7 @@ def server_pid(connection: socket.socket) -> int | None:
 
     Raises:
         Unproven: it does not, or belongs to somebody else.
+        ConnectionError: it has ended.
     """
     found = peer(connection)
     if found is None:
@@ -294,17 +301,17 @@ def server_pid(connection: socket.socket) -> int | None:
     pid, uid = found
     if uid != os.geteuid():
         raise Unproven(f"the socket of the process that judges is answered by another user ({uid})")
+    arguments: list[bytes] = []
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             arguments = file.read().split(b"\0")[:-1]
-    except OSError:
-        raise Unproven(f"who answers at the socket of the process that judges can't be seen (pid {pid})") from None
-    try:
         program = os.readlink(f"/proc/{pid}/exe")
     except PermissionError:  # it hides its memory, as ours does
         program = os.path.realpath(sys.executable)
     except OSError:
-        program = ""
+        arguments = []
+    if not arguments:
+        raise ConnectionError(f"process {pid} has ended")
     if arguments != [os.fsencode(each) for each in SERVER] or program != os.path.realpath(sys.executable):
         raise Unproven(f"process {pid} answers at the socket of the process that judges, and is another program")
     return pid
