@@ -9,7 +9,7 @@ an answer asks its own, and the one that runs the action asks its own again, bec
 
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
@@ -129,8 +129,16 @@ class Store(Protocol):
         """The request as it is now."""
         ...
 
-    def requests(self, *, state: RequestState | None = None, run: str | None = None) -> list[ApprovalRequest]:
-        """Requests, oldest first."""
+    def requests(
+        self, *, state: RequestState | Literal["settled"] | None = None, run: str | None = None, last: int | None = None
+    ) -> list[ApprovalRequest]:
+        """Requests, oldest first.
+
+        Args:
+            state: only those in this state; "settled": in any but pending.
+            run: only those of this run.
+            last: only the newest so many of these.
+        """
         ...
 
     def votes(self, request_id: str) -> list[Vote]:
@@ -220,6 +228,10 @@ class Store(Protocol):
             after: only those with a greater `seq`.
             last: only the newest so many of these.
         """
+        ...
+
+    def first_run(self, agent: str, instance: str) -> Entry | None:
+        """Return the event with which the first run of this instance of an agent began; None where it has had none."""
         ...
 
     def redactor(self) -> Redactor:

@@ -176,8 +176,12 @@ class Desk(Protocol):
         """Write down that an answer was turned away before it came to `decide` (`vote.refused`)."""
         ...
 
-    def requests(self, *, waiting: bool) -> tuple[ApprovalRequest, ...]:
-        """Return all requests that wait for an answer, or all that don't any more, oldest first; for an inbox."""
+    def requests(self, *, waiting: bool, last: int | None = None) -> tuple[ApprovalRequest, ...]:
+        """Return all requests that wait for an answer, or all that don't any more, oldest first; for an inbox.
+
+        Args:
+            last: only the newest so many of these.
+        """
         ...
 
     def stopped(self) -> str:

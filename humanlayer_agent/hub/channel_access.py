@@ -103,10 +103,8 @@ class StoreDesk:
                 self._store.surfaces.undelivered(request_id, each.step, self._channel, why)
         self._changed()
 
-    def requests(self, *, waiting: bool) -> tuple[ApprovalRequest, ...]:
-        if waiting:
-            return tuple(self._store.requests(state="pending"))
-        return tuple(request for request in self._store.requests() if request.state != "pending")
+    def requests(self, *, waiting: bool, last: int | None = None) -> tuple[ApprovalRequest, ...]:
+        return tuple(self._store.requests(state="pending" if waiting else "settled", last=last))
 
     def stopped(self) -> str:
         return "; ".join(described(halt) for halt in self._store.halts.standing(self._authority))

@@ -101,7 +101,7 @@ class SQLiteSurfaces:
             rows = db.execute(
                 "SELECT * FROM delivery WHERE request_id = ? ORDER BY step"
                 if request_id is not None
-                else "SELECT delivery.* FROM request JOIN delivery ON request_id = request.id "
+                else "SELECT delivery.* FROM request CROSS JOIN delivery ON request_id = request.id "  # in this order
                 "WHERE request.state = 'pending' ORDER BY request_id, step",
                 () if request_id is None else (request_id,),
             )
@@ -189,9 +189,9 @@ class SQLiteSurfaces:
     # Presentations
 
     def presentations(self, channel: str | None = None, *, request_id: str | None = None) -> list[Presentation]:
-        return self._presentations(
-            "(?1 IS NULL OR presentation.channel = ?1) AND (?2 IS NULL OR request_id = ?2)", channel, request_id
-        )
+        given = {"presentation.channel": channel, "request_id": request_id}
+        terms = {name: value for name, value in given.items() if value is not None}
+        return self._presentations(" AND ".join(("TRUE", *(f"{name} = ?" for name in terms))), *terms.values())
 
     def presented_at(self, channel: str, key: str, value: str) -> list[Presentation]:
         path = '$."' + key.replace('"', "") + '"'

@@ -67,13 +67,12 @@ def signers_at_start(store: "Store", agent: str, instance: str) -> frozenset[str
     Raises:
         StoreError: the log can't be read.
     """
-    runs = (entry.event for entry in store.events(type=events.RUN_STARTED.name))
-    first = next((run for run in runs if run.get("agent") == agent and run.get("instance") == instance), None)
+    first = store.first_run(agent, instance)
     if first is None:
         return None
     found: list[str] = []
     for entry in store.events(type=events.SIGNERS_CHANGED.name):
-        if entry.event["seq"] < first["seq"]:
+        if entry.seq < first.seq:
             found = entry.event.get("signers") or []
     return frozenset(found)
 

@@ -5,13 +5,15 @@ Each method is one transaction (`Ledger`); the triggers of the schema refuse wha
 What is read of a SQLite store: requests as they are shown, and the events of the log.
 """
 
+import heapq
 import json
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
@@ -52,8 +54,11 @@ from humanlayer_agent.store.stops import SQLiteHalts
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
 
 
-def read_requests(database: Database, condition: str, *values: Any) -> list[ApprovalRequest]:
-    """Those requests that `condition` holds for (our own text), oldest first."""
+def read_requests(
+    database: Database, condition: str, *values: Any, newest_first: bool = False, limit: int = -1
+) -> list[ApprovalRequest]:
+    """Those requests that `condition` holds for (our own text), oldest first; not more than `limit` (-1: all)."""
+    down = "DESC" if newest_first else "ASC"
     with database.read() as connection:
         rows = connection.execute(
             f"SELECT request.*, {ABANDONED} AS abandoned, principal, comment, edited "
@@ -61,42 +66,92 @@ def read_requests(database: Database, condition: str, *values: Any) -> list[Appr
             "SELECT max(rowid) FROM vote WHERE request_id = request.id AND answer = CASE state "
             "WHEN 'pending' THEN '' WHEN 'rejected' THEN 'reject' WHEN 'answered' THEN 'respond' "
             "WHEN 'superseded' THEN 'edit' WHEN 'terminated' THEN 'terminate' WHEN 'revoked' THEN 'revoke' "
-            f"ELSE 'approve' END) WHERE {condition} ORDER BY created, request.rowid",
-            values,
+            f"ELSE 'approve' END) WHERE {condition} ORDER BY created {down}, request.rowid {down} LIMIT ?",
+            (*values, limit),
         ).fetchall()
     return [_request(row) for row in rows]
+
+
+_EVENTS = "SELECT seq, hash, body FROM audit_event WHERE"
 
 
 def read_events(
     database: Database, *, run: str | None, request: str | None, type: str | None, after: int, last: int | None
 ) -> Iterator[Entry]:
-    """Events of the log, oldest first; see `Store.events`."""
-    where = (
-        "(:run IS NULL OR run = :run) AND (:request IS NULL OR request = :request) "
-        "AND (:type IS NULL OR type = :type OR substr(type, 1, length(:type) + 1) = :type || '.')"
-    )
-    values: dict[str, Any] = {"run": run, "request": request, "type": type, "after": after, "page": _PAGE}
+    """Events of the log, oldest first; see `Store.events`.
+
+    Every statement names only what was asked for: with `:run IS NULL OR run = :run` SQLite reads the whole log.
+    """
+    if type is None or "." in type or run is not None or request is not None:
+        return _paged(database, *_narrowed(run, request, type), after, last)
+    return _family(database, type, after, last)
+
+
+def _narrowed(run: str | None, request: str | None, type: str | None) -> tuple[str, list[str]]:
+    """The condition that finds such events by the narrowest index, and what is bound in it."""
+    index = "request" if request is not None else "run" if run is not None else "type"
+    terms, values = [], []
+    for column, value in (("request", request), ("run", run), ("type", type)):
+        if value is None:
+            continue
+        family = column == "type" and "." not in value
+        term = f"substr(type, 1, {len(value) + 1}) = ?" if family else f"{column} = ?"
+        terms.append(term if column == index else f"+{term}")  # + keeps SQLite from taking a wider index
+        values.append(f"{value}." if family else value)
+    return "".join(f"{term} AND " for term in terms), values
+
+
+def _family(database: Database, family: str, after: int, last: int | None) -> Iterator[Entry]:
+    """The events of one family: those of its types, each found by the index, as one row."""
+    with database.read() as connection:
+        (newest,) = connection.execute("SELECT max(seq) FROM audit_event").fetchone()
+        types = connection.execute(
+            "WITH RECURSIVE kind (type) AS (SELECT min(type) FROM audit_event WHERE type >= ?1 || '.' AND type < ?1 "
+            "|| '/' UNION ALL SELECT (SELECT min(type) FROM audit_event WHERE type > kind.type AND type < ?1 || '/') "
+            "FROM kind WHERE kind.type IS NOT NULL) SELECT type FROM kind WHERE type IS NOT NULL",
+            (family,),
+        ).fetchall()
+    # Each type is read at a moment of its own: without `newest`, an event could be told, and one before it be missed.
+    of_each = [_paged(database, "type = ? AND seq <= ? AND ", [row["type"], newest], after, last) for row in types]
+    merged = heapq.merge(*of_each, key=lambda entry: entry.seq)
+    return merged if last is None else iter(deque(merged, maxlen=last))
+
+
+def _paged(
+    database: Database, condition: str, values: Sequence[Any], after: int, last: int | None
+) -> Iterator[Entry]:
+    """The events after one that `condition` (our own text, with AND at its end) holds for."""
     if last is not None:
         with database.read() as connection:
-            (first,) = connection.execute(
-                f"SELECT min(seq) FROM (SELECT seq FROM audit_event WHERE seq > :after AND {where} "
-                "ORDER BY seq DESC LIMIT :last)",
-                values | {"last": last},
-            ).fetchone()
+            first = connection.execute(
+                f"SELECT min(seq) FROM (SELECT seq FROM audit_event WHERE {condition} seq > ? "
+                "ORDER BY seq DESC LIMIT ?)",
+                (*values, after, last),
+            ).fetchone()[0]
         if first is None:
             return
-        values["after"] = first - 1
+        after = first - 1
     while True:
         with database.read() as connection:
             page = connection.execute(
-                f"SELECT seq, hash, body FROM audit_event WHERE seq > :after AND {where} ORDER BY seq LIMIT :page",
-                values,
+                f"{_EVENTS} {condition} seq > ? ORDER BY seq LIMIT ?", (*values, after, _PAGE)
             ).fetchall()
         for row in page:
             yield entry_of(row)
         if len(page) < _PAGE:
             return
-        values["after"] = page[-1]["seq"]
+        after = page[-1]["seq"]
+
+
+def read_first_run(database: Database, agent: str, instance: str) -> Entry | None:
+    """The event with which the first run of this instance of an agent began; None where it has had none yet."""
+    with database.read() as connection:
+        row = connection.execute(
+            f"{_EVENTS} type = 'run.started' AND json_extract(body, '$.agent') = ? "
+            "AND json_extract(body, '$.instance') = ? ORDER BY seq LIMIT 1",
+            (agent, instance),
+        ).fetchone()
+    return None if row is None else entry_of(row)
 
 
 def read_verified(
@@ -298,8 +353,30 @@ class SQLiteStore:
         found = read_requests(self._database, "id = ?", request_id)
         return found[0] if found else None
 
-    def requests(self, *, state: RequestState | None = None, run: str | None = None) -> list[ApprovalRequest]:
-        return read_requests(self._database, "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR run_id = ?2)", state, run)
+    def requests(
+        self, *, state: RequestState | Literal["settled"] | None = None, run: str | None = None, last: int | None = None
+    ) -> list[ApprovalRequest]:
+        terms, values = ["TRUE"], []
+        if run is not None:
+            terms.append("run_id = ?")
+            values.append(run)
+        if state == "settled":
+            terms.append("state <> 'pending'")
+        elif state is not None:
+            terms.append("state = ?" if run is None else "+state = ?")  # +: those of a run are fewer
+            values.append(state)
+        condition = " AND ".join(terms)
+        if last is None:
+            return read_requests(self._database, condition, *values)
+        return read_requests(self._database, condition, *values, newest_first=True, limit=last)[::-1]
+
+    def ids(self, beginning: str) -> list[str]:
+        """Return the ids of all requests that begin so."""
+        if not beginning.isascii():
+            return []
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT id FROM request WHERE id BETWEEN ?1 AND ?1 || 'g'", (beginning,))
+            return [row["id"] for row in rows]
 
     def votes(self, request_id: str) -> list[Vote]:
         with self._database.read() as connection:
@@ -441,6 +518,9 @@ class SQLiteStore:
         last: int | None = None,
     ) -> Iterator[Entry]:
         return read_events(self._database, run=run, request=request, type=type, after=after, last=last)
+
+    def first_run(self, agent: str, instance: str) -> Entry | None:
+        return read_first_run(self._database, agent, instance)
 
     def verify(
         self, *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None

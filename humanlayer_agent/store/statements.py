@@ -181,7 +181,7 @@ class Ledger(Log):
         return bool(self.rows(f"{going_on} LIMIT 1", self.now))
 
     def _clear_run(self, run_id: str, why: str) -> None:
-        for row in self.rows("SELECT * FROM request WHERE run_id = ? AND state = 'pending'", run_id):
+        for row in self.rows("SELECT * FROM request WHERE run_id = ? AND +state = 'pending'", run_id):
             self.settle(row, "withdrawn", why=why)
         self.void_permits("run_id = ?", run_id)
         for row in self.unused_approvals("run_id = ?", run_id):
@@ -199,11 +199,7 @@ class Ledger(Log):
 
     def unused_approvals(self, condition: str, *values: Any) -> list[sqlite3.Row]:
         """Approved requests whose permit was not consumed. (`condition` is our own text, never somebody else's.)"""
-        return self.rows(
-            f"SELECT * FROM request WHERE state = 'approved' AND {condition} AND NOT EXISTS "
-            "(SELECT 1 FROM permit WHERE request_id = request.id AND state = 'consumed')",
-            *values,
-        )
+        return self.rows(f"SELECT * FROM request WHERE state = 'approved' AND used = 0 AND {condition}", *values)
 
     def is_over(self, request_id: str, *also: EventType) -> bool:
         """Tell whether the log says that a request has ended: a row that was made to live again leaves that behind."""

@@ -87,7 +87,8 @@ def first_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         past.setattr(database, "_migrations", lambda: scripts[:1])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
         store = SQLiteStore(path)
-        store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
+        with store._transaction() as ledger:
+            ledger.start_run(Run("run-1", "agent", "instance", "os:1000:alice"))
         store.close()
     return path
 
@@ -118,7 +119,8 @@ def second_version(path: Path, clock: Any, draft: Any, monkeypatch: pytest.Monke
         past.setattr(database, "_migrations", lambda: scripts[:2])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
         store = SQLiteStore(path, clock=clock)
-        store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
+        with store._transaction() as ledger:
+            ledger.start_run(Run("run-1", "agent", "instance", "os:1000:alice"))
         for number, (kind, state) in enumerate(
             [("approve", "approved"), ("edit", "superseded"), ("reject", "rejected"), ("", "")]
         ):

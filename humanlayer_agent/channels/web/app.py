@@ -179,7 +179,7 @@ class _Views:
         waiting = desk.requests(waiting=True)
         here = {request.id for request in waiting if desk.shown(request.id)}
         person = desk.person_of(visitor.principal)
-        decided = desk.requests(waiting=False)[-RECENT:][::-1]
+        decided = desk.requests(waiting=False, last=RECENT)[::-1]
         named = [(request, self._name(request.decided_by)) for request in decided]
         who = person.id if person else ""
         return self._show.at(visitor.home).inbox(waiting, here, named, who, desk.stopped())

@@ -40,17 +40,21 @@ def ls(
     store: StoreOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Also those that are settled.")] = False,
     run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    count: Annotated[int, typer.Option("-n", min=1, help="Only the newest so many.")] = 50,
     output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
 ) -> None:
     """List requests, oldest first.
 
-    Example: hla requests ls --all
+    Examples: hla requests ls;  hla requests ls --all -n 500
     """
     human_only("requests ls", _LOOKS, store)
     opened = open_store(store)
     if stopped := stopped_line(opened):
         typer.echo(stopped, err=output is Format.JSONL)
-    found = opened.requests(state=None if everything else "pending", run=run)
+    found = opened.requests(state=None if everything else "pending", run=run, last=count + 1)
+    if len(found) > count:
+        typer.echo(f"There are older ones: these are the newest {count} (-n shows more).", err=True)
+    found = found[-count:]
     if output is Format.JSONL:
         for request in found:
             typer.echo(json.dumps(_public(request)))

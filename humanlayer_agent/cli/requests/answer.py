@@ -102,9 +102,9 @@ def find_request(opened: "SQLiteStore", request_id: str) -> ApprovalRequest:
     Raises:
         ConfigError: there is none, or more than one.
     """
-    found = [request for request in opened.requests() if request_id and request.id.startswith(request_id)]
-    if len(found) == 1:
-        return found[0]
+    found = opened.ids(request_id) if request_id else []
+    if len(found) == 1 and (request := opened.get(found[0])) is not None:
+        return request
     said = one_line(request_id) or "nothing"
     raise ConfigError(f"{len(found) or 'no'} requests begin with {said}: see hla requests ls --all")
 
@@ -249,8 +249,8 @@ def _walled(code: str, why: str, wish: Wish, store: str | None) -> int:
     print(f"humanlayer-agent: not answered: {why}", file=sys.stderr)
     try:
         with closing(_open(store)) as opened:
-            known = [one for one in opened.requests() if wish.request_id and one.id.startswith(wish.request_id)]
-            _log_refusal(opened, code, wish, known[0] if len(known) == 1 else None)
+            known = opened.ids(wish.request_id) if wish.request_id else []
+            _log_refusal(opened, code, wish, opened.get(known[0]) if len(known) == 1 else None)
     except HumanlayerError as error:
         print(f"humanlayer-agent: and it could not be logged: {error}", file=sys.stderr)
     return NO_HUMAN
