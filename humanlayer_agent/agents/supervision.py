@@ -323,8 +323,8 @@ class Supervisor:
 
     def _decide(self, action: Action) -> Permit | Denial:
         try:
-            answer: Permit | Denial = self.gate.check(action)
-            if isinstance(answer, Permit):
+            answer: Permit | Denial = self.gate.admit(action)
+            if isinstance(answer, Permit) and not answer.started:
                 answer = self.gate.start(answer, answer.action) or answer
             return answer
         except RunTerminated as error:

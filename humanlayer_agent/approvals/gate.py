@@ -2,6 +2,7 @@
 
     check   the Director judges; a human is asked where it says so; the answer is a `Permit` or a `Denial`
     start   the permit is consumed for exactly the action that is about to run, durably, before it does
+    admit   check, and start in the same transaction where the policy itself allows the action
     finish  how it ended is recorded
 
 Every way out of `check` and `start` that is not a recorded yes is a denial: an exception of the Director, the channel
@@ -65,6 +66,9 @@ class Completed(Protocol):
 
 
 C = TypeVar("C", bound=Completed)
+
+Allowed = Callable[[Action, PolicyDecision, str], Permit | Denial]
+"""Makes a permit of what the policy itself allows: an action, the decision, the digest as it was judged."""
 
 
 class Gate:
@@ -179,11 +183,28 @@ class Gate:
             BaseException: only what is no `Exception` (`SystemExit`); a pending request is withdrawn then. Ctrl-C while
                 the human is asked is not raised: it stops the run.
         """
-        try:
-            answer = self._check(self._own(action))
-        except Exception as error:
-            answer = self._failed(error)
-        return self._counted(answer) if isinstance(answer, Denial) else answer
+        return self._checked(action, self._allowed)
+
+    def admit(
+        self, action: Action, *, outcome: Callable[[PolicyDecision], Outcome] | None = None
+    ) -> Permit | Denial:
+        """Check an action as `check` does, and start it at once where the policy itself allows it.
+
+        That is one durable write instead of two. What a human has approved is started by `start`, as ever.
+
+        Args:
+            action: what is about to run, as it will be executed.
+            outcome: says of a decision that allows it how it ends, where that is known before it runs (somebody else
+                runs it): `finish` is not called then.
+
+        Returns:
+            A `Permit`: where it is `started` the action may run now, else once `start` lets it. Or a `Denial`.
+        """
+
+        def admitted(action: Action, decision: PolicyDecision, digest: str) -> Permit | Denial:
+            return self._admitted(action, decision, digest, outcome(decision) if outcome else None)
+
+        return self._checked(action, admitted)
 
     def start(self, permit: Permit, action: Action) -> Denial | None:
         """Consume `permit` for exactly `action`, before it runs.
@@ -263,10 +284,10 @@ class Gate:
         return self._run(Action(command, cwd=cwd, project=project or cwd, env=dict(env or {})), self._runner)
 
     def _run(self, action: Action, runner: Callable[[Action], C]) -> C:
-        checked = self.check(action)
+        checked = self.admit(action)
         if isinstance(checked, Denial):
             raise ActionDenied(checked)
-        if denial := self.start(checked, checked.action):
+        if not checked.started and (denial := self.start(checked, checked.action)):
             raise ActionDenied(denial)
         began = self._monotonic()
         try:
@@ -308,7 +329,14 @@ class Gate:
 
     # Checking
 
-    def _check(self, action: Action) -> Permit | Denial:
+    def _checked(self, action: Action, allowed: Allowed) -> Permit | Denial:
+        try:
+            answer = self._check(self._own(action), allowed)
+        except Exception as error:
+            answer = self._failed(error)
+        return self._counted(answer) if isinstance(answer, Denial) else answer
+
+    def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
         self._begin(action)
         judged = self._judge(action)
         if isinstance(judged, Denial):
@@ -327,7 +355,7 @@ class Gate:
             return earlier
         # A policy that is only observed stops nothing. What it said is recorded, with the permit.
         if decision.verdict is Verdict.ALLOW or not decision.enforced:
-            return self._issued(self._allowed(action, decision, digest))
+            return allowed(action, decision, digest)
         if decision.verdict is Verdict.ASK:
             if self._reach is not None:
                 self._reach.start()
@@ -344,7 +372,25 @@ class Gate:
         return Denial(decision.reason, by="policy", decision=decision)
 
     def _allowed(self, action: Action, decision: PolicyDecision, digest: str) -> Permit:
-        return self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority)
+        return self._issued(
+            self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority)
+        )
+
+    def _admitted(
+        self, action: Action, decision: PolicyDecision, digest: str, outcome: Outcome | None
+    ) -> Permit | Denial:
+        about_to_run = _about_to_run(action, decision)
+        result = self.store.admit(
+            action, decision, digest, about_to_run,
+            use_by_ms=self._use_by_ms, authority=self.authority, outcome=outcome,
+        )  # fmt: skip
+        if isinstance(result, Permit) and result.started and result.digest == about_to_run:
+            with self._lock:
+                self._started.add(result.id)
+                self._denials = 0
+            return result
+        reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
+        return Denial(reason, by="policy", decision=decision)
 
     def _own(self, action: Action) -> Action:
         """The action as one of this run."""
@@ -404,7 +450,7 @@ class Gate:
         if permit.request and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
-        digest = action.digest(decision.policy_digest, tuple(_rehash(file) for file in decision.files))
+        digest = _about_to_run(action, decision)
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
         authority = self._asking.authority if permit.request else self.authority
         result = self.store.consume(permit, digest, authority)
@@ -450,6 +496,11 @@ class Gate:
 
     def _since(self, began: float) -> int:
         return int((self._monotonic() - began) * 1000)
+
+
+def _about_to_run(action: Action, decision: PolicyDecision) -> str:
+    """The digest of an action with the files that were judged as they are now."""
+    return action.digest(decision.policy_digest, tuple(_rehash(file) for file in decision.files))
 
 
 def _rehash(file: FileDigest) -> FileDigest:

@@ -222,6 +222,8 @@ class Permit:
         edited_by: who changed the command; "" where nobody did.
         request: the approved request as the process knows it that asked; what it takes to run is judged by that, and
             not by the store's row.
+        started: it was consumed in the transaction that issued it (`Gate.admit`): the action may run now, and `start` is
+            not called.
     """
 
     id: str
@@ -234,6 +236,7 @@ class Permit:
     comment: str = ""
     edited_by: str = ""
     request: ApprovalRequest | None = None
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True)

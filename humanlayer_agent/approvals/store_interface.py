@@ -114,6 +114,33 @@ class Store(Protocol):
         """
         ...
 
+    def admit(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        about_to_run: str,
+        *,
+        use_by_ms: int,
+        authority: Authority,
+        outcome: Outcome | None = None,
+    ) -> Permit | Refused:
+        """Record the policy's own allow, issue its permit and consume it: `allow` and `consume` in one transaction.
+
+        Args:
+            digest: of the action as it was judged.
+            about_to_run: the same, computed anew from what is about to run.
+            authority: as for `consume`.
+            outcome: how it ends, where that is known before it runs (somebody else runs it): recorded as well.
+
+        Returns:
+            The permit, `started`; or why nothing may run.
+
+        Raises:
+            AgentsStopped: every agent is stopped. The decision is in the log, with that.
+        """
+        ...
+
     def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
         """Record an ask and begin to wait for humans. Where `draft.parent` is set it asks about that request's edit.
 

@@ -346,8 +346,10 @@ class _Session:
                 except AgentsStopped:
                     return _stopped()
         self._asker.waits_while(gone)
+        if gone():
+            return Reply("deny", "the tool no longer waits")
         try:
-            checked = self._gate.check(action)
+            checked = self._gate.admit(action, outcome=lambda by: _not_reported(question, _allowed(question, by)))
         except ToolGone:
             return Reply("deny", "the tool no longer waits")
         if isinstance(checked, Denial):
@@ -374,16 +376,25 @@ class _Session:
         if gone():
             self._gate.store.void(permit.id, "the tool no longer waits")
             return Reply("deny", "the tool no longer waits")
-        if denial := self._gate.start(permit, permit.action):
-            return Reply("deny", denial_text(denial), stop=denial.terminate)
-        observed = permit.decision.verdict is not Verdict.ALLOW and not permit.request_id  # nothing is changed then
-        if observed or (not question.runs and not permit.request_id):
-            reply = Reply("none")
-        else:
-            reply = Reply("allow", one_line(permit.decision.reason) or "allowed by the policy", command=edited)
-        end = Outcome(None, "the tool runs it; how it ends is not reported", receipt=question.receipt(reply))
-        self._gate.finish(permit, end)
+        reply = _allowed(question, permit.decision, approved=bool(permit.request_id), edited=edited)
+        if not permit.started:
+            if denial := self._gate.start(permit, permit.action):
+                return Reply("deny", denial_text(denial), stop=denial.terminate)
+            self._gate.finish(permit, _not_reported(question, reply))
         return reply
+
+
+def _allowed(question: Question, decision: PolicyDecision, *, approved: bool = False, edited: str = "") -> Reply:
+    """Return the reply to a call that may be made. Where the policy is only observed, or says nothing that the tool's own
+    rules would not, that is none."""
+    if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs):
+        return Reply("none")
+    return Reply("allow", one_line(decision.reason) or "allowed by the policy", command=edited)
+
+
+def _not_reported(question: Question, reply: Reply) -> Outcome:
+    """Return what the log says of the end of a call that the tool makes, and of the answer to it."""
+    return Outcome(None, "the tool runs it; how it ends is not reported", receipt=question.receipt(reply))
 
 
 def _for_the_user(action: Action, decision: PolicyDecision) -> str:

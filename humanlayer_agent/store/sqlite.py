@@ -117,9 +117,7 @@ def _family(database: Database, family: str, after: int, last: int | None) -> It
     return merged if last is None else iter(deque(merged, maxlen=last))
 
 
-def _paged(
-    database: Database, condition: str, values: Sequence[Any], after: int, last: int | None
-) -> Iterator[Entry]:
+def _paged(database: Database, condition: str, values: Sequence[Any], after: int, last: int | None) -> Iterator[Entry]:
     """The events after one that `condition` (our own text, with AND at its end) holds for."""
     if last is not None:
         with database.read() as connection:
@@ -332,10 +330,27 @@ class SQLiteStore:
         authority: Authority | None = None,
     ) -> Permit:
         with self._unless_stopped(action, decision, digest, authority, edit_of) as ledger:
-            use_by = ledger.now + use_by_ms
-            permit_id = ledger.issue(action.run_id, digest, use_by, None)
-            self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
-        return Permit(permit_id, digest, action, decision, use_by)
+            return self._allowed(ledger, action, decision, digest, use_by_ms, edit_of)
+
+    def admit(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        about_to_run: str,
+        *,
+        use_by_ms: int,
+        authority: Authority,
+        outcome: Outcome | None = None,
+    ) -> Permit | Refused:
+        with self._unless_stopped(action, decision, digest, authority) as ledger:
+            permit = self._allowed(ledger, action, decision, digest, use_by_ms)
+            result = self._consumed(ledger, permit, about_to_run, authority)
+            if isinstance(result, Refused):
+                return result
+            if outcome is not None:
+                self._ended(ledger, permit.id, outcome)
+        return replace(permit, started=True)
 
     def create_request(self, draft: ApprovalRequest, authority: Authority | None = None) -> ApprovalRequest:
         edit_of = draft.parent or None
@@ -443,24 +458,7 @@ class SQLiteStore:
 
     def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
         with self._transaction() as ledger:
-            row = ledger.permit(permit.id)
-            if halts := self.halts.standing_in(ledger, authority):
-                rows = {} if row is None else {"run": row["run_id"], "request": row["request_id"]}
-                ledger.void(permit.id, STOPPED, about_to_run=digest, halt=halts[0].id, **rows)
-                return Halted(STOPPED, halts[0])
-            why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
-            if row is not None and not why_not and ledger.consume(permit.id, digest):
-                return ledger.start(row)
-            said = why_refused(row, digest, ledger.now)
-            reason = said or why_not or "its request is not approved now"
-            if row is None:
-                ledger.void(permit.id, reason, about_to_run=digest)
-                return Refused(reason)
-            ledger.void(permit.id, reason, about_to_run=digest, run=row["run_id"], request=row["request_id"])
-            if row["state"] == "issued" and row["request_state"] == "approved":
-                request = self._known(ledger, row["request_id"])
-                ledger.spoil(request, "lapsed" if said and row["digest"] == digest else "invalidated", reason)
-            return Refused(reason)
+            return self._consumed(ledger, permit, digest, authority)
 
     def void(self, permit_id: str, why: str) -> None:
         with self._transaction() as ledger:
@@ -473,10 +471,7 @@ class SQLiteStore:
 
     def finish(self, permit_id: str, outcome: Outcome) -> bool:
         with self._transaction() as ledger:
-            rows = ledger.executions("execution.state = 'started' AND permit_id = ?", permit_id)
-            for row in rows:
-                ledger.end_execution(row, outcome)
-            return bool(rows)
+            return self._ended(ledger, permit_id, outcome)
 
     # The log
 
@@ -560,6 +555,46 @@ class SQLiteStore:
                 return
             self._judged(ledger, action, decision, digest, denied=STOPPED, halt=halts[0].id, edit_of=edit_of)
         raise AgentsStopped(halts[0], decision)
+
+    def _allowed(
+        self,
+        ledger: Ledger,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        use_by_ms: int,
+        edit_of: str | None = None,
+    ) -> Permit:
+        use_by = ledger.now + use_by_ms
+        permit_id = ledger.issue(action.run_id, digest, use_by, None)
+        self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
+        return Permit(permit_id, digest, action, decision, use_by)
+
+    def _consumed(self, ledger: Ledger, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
+        row = ledger.permit(permit.id)
+        if halts := self.halts.standing_in(ledger, authority):
+            rows = {} if row is None else {"run": row["run_id"], "request": row["request_id"]}
+            ledger.void(permit.id, STOPPED, about_to_run=digest, halt=halts[0].id, **rows)
+            return Halted(STOPPED, halts[0])
+        why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
+        if row is not None and not why_not and ledger.consume(permit.id, digest):
+            return ledger.start(row)
+        said = why_refused(row, digest, ledger.now)
+        reason = said or why_not or "its request is not approved now"
+        if row is None:
+            ledger.void(permit.id, reason, about_to_run=digest)
+            return Refused(reason)
+        ledger.void(permit.id, reason, about_to_run=digest, run=row["run_id"], request=row["request_id"])
+        if row["state"] == "issued" and row["request_state"] == "approved":
+            request = self._known(ledger, row["request_id"])
+            ledger.spoil(request, "lapsed" if said and row["digest"] == digest else "invalidated", reason)
+        return Refused(reason)
+
+    def _ended(self, ledger: Ledger, permit_id: str, outcome: Outcome) -> bool:
+        rows = ledger.executions("execution.state = 'started' AND permit_id = ?", permit_id)
+        for row in rows:
+            ledger.end_execution(row, outcome)
+        return bool(rows)
 
     def _judged(self, ledger: Ledger, action: Action, decision: PolicyDecision, digest: str, **fields: Any) -> None:
         ledger.append(events.DECISION_EVALUATED, **action_fields(action, digest), **decision_fields(decision), **fields)

@@ -389,10 +389,12 @@ def test_run_stops_after_what_got_out_of_sight(make_gate: Make) -> None:
         gate.run("ls", "/")
 
 
-@pytest.mark.parametrize("command", ["ls", "ask"])
-def test_run_starts_nothing_that_could_not_be_written_before(make_gate: Make, store: SQLiteStore, command: str) -> None:
+@pytest.mark.parametrize(("command", "broken"), [("ls", "admit"), ("ask", "consume")])
+def test_run_starts_nothing_that_could_not_be_written_before(
+    make_gate: Make, store: SQLiteStore, command: str, broken: str
+) -> None:
     ran: list[Action] = []
-    gate = make_gate(["approve"], store=FullDisk(store, "consume"), runner=ran.append)
+    gate = make_gate(["approve"], store=FullDisk(store, broken), runner=ran.append)
     with pytest.raises(ActionDenied, match="the disk is full"):
         gate.run(command, "/")
     assert ran == []

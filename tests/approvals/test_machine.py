@@ -351,6 +351,22 @@ class Approvals(RuleBasedStateMachine):
         decision = PolicyDecision(Verdict.ALLOW, "test", "test", POLICY_DIGEST)
         return self.stores[0].allow(action, decision, action.digest(POLICY_DIGEST), use_by_ms=USE_BY)
 
+    @rule(target=permits, digest=st.sampled_from(["right", "right", "wrong"]), side=st.integers(0, 1))
+    def admit(self, digest: str, side: int) -> Any:
+        action = Action("admitted", cwd="/", run_id=self.run)
+        decision = PolicyDecision(Verdict.ALLOW, "test", "test", POLICY_DIGEST)
+        judged = action.digest(POLICY_DIGEST)
+        about_to_run = judged if digest == "right" else "f" * 64
+        result = self.stores[side].admit(
+            action, decision, judged, about_to_run, use_by_ms=USE_BY, authority=self.authority
+        )
+        assert isinstance(result, Permit) == (digest == "right" and self.run in self.runs_open)
+        if not isinstance(result, Permit):
+            return multiple()
+        self.started[result.id] = result
+        self.running.add(result.id)
+        return result
+
     @rule(permit=permits, digest=st.sampled_from(["right", "right", "right", "wrong"]), side=st.integers(0, 1))
     def consume(self, permit: Permit, digest: str, side: int) -> None:
         about_to_run = permit.digest if digest == "right" else "f" * 64

@@ -611,7 +611,9 @@ ONE = Authority((Person("ann", ("os:1",)),), {"default": ApprovalRule("default",
 
 @settings(max_examples=extent.examples(30))
 @given(
-    steps=st.lists(st.sampled_from(["stop", "resume", "resume one", "allow", "use", "approve", "restart"]), max_size=14)
+    steps=st.lists(
+        st.sampled_from(["stop", "resume", "resume one", "allow", "use", "admit", "approve", "restart"]), max_size=14
+    )
 )
 def test_in_any_order(steps: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     """A permit is used only where no stop holds, and none has come between."""
@@ -636,6 +638,14 @@ def test_in_any_order(steps: list[str], tmp_path_factory: pytest.TempPathFactory
                 permit = store.allow(action, decision, action.digest(POLICY_DIGEST), use_by_ms=60_000, authority=ONE)
                 assert not standing
                 permits.append((permit, stops))
+            except AgentsStopped:
+                assert standing
+        elif step == "admit":
+            digest = action.digest(POLICY_DIGEST)
+            try:
+                started = store.admit(action, decision, digest, digest, use_by_ms=60_000, authority=ONE)
+                assert isinstance(started, Permit)
+                assert not standing
             except AgentsStopped:
                 assert standing
         elif step == "use" and permits:

@@ -699,7 +699,7 @@ def test_supervision_that_breaks_denies(make_agent: Any, tools: Any, submit: str
     def broken(action: Any) -> Any:
         raise RuntimeError("a bug")
 
-    agent.judges.gate.check = broken
+    agent.judges.gate.admit = broken
     output = agent.env.execute({"command": "touch file"})
     assert output["returncode"] == 126
     assert "the supervision itself failed" in output["exception_info"]
