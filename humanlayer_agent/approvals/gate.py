@@ -195,10 +195,10 @@ class Gate:
         Args:
             action: what is about to run, as it will be executed.
             outcome: says of a decision that allows it how it ends, where that is known before it runs (somebody else
-                runs it): `finish` is not called then.
+                runs it): then `finish` is not called for what is `started`.
 
         Returns:
-            A `Permit`: where it is `started` the action may run now, else once `start` lets it. Or a `Denial`.
+            A `Permit`: where it is `started` the action may run now, else once `start` lets it; or a `Denial`.
         """
 
         def admitted(action: Action, decision: PolicyDecision, digest: str) -> Permit | Denial:

@@ -222,8 +222,8 @@ class Permit:
         edited_by: who changed the command; "" where nobody did.
         request: the approved request as the process knows it that asked; what it takes to run is judged by that, and
             not by the store's row.
-        started: it was consumed in the transaction that issued it (`Gate.admit`): the action may run now, and `start` is
-            not called.
+        started: it was consumed in the transaction that issued it (`Gate.admit`): the action may run now, and `start`
+            is not called.
     """
 
     id: str

@@ -27,7 +27,10 @@ class Verification:
     the place of the first event that is not what was written (None where all are), `problem` what is wrong there.
 
     `store` identifies the log, `last_head` is the newest signed head in it, and `signers` says whose keys have signed
-    heads in it ("user abc...", "process").
+    heads in it ("user abc...", "process"); `newest_heads` are the newest of each key of a user.
+
+    Where `since` is a head, what came before the event that it names was not read: `count` events stand there, those
+    from that one on are intact, and of keys and heads only theirs are told.
     """
 
     count: int
@@ -38,6 +41,8 @@ class Verification:
     store: str = ""
     last_head: Head | None = None
     signers: tuple[str, ...] = ()
+    newest_heads: tuple[Head, ...] = ()
+    since: Head | None = None
 
     @property
     def intact(self) -> bool:
@@ -45,17 +50,22 @@ class Verification:
 
 
 def verify(
-    entries: Iterable[Entry], *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
+    entries: Iterable[Entry],
+    *,
+    heads: Sequence[Head] = (),
+    progress: Callable[[int], None] = lambda count: None,
+    since: Head | None = None,
 ) -> Verification:
-    """Check a whole log, from its first event.
+    """Check a log, from its first event or from the one that `since` names.
 
     A chain alone can't show that its tail was cut or that all of it was written anew: that takes a head kept elsewhere.
 
     Args:
         heads: kept where whoever writes the log could not reach them.
         progress: is called with how many events were read, now and then.
+        since: a head up to which the log was checked before; `entries` begin with the event that it names.
     """
-    walk = _Walk(heads)
+    walk = _Walk(heads, since)
     for entry in entries:
         if walk.step(entry):
             break
@@ -68,17 +78,19 @@ def verify(
 class _Walk:
     """One pass over a log."""
 
-    def __init__(self, heads: Sequence[Head]) -> None:
+    def __init__(self, heads: Sequence[Head], since: Head | None) -> None:
         self.read = 0
         self._kept = heads
         self._wanted = {head.seq: head for head in heads}
-        self._next = 0  # number of the event that is due
+        self._since = since
+        self._next = since.seq if since else 0  # number of the event that is due
         self._hash = GENESIS
-        self._intact = (0, GENESIS)
+        self._intact = (self._next, GENESIS)
         self._fault: tuple[int, str, Kind] | None = None
-        self._store = ""
+        self._store = since.store if since else ""
         self._last_head: Head | None = None
         self._signers: dict[str, None] = {}
+        self._newest: dict[str, Head] = {}  # by key of a user
 
     def step(self, entry: Entry) -> bool:
         """Look at the next entry; True where looking further makes no sense."""
@@ -93,6 +105,9 @@ class _Walk:
             self._note(self._next, f"{what} missing: the next one is numbered {seq}", "gap")
         elif seq < self._next:
             return self._stop(self._next, f"event {seq} comes again, or out of its order")
+        elif self._since is not None and not self.read:
+            if entry.hash != self._since.hash:
+                return self._stop(seq, "it is not the event that the log was checked up to: it was written anew")
         elif event.get("prev") != self._hash:
             return self._stop(seq, "it does not follow the event before it")
         if problem := self._own(event, seq):
@@ -123,6 +138,8 @@ class _Walk:
         self._store = self._store or head.store
         self._last_head = head
         self._signers[f"user {head.signer[:16]}" if head.key == "user" else "process"] = None
+        if head.key == "user":
+            self._newest[head.signer] = head
         return ""
 
     def _strangers(self) -> str:
@@ -134,7 +151,17 @@ class _Walk:
         if self._fault is None or self._fault[2] == "gap":
             self._compare()
         count, head = self._intact
-        found = Verification(count, head, store=self._store, last_head=self._last_head, signers=tuple(self._signers))
+        found = Verification(
+            count,
+            head,
+            store=self._store,
+            last_head=self._last_head,
+            signers=tuple(self._signers),
+            newest_heads=tuple(self._newest.values()),
+            since=self._since,
+        )
+        if self._since is not None and self.read < 2 and self._fault is None:  # the event after it says so far it goes
+            self._stop(self._next, "its end was cut off: this event stood there when the log was checked")
         if self._fault is None and not self._next:
             return replace(found, bad_seq=0, problem="the log is empty: its first event is missing", kind="gap")
         if self._fault is None:

@@ -29,10 +29,15 @@ _TABLES = {
     "resumption": "SELECT id, halt, at, principal, person, channel, assurance, comment, signer, signature "
     "FROM resumption",
 }
+_KEYS = {"vote": "decision_id", "execution": "permit_id"}
+"""What identifies a row, where that is not `id`."""
 
 
 class Agreement:
     """Collects what a log tells of each row, then compares.
+
+    Args:
+        whole: the log is heard from its first event. Else only the rows that it tells of are compared, with that.
 
     Example::
 
@@ -41,7 +46,8 @@ class Agreement:
             told.first_difference(connection)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = True) -> None:
+        self._whole = whole
         self._told: dict[str, dict[str, Told]] = {table: {} for table in _TABLES}
         self._at = 0  # of the event that is being heard
         self._strange: tuple[int, str] | None = None
@@ -79,10 +85,10 @@ class Agreement:
         for table, query in _TABLES.items():
             told = self._told[table]
             seen = set()
-            for row in connection.execute(query):
+            for row in connection.execute(query) if self._whole else _rows_of(connection, table, told):
                 seen.add(row["id"])
                 known = told.get(row["id"])
-                if problem := _difference(table, row, known, redactor):
+                if problem := _difference(table, row, known, redactor, self._whole):
                     return (known.seq if known else None), f"{table} {row['id']}: {problem}"
             for missing in told.keys() - seen:
                 return told[missing].seq, f"{table} {missing}: its row is missing"
@@ -185,13 +191,19 @@ class Agreement:
             self._told["execution"].pop(id_, None)
 
 
+def _rows_of(connection: sqlite3.Connection, table: str, ids: Iterable[str]) -> Iterator[sqlite3.Row]:
+    key = _KEYS.get(table, "id")
+    for each in ids:
+        yield from connection.execute(f"{_TABLES[table]} WHERE {key} = ?", (each,))
+
+
 def _same(held: Any, told: Any, redactor: Redactor) -> bool:
     """Tell whether a row holds what the log tells, where it tells only a keyed digest too."""
     keyed = isinstance(told, str) and told.startswith(LABEL) and isinstance(held, str)
     return held == told or (keyed and redactor.digest(held) == told)
 
 
-def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redactor) -> str:
+def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redactor, whole: bool) -> str:
     """Return how `row` differs from what was told; "" if it doesn't."""
     if told is None:
         # A permit of an approved request is first told of when it is consumed.
@@ -208,6 +220,7 @@ def _difference(table: str, row: sqlite3.Row, told: Told | None, redactor: Redac
     if table == "request":
         if not isinstance(row["body"], bytes) or hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
             return "its body is not what its digest says"
-        if not _same(context_digest(row["action"], row["decision"]), told.fields.get("context"), redactor):
+        context = context_digest(row["action"], row["decision"])
+        if (whole or "context" in told.fields) and not _same(context, told.fields.get("context"), redactor):
             return "its stored action or decision was edited"
     return ""

@@ -13,6 +13,7 @@ from humanlayer_agent.cli.shared.store_access import StoreOption, open_store, ti
 if TYPE_CHECKING:
     from humanlayer_agent.audit.heads import Head
     from humanlayer_agent.audit.verify import Verification
+    from humanlayer_agent.store.verification_record import Checked
 
 FilesArgument = Annotated[
     list[Path] | None, typer.Argument(metavar="[FILE]...", help="Exports, in their order; the store if none is given.")
@@ -22,10 +23,19 @@ HeadOption = Annotated[
 ]
 
 
-def verify(files: FilesArgument = None, store: StoreOption = None, head: HeadOption = None) -> None:
+def verify(
+    files: FilesArgument = None,
+    store: StoreOption = None,
+    head: HeadOption = None,
+    since_checked: Annotated[
+        bool,
+        typer.Option("--since-checked", help="Read only what came after the last whole verification of this store."),
+    ] = False,
+) -> None:
     """Check that the log is what was written.
 
-    Every hash is computed again, and every row of a store compared with the events that made it.
+    Every hash is computed again, and every row of a store compared with the events that made it. An intact store's
+    newest head is recorded with your audit key: --since-checked goes on from there, and says so.
 
     Exit code 0: intact, and a head that was kept elsewhere agrees. 1: tampered with; the first bad event is named.
     5: events are missing, the last line is torn, or nobody elsewhere has witnessed how far the log goes.
@@ -37,13 +47,25 @@ def verify(files: FilesArgument = None, store: StoreOption = None, head: HeadOpt
 
         raise ConfigError(f"{head}: a head that stands in the log itself witnesses nothing: name one kept elsewhere")
     heads = kept_heads(head)
+    checked = None
     if files:
+        if since_checked:
+            from humanlayer_agent.errors import ConfigError
+
+            raise ConfigError("--since-checked is for a store: an export is read whole")
         found = verify_files(files, heads)
     else:
+        from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
+
         opened = open_store(store)
         with _progress() as progress:
-            found = opened.verify(heads=heads, progress=progress)
-    raise typer.Exit(_report(found, heads))
+            if since_checked:
+                found, checked = verify_since_checked(opened, heads=heads, progress=progress)
+            else:
+                found = verify_whole(opened, heads=heads, progress=progress)
+    if since_checked and checked is None:
+        typer.echo("everything was read: there was no earlier verification to go on from", err=True)
+    raise typer.Exit(_report(found, heads, checked))
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -103,7 +125,7 @@ def kept_heads(source: str | None) -> list["Head"]:
     return heads
 
 
-def _report(found: "Verification", heads: list["Head"]) -> int:
+def _report(found: "Verification", heads: list["Head"], checked: "Checked | None" = None) -> int:
     """Say what was found; returns the exit code."""
     from humanlayer_agent.safe_text import one_line
 
@@ -115,7 +137,15 @@ def _report(found: "Verification", heads: list["Head"]) -> int:
         typer.echo(f"{said}: event {found.bad_seq}: {one_line(found.problem)}")
         typer.echo(f"intact before that: {found.count} events")
         return 5
-    typer.echo(f"intact: {found.count} events, head {found.head}")
+    if checked is None:
+        typer.echo(f"intact: {found.count} events, head {found.head}")
+    else:
+        at = checked.head.seq
+        typer.echo(f"intact since event {at}: {found.count - at} events, head {found.head}")
+        typer.echo(
+            f"not read: the {at} events before that, intact on {time_text(checked.at)} as your audit key has signed, "
+            "and rows that no later event tells of; hla audit verify reads everything"
+        )
     if found.last_head is not None:
         typer.echo(f"newest signed head in it: event {found.last_head.seq}, {time_text(found.last_head.time)}")
         typer.echo(f"signed by: {', '.join(_whose(one_line(signer)) for signer in found.signers)}")
