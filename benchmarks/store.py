@@ -1,0 +1,241 @@
+"""What the store costs: durable writes against a raw SQLite append in the same run, and look-ups in stores of any size.
+
+    python benchmarks/store.py [--writes N] [--rows 10,1000,100000] [--folder DIR]
+
+A raw append is one row of the length of an event, in a file, with the durability of the store (WAL, synchronous=FULL),
+by a transaction of its own. Against it: a decision of a human on a request that waits (signed, and counted), a request
+that is made, and a command that the policy allows, from its judgment (a Director that says yes at once) to its end,
+with what is written before it runs and afterwards. They take turns, so that a busy machine slows all alike; a ratio is
+the median of those of the rounds. Every command is another one. Then stores are filled with decided requests, three
+events each: how long lists, the inbox, the look-ups of signers and the verification take there. A table goes to
+standard error, the same figures as JSON to standard output.
+"""
+
+import argparse
+import json
+import secrets
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import ApprovalRequest, Outcome, Permit, Run
+from humanlayer_agent.audit import events
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
+from humanlayer_agent.store.rows import action_fields, decision_fields
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedApprovers, answer
+
+WRITES, ROUNDS = 600, 30
+ROWS = (10, 1_000, 100_000)
+RAW = "raw append"
+ALLOWED = {"decide": 2.0, "create": 2.0, "allowed command": 3.0}
+"""How many times a raw append each may take, at the most."""
+
+_SINCE = 1_000  # events after the last whole verification
+_LISTED = 50  # as `hla requests ls` and the inbox show
+_POLICY = "0" * 64
+_COMMANDS = (
+    "ls -la src",
+    "cd /srv/app && python -m pytest tests/test_api.py -x -q 2>&1 | tail -20",
+    "git diff --stat HEAD~1",
+    "grep -rn 'def handle' src | head -5",
+    "sed -n '1,80p' src/app.py",
+)
+_TEAM = ScriptedApprovers()
+
+
+def decision(verdict: Verdict) -> PolicyDecision:
+    """What a policy says of a command."""
+    return PolicyDecision(verdict, "Works inside the project", "default", _POLICY, rules=("project-work",))
+
+
+class Allowing:
+    """A Director that says yes at once: what is measured is what comes afterwards."""
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        return decision(Verdict.ALLOW)
+
+
+def actions(run: str) -> Iterator[Action]:
+    """Commands of a run, each another one."""
+    for number in count():
+        command = f"{_COMMANDS[number % len(_COMMANDS)]} # {number}"
+        yield Action(command, cwd="/srv/app", project="/srv/app", run_id=run, agent="bench", env={"PATH": "/bin"})
+
+
+def draft(action: Action) -> ApprovalRequest:
+    """A request about it, that was not made yet."""
+    asked, now = decision(Verdict.ASK), time.time_ns() // 1_000_000
+    rule = TEST_AUTHORITY.rule_for(asked)
+    return ApprovalRequest(
+        id=secrets.token_hex(16), idempotency_key=secrets.token_hex(32), digest=action.digest(_POLICY),
+        body=action.body(_POLICY), action=action, decision=asked, requester="os:1000:alice", created=now,
+        expires=now + 600_000, valid_for=60_000, rule=rule, needed=rule.quorum,
+    )  # fmt: skip
+
+
+def raw(path: Path, length: int) -> Callable[[], None]:
+    """Appends a row of so many characters, durably."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE event (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT")
+
+    def append() -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO event (body) VALUES (?)", (secrets.token_hex(length // 2),))
+        connection.execute("COMMIT")
+
+    return append
+
+
+class Writes:
+    """The three writes, each in turns of so many; what they need is made before the clock goes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = SQLiteStore(folder / "store.sqlite3")
+        self.store.open_run(Run("asked", "bench", "instance", "os:1000:alice", "/srv/app"))
+        self.gate = Gate(Allowing(), self.store, None, run_id="allowed", agent="bench", authority=_TEAM.authority)
+        self.actions, self.made = {run: actions(run) for run in ("asked", "allowed")}, list[ApprovalRequest]()
+        self.command(next(self.actions["allowed"]))
+        (event,) = self.store.events(type=events.DECISION_EVALUATED.name, last=1)
+        self.append = raw(folder / "raw.sqlite3", len(event.body))
+
+    def command(self, action: Action) -> None:
+        permit = self.gate.admit(action)
+        if not isinstance(permit, Permit) or not permit.started:
+            sys.exit(f"not allowed: {permit}")
+        self.gate.finish(permit, Outcome(0))
+
+    def create(self, request: ApprovalRequest) -> None:
+        self.made.append(self.store.create_request(request, _TEAM.authority))
+
+    def decide(self, request: ApprovalRequest) -> None:
+        given = answer(request, "approve")
+        if self.store.decide(request.id, given, _TEAM.authority, _TEAM.signer).outcome != "recorded":
+            sys.exit("a decision was not recorded")
+
+    def turn(self, share: int) -> dict[str, float]:
+        """Microseconds that one of each takes."""
+        drafts = [draft(next(self.actions["asked"])) for _ in range(share)]
+        commands = [next(self.actions["allowed"]) for _ in range(share)]
+        taken = {RAW: timed(self.append, [()] * share), "create": timed(self.create, [(each,) for each in drafts])}
+        taken["decide"] = timed(self.decide, [(each,) for each in self.made[-share:]])
+        taken["allowed command"] = timed(self.command, [(each,) for each in commands])
+        return taken
+
+
+def timed(call: Callable[..., None], arguments: list[tuple[Any, ...]]) -> float:
+    """Microseconds that a call takes, the median of these."""
+    taken = []
+    for each in arguments:
+        start = time.perf_counter()
+        call(*each)
+        taken.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(taken)
+
+
+def writes(number: int, folder: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds a write, and how many times a raw append that is."""
+    what = Writes(folder)
+    what.turn(1)
+    turns = [what.turn(max(1, number // ROUNDS)) for _ in range(ROUNDS)]
+    taken = {name: round(statistics.median(turn[name] for turn in turns), 1) for name in turns[0]}
+    ratios = {name: statistics.median(turn[name] / turn[RAW] for turn in turns) for name in ALLOWED}
+    return taken, {name: round(ratio, 2) for name, ratio in ratios.items()}
+
+
+def filled(store: SQLiteStore, rows: int) -> None:
+    """So many requests that were decided. (In few transactions: how they came into being is not measured here.)"""
+    work = actions("filled")
+    store.open_run(Run("filled", "bench", "instance", "os:1000:alice", "/srv/app"))
+    for begin in range(0, rows, 1_000):
+        with store._transaction() as ledger:
+            for _ in range(min(1_000, rows - begin)):
+                request(ledger, draft(next(work)))
+
+
+def request(ledger: Ledger, made: ApprovalRequest) -> None:
+    """One that nobody has answered in time."""
+    fields = {**action_fields(made.action, made.digest), **decision_fields(made.decision)}
+    ledger.append(events.DECISION_EVALUATED, **fields, request=made.id)
+    ledger.insert(made)
+    row = ledger.request(made.id)
+    assert row is not None
+    ledger.settle(row, "expired")
+
+
+def reads(rows: int, folder: Path) -> dict[str, float]:
+    """Milliseconds that looking takes in a store of so many decided requests."""
+    store = SQLiteStore(folder / f"{rows}.sqlite3")
+    note_signers(store, _TEAM.authority.signers)
+    filled(store, rows)
+    checked = store.write_head()
+    for _ in range(_SINCE):
+        store.record(events.CHANNEL_FAILED, channel="slack", why="it is a benchmark")
+
+    def inbox() -> None:
+        store.requests(state="pending")
+        store.requests(state="settled", last=_LISTED)
+
+    def signers() -> None:
+        known_signers(store)
+        signers_at_start(store, "bench", "another instance")
+
+    looks: dict[str, tuple[Callable[[], object], int]] = {
+        "list": (lambda: store.requests(last=_LISTED), 9),
+        "inbox": (inbox, 9),
+        "signers": (signers, 9),
+        "verify, since": (lambda: _intact(store.verify(since=checked).intact), 3),
+        "verify, whole": (lambda: _intact(store.verify().intact), 1),
+    }
+    return {name: round(milliseconds(look, times), 2) for name, (look, times) in looks.items()}
+
+
+def milliseconds(call: Callable[[], object], times: int) -> float:
+    """The median of so many calls."""
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        taken.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(taken)
+
+
+def _intact(intact: bool) -> None:
+    if not intact:
+        sys.exit("the log is not intact")
+
+
+def main() -> int:
+    """Measure, and print; 1 where a write takes too long."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--writes", type=int, default=WRITES)
+    parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="sizes of stores, of decided requests")
+    parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        taken, ratios = writes(options.writes, Path(name))
+        looks = {rows: reads(rows, Path(name)) for rows in map(int, filter(None, options.rows.split(",")))}
+    for way, each in taken.items():
+        times = f"{ratios[way]:>8} times (at most {ALLOWED[way]:g})" if way in ratios else ""
+        print(f"{way:18}{each:>10,.0f} us{times}", file=sys.stderr)
+    for what in next(iter(looks.values()), {}):
+        figures = "".join(f"{each[what]:>12,.2f} ms at {rows:,}" for rows, each in looks.items())
+        print(f"{what:18}{figures}", file=sys.stderr)
+    print(json.dumps({"us": taken, "times_raw": ratios, "allowed_times": ALLOWED, "rows_ms": looks}))
+    return 0 if all(ratios[name] <= limit for name, limit in ALLOWED.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
