@@ -9,6 +9,7 @@ import json
 import sqlite3
 from dataclasses import replace
 
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
 from humanlayer_agent.approvals.store_interface import edit_fault
@@ -110,9 +111,10 @@ def _admitted(
         return _refusal("incomplete")
     if answer.presented_digest != row["digest"]:
         return _refusal("wrong-digest")
-    if not is_as_asked(row):
+    action = as_asked(row)
+    if action is None:
         return _refusal("altered")
-    if fault := edit_fault(answer, load_action(row["action"]).content):
+    if fault := edit_fault(answer, action.content):
         return Refusal("bad-edit", fault)
     if answer.kind == "respond" and not answer.comment.strip():
         return Refusal("incomplete", "a response needs words")
@@ -130,8 +132,10 @@ def _admitted(
     return rule, seat
 
 
-def is_as_asked(row: sqlite3.Row) -> bool:
-    """Tell whether a stored request is still what its digest says: what is shown of it must be what is approved."""
+def as_asked(row: sqlite3.Row) -> Action | None:
+    """Return the action of a stored request that is still what its digest says; None for any other: what is shown of it
+    must be what is approved.
+    """
     try:
         body, action = json.loads(row["body"]), load_action(row["action"])
         shown = {
@@ -143,9 +147,9 @@ def is_as_asked(row: sqlite3.Row) -> bool:
             "agent": encodable(action.agent),
         }
         same = all(body.get(name) == value for name, value in shown.items())
-        return same and hashlib.sha256(row["body"]).hexdigest() == row["digest"]
+        return action if same and hashlib.sha256(row["body"]).hexdigest() == row["digest"] else None
     except _UNREADABLE:
-        return False
+        return None
 
 
 def _complete(answer: Answer) -> bool:
@@ -245,7 +249,7 @@ def adoptable(ledger: Ledger, draft: ApprovalRequest, authority: Authority | Non
         escalated=row["escalated"],
         since=expires - timeout,
     )
-    same = row["digest"] == draft.digest and row["requester"] == draft.requester and is_as_asked(row)
+    same = row["digest"] == draft.digest and row["requester"] == draft.requester and as_asked(row) is not None
     if same and not ledger.is_over(row["id"]) and _open(ledger.votes(row["id"]), known, authority):
         return known
     ledger.settle(row, "withdrawn", why="the run that asked is gone, and what it left can't be relied on")

@@ -41,6 +41,7 @@ class Database:
         if sqlite3.sqlite_version_info < _NEEDED:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old: 3.37 or newer is needed")
         self.path = path
+        self._beside = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
         self._writable = create
         self._busy_ms = busy_ms
         self._lock = threading.RLock()
@@ -215,10 +216,13 @@ class Database:
         As long as a connection is open, no other removes that file or its index, nor cuts off its head. By the index
         processes keep apart what they write.
         """
-        path, index = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-shm"))
+        path, index = self._beside
         try:
-            with path.open("rb", buffering=0) as file:
-                log, magic = os.fstat(file.fileno()), file.read(4)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                log, magic = os.fstat(descriptor), os.read(descriptor, 4)
+            finally:
+                os.close(descriptor)
             about = index.stat()  # not opened: closing it would drop the locks that SQLite holds on it
         except OSError as error:
             raise StoreError(f"{error.filename or path} was removed while it was in use: {error.strerror}") from error

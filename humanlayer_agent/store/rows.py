@@ -35,7 +35,7 @@ def load_action(text: str) -> Action:
 
 def dump_decision(decision: PolicyDecision) -> str:
     """JSON of `decision`, complete."""
-    return json.dumps(dataclasses.asdict(decision))
+    return json.dumps(decision, default=_fields)
 
 
 def load_decision(text: str) -> PolicyDecision:
@@ -61,7 +61,7 @@ def load_decision(text: str) -> PolicyDecision:
 
 def dump_rule(rule: ApprovalRule | None) -> str:
     """JSON of `rule`, always the same for the same rule; "" where there is none."""
-    return "" if rule is None else json.dumps(dataclasses.asdict(rule), sort_keys=True)
+    return "" if rule is None else json.dumps(rule, default=_fields, sort_keys=True)
 
 
 def load_rule(text: str) -> ApprovalRule | None:
@@ -169,6 +169,11 @@ def read_vote(row: sqlite3.Row) -> Vote:
         signer=row["signer"],
         signature=row["signature"],
     )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, as `dataclasses.asdict` has them, without copying all that is in them first."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _build(kind: type[Any], fields: dict[str, Any]) -> Any:

@@ -41,7 +41,7 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor, redactor
-from humanlayer_agent.store.answer_record import adoptable, is_as_asked, record_answer
+from humanlayer_agent.store.answer_record import adoptable, as_asked, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.log_heads import Degraded, Keeper
@@ -188,12 +188,13 @@ def entry_of(row: sqlite3.Row) -> Entry:
 
 
 def _request(row: sqlite3.Row) -> ApprovalRequest:
+    asked = as_asked(row)
     return ApprovalRequest(
         id=row["id"],
         idempotency_key=row["idempotency_key"],
-        digest=row["digest"] if is_as_asked(row) else "",  # what is shown may be approved, and nothing else
+        digest=row["digest"] if asked else "",  # what is shown may be approved, and nothing else
         body=json.loads(row["body"]),
-        action=replace(load_action(row["action"]), run_id=row["run_id"]),
+        action=replace(asked or load_action(row["action"]), run_id=row["run_id"]),
         decision=load_decision(row["decision"]),
         requester=row["requester"],
         created=row["created"],
@@ -354,7 +355,7 @@ class SQLiteStore:
     ) -> Permit | Refused:
         with self._unless_stopped(action, decision, digest, authority) as ledger:
             permit = self._allowed(ledger, action, decision, digest, use_by_ms)
-            result = self._consumed(ledger, permit, about_to_run, authority)
+            result = self._used(ledger, permit, about_to_run, authority)
             if isinstance(result, Refused):
                 return result
             if outcome is not None:
@@ -467,7 +468,12 @@ class SQLiteStore:
 
     def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
         with self._transaction() as ledger:
-            return self._consumed(ledger, permit, digest, authority)
+            if halts := self.halts.standing_in(ledger, authority):
+                row = ledger.permit(permit.id)
+                rows = {} if row is None else {"run": row["run_id"], "request": row["request_id"]}
+                ledger.void(permit.id, STOPPED, about_to_run=digest, halt=halts[0].id, **rows)
+                return Halted(STOPPED, halts[0])
+            return self._used(ledger, permit, digest, authority)
 
     def void(self, permit_id: str, why: str) -> None:
         with self._transaction() as ledger:
@@ -595,12 +601,9 @@ class SQLiteStore:
         self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)
         return Permit(permit_id, digest, action, decision, use_by)
 
-    def _consumed(self, ledger: Ledger, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
+    def _used(self, ledger: Ledger, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
+        """Use a permit, in a transaction in which it was read that no stop holds."""
         row = ledger.permit(permit.id)
-        if halts := self.halts.standing_in(ledger, authority):
-            rows = {} if row is None else {"run": row["run_id"], "request": row["request_id"]}
-            ledger.void(permit.id, STOPPED, about_to_run=digest, halt=halts[0].id, **rows)
-            return Halted(STOPPED, halts[0])
         why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
         if row is not None and not why_not and ledger.consume(permit.id, digest):
             return ledger.start(row)
