@@ -3,7 +3,7 @@
     python benchmarks/hook.py [--runs N]
 
 Four commands take turns: `python -c pass`; the hook on a command that the policy allows, another one each time (judged,
-and written to the log in three durable transactions); on one that it asks about; on one that it denies. The first
+and written to the log in one durable transaction); on one that it asks about; on one that it denies. The first
 question of all starts the process that judges, and is measured by itself. A table with medians goes to standard error,
 the same figures as JSON to standard output. Processor time is that of the hook's own process, without the one that
 judges.
