@@ -121,3 +121,13 @@ def test_an_outcome_says_who_and_how_many_are_missing(store, ask):
     assert (found.missing, found.by, found.mark) == (1, "", "pending 1 0")
     (place,) = store.surfaces.presentations("board")
     assert place.mark == found.mark, "the store and the contract say the same"
+
+
+def test_an_inbox_gets_what_waits_and_the_newest_that_is_settled(store, desk, ask):
+    settled = [ask(f"make {number}") for number in range(4)]
+    for request in settled:
+        store.withdraw(request.id, "over")
+    waits = ask("make late")
+    assert [request.id for request in desk.requests(waiting=True)] == [waits.id]
+    assert [request.id for request in desk.requests(waiting=False)] == [request.id for request in settled]
+    assert [request.id for request in desk.requests(waiting=False, last=2)] == [settled[2].id, settled[3].id]

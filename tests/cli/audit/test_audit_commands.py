@@ -356,6 +356,15 @@ def test_requests_that_wait(gate: Gate, hla: Hla, path: Path) -> None:
     assert unsafe(result.output) == set()
 
 
+def test_only_the_newest_are_listed_and_that_is_said(gate: Gate, hla: Hla) -> None:
+    gate.close()
+    result = hla("requests", "ls", "--all", "-n", "1", "--format", "jsonl")
+    said, line = result.output.splitlines()
+    assert said == "There are older ones: these are the newest 1 (-n shows more)."
+    assert json.loads(line)["body"]["command"] == "ask again"
+    assert len(hla("requests", "ls", "--all", "-n", "2", "--format", "jsonl").output.splitlines()) == 2
+
+
 def test_requests_as_lines(gate: Gate, hla: Hla) -> None:
     gate.close()
     result = hla("requests", "ls", "--all", "--format", "jsonl")
