@@ -185,9 +185,7 @@ class Gate:
         """
         return self._checked(action, self._allowed)
 
-    def admit(
-        self, action: Action, *, outcome: Callable[[PolicyDecision], Outcome] | None = None
-    ) -> Permit | Denial:
+    def admit(self, action: Action, *, outcome: Callable[[PolicyDecision], Outcome] | None = None) -> Permit | Denial:
         """Check an action as `check` does, and start it at once where the policy itself allows it.
 
         That is one durable write instead of two. What a human has approved is started by `start`, as ever.

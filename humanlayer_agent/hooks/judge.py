@@ -385,8 +385,7 @@ class _Session:
 
 
 def _allowed(question: Question, decision: PolicyDecision, *, approved: bool = False, edited: str = "") -> Reply:
-    """Return the reply to a call that may be made. Where the policy is only observed, or says nothing that the tool's own
-    rules would not, that is none."""
+    """Return the reply to a call that may be made: none where the policy is only observed, or has no say."""
     if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs):
         return Reply("none")
     return Reply("allow", one_line(decision.reason) or "allowed by the policy", command=edited)

@@ -70,7 +70,7 @@ def test_one_durable_write_before_it_runs(gate: Gate, store: SQLiteStore, path: 
 
 def test_one_in_all_where_somebody_else_runs_it(gate: Gate, store: SQLiteStore, act: Act) -> None:
     before = len(types(store))
-    permit, count = commits(store, lambda: gate.admit(act("ls"), outcome=Outcome(None, "not reported")))
+    permit, count = commits(store, lambda: gate.admit(act("ls"), outcome=lambda _: Outcome(None, "not reported")))
     assert (permit.started, count) == (True, 1)
     assert types(store)[before:] == ["decision.evaluated", "permit.consumed", "exec.started", "exec.finished"]
     assert not store.finish(permit.id, Outcome(0))

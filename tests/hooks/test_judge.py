@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.hooks.coding_agents import TOOLS, Reply
-from humanlayer_agent.hooks.judge import Judge, Options
+from humanlayer_agent.hooks.judge import Judge, Options, Question
 from humanlayer_agent.store.sqlite import SQLiteStore
 
 
@@ -15,7 +15,7 @@ def asked(judge: Judge, project: Path, command: str, **more: Any) -> Reply:
     question = {"hook_event_name": "PreToolUse", "session_id": "one", "cwd": str(project), "tool_name": "Bash"}
     data = json.dumps({**question, "tool_input": {"command": command}}).encode()
     environ = {"CLAUDE_PROJECT_DIR": str(project), "CLAUDE_CODE_SHELL": "/bin/bash"}
-    return judge.answer(TOOLS["claude-code"], Options("tool", 50), environ, data, **more)[0]
+    return judge.answer(Question(TOOLS["claude-code"], data), Options("tool", 50), environ, **more)
 
 
 @pytest.fixture
@@ -25,8 +25,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def opened(judge: Judge) -> SQLiteStore:
-    assert judge._store is not None
-    return judge._store
+    return judge._store()
 
 
 def test_one_durable_write_for_what_the_policy_allows(project: Path) -> None:
