@@ -20,8 +20,9 @@ from humanlayer_agent.redaction.program_secrets import (
     unquoted,
 )
 from humanlayer_agent.redaction.secret_names import data, is_secret_name, is_secret_variable
+from humanlayer_agent.redaction.secret_patterns import text_patterns
 from humanlayer_agent.redaction.standard_input import in_input, nodes, values
-from humanlayer_agent.redaction.text_secrets import Span, by_itself, in_text
+from humanlayer_agent.redaction.text_secrets import Span, by_itself, hints, in_text
 from humanlayer_agent.redaction.variable_secrets import in_flow
 from humanlayer_agent.shell import REPEATERS, Flows, Origins, analyse, parse, syntax_tree
 
@@ -49,6 +50,7 @@ def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
     read = parse(text)
     found = [*by_itself(text)]
     pieces: list[tuple[int, int]] = []
+    programs: set[int] = set()  # where their names begin: no line of a key is one
     kept: list[tuple[int, int]] = []
     if read.script is None or read.status != "ok":
         found += _crudely(text, depth, pieces)
@@ -61,10 +63,16 @@ def in_command(text: str, depth: int = 0, *, flow: bool = True) -> list[Span]:
         for node in every:
             found += _in_node(node, text, origins, depth)
             pieces += _pieces(node)
+            if isinstance(node, syntax_tree.Simple) and node.words and read.status == "ok":
+                programs.add(node.words[0].start)
             kept += [_whole(script, text) for word in syntax_tree.words_of(node) for script in word.scripts()]
     found += _in_lists(text)
-    for start, end in [*pieces, *_between(pieces, len(text))]:
-        found += [Span(start + s, start + e, what) for s, e, what in in_text(text[start:end])]
+    told = hints(text)
+    if read.status != "ok" and not depth:  # what is a word is not known; of a quoted command it is, around it
+        found += in_text(text, told)
+    for start, end in [*pieces, *_between(pieces, len(text))] if told.patterns else ():
+        whole = told._replace(holds_key=False) if start in programs else told
+        found += [Span(start + s, start + e, what) for s, e, what in in_text(text[start:end], whole)]
     return [_before_command(part, text) for span in found for part in _without(span, kept)]
 
 
@@ -85,7 +93,7 @@ def may_hold(text: str) -> bool:
 
     A name that is written in pieces (`my"sql"`, `my\\sql`) is not seen as one, so such a command may.
     """
-    if _TELLING.search(text):
+    if _TELLING.search(text) or text_patterns().possible(text):
         return True
     lower = text.lower()
     if any(part in lower for part in _parts_of_names()):
@@ -94,14 +102,14 @@ def may_hold(text: str) -> bool:
     return any(further <= words for name in table.keys() & words for further, _ in table[name])
 
 
-_TELLING = re.compile(r"[=:$\\]|[^\s'\"]['\"][^\s;|&)]|''|\"\"")
+_TELLING = re.compile(r"[$\\]|[^\s'\"]['\"][^\s;|&)]|''|\"\"")
 _NAMES = re.compile(r"[\w.-]+")
 
 
 @cache
 def _parts_of_names() -> tuple[str, ...]:
     names = data()["names"]
-    parts = {*names["endings"], *names["short"], *names["whole"], "key", "bearer", "identified"}
+    parts = {*names["endings"], *names["short"], *names["whole"], "key"}
     return tuple(sorted(part for part in parts if not any(other in part for other in parts - {part})))
 
 
