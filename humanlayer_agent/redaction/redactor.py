@@ -10,14 +10,14 @@ Redaction never raises and never gives back what it could not read: then all of 
 import hmac
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 from humanlayer_agent.redaction.command_secrets import in_command, may_hold
-from humanlayer_agent.redaction.text_secrets import Span, by_itself, in_text
+from humanlayer_agent.redaction.text_secrets import Span, by_itself, in_text, key_lines
 
 ERASED = "⟦erased⟧"
 """The mark where there is no key."""
@@ -107,7 +107,6 @@ class Redactor:
         self._lock = Lock()
         self._cache: OrderedDict[str, Redacted] = OrderedDict()
         self._known: OrderedDict[str, None] = OrderedDict()
-        self._pattern: re.Pattern[str] | None = None
         self._texts: dict[str, Redacted] = {}
         self._generation = 0
 
@@ -126,13 +125,13 @@ class Redactor:
     def command(self, text: str) -> Redacted:
         """A command line without its secrets."""
         with self._lock:
-            if known := self._cache.get(text):
-                return known
-        made = self._made(text, commands=True)
+            known = self._cache.get(text)
+        made = known or self._made(text, commands=True)
         with self._lock:
-            self._cache[text] = made
-            if len(self._cache) > _CACHED:
-                self._cache.popitem(last=False)
+            if known is None:
+                self._cache[text] = made
+                if len(self._cache) > _CACHED:
+                    self._cache.popitem(last=False)
             for start, end in made.spans:
                 self._remember(text[start:end])
         return made
@@ -223,29 +222,35 @@ class Redactor:
     # Values that were secrets before
 
     def _remember(self, value: str) -> None:
-        if len(value) < _SHORTEST or value in self._known or "\n" in value:
-            return
-        self._known[value] = None
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        self._pattern = None
-        self._generation += 1
-        self._texts.clear()
+        """Look for `value` in texts from now on: all of it, and each line of a key."""
+        lines = [value[start:end] for start, end in key_lines(value)]
+        for part in lines if "\n" in value else [value, *lines]:
+            if part in self._known:
+                self._known.move_to_end(part)
+            elif len(part) >= _SHORTEST:
+                self._known[part] = None
+                if len(self._known) > _REMEMBERED:
+                    self._known.popitem(last=False)
+                self._generation += 1
+                self._texts.clear()
 
     def _remembered(self, text: str) -> list[Span]:
         with self._lock:
-            if not self._known:
-                return []
-            if self._pattern is None:
-                longest_first = sorted(self._known, key=len, reverse=True)
-                self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-            pattern = self._pattern
-        return [Span(*found.span(), "a secret of a command") for found in pattern.finditer(text)]
+            values = [value for value in self._known if value in text]
+        return [Span(at, at + len(value), "a secret of a command") for value in values for at in _places(value, text)]
 
     def _hmac(self, purpose: str, text: str) -> str:
         assert self._key is not None
         said = f"{purpose}\0".encode() + text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, said, "sha256").hex()
+
+
+def _places(value: str, text: str) -> Iterator[int]:
+    """Yield where `value` begins in `text`, wherever it does."""
+    at = text.find(value)
+    while at >= 0:
+        yield at
+        at = text.find(value, at + len(value))
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:

@@ -71,6 +71,42 @@ def test_the_newest_secrets_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
     assert redactor.text(said).text == f"{SECRET}0 {SECRET}1 {ERASED} {ERASED}"
 
 
+@pytest.mark.parametrize("between", [1, 2])
+def test_a_command_that_is_given_again_is_remembered_again(between: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although it is not read again: whether its secret was forgotten meanwhile, or is only the oldest."""
+    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    redactor = Redactor()
+    again = f"mysql -p{SECRET}0 db"
+    redactor.command(again)
+    for number in range(1, between + 1):
+        redactor.command(f"mysql -p{SECRET}{number} db")
+    redactor.text(f"{SECRET}0")
+    redactor.command(again)
+    assert redactor.text(f"{SECRET}0").text == ERASED
+    redactor.command(f"mysql -p{SECRET}3 db")
+    said = " ".join(f"{SECRET}{number}" for number in range(4))
+    shown = [ERASED if number in (0, 3) else f"{SECRET}{number}" for number in range(4)]
+    assert redactor.text(said).text == " ".join(shown)
+
+
+def test_of_two_secrets_that_overlap_nothing_is_left() -> None:
+    redactor = Redactor()
+    for secret in ("abcdef12", "ef12ghijkl"):
+        redactor.command(f"mysql -p{secret} db")
+    assert redactor.text("saw abcdef12ghijkl, and abcdef12abcdef12").text == f"saw {ERASED}, and {ERASED}{ERASED}"
+
+
+@pytest.mark.parametrize("between", ["\n", "\\n", "\\\\n", "\r\n", '\\n" "'])
+def test_each_line_of_a_key_is_remembered(between: str) -> None:
+    redactor = Redactor()
+    lines = [f"{letter}" + "q9Zx7WvK3mT5/bN+" * 4 for letter in "bnrt"]
+    block = between.join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
+    assert "q9Zx7" not in redactor.command(f"x='{block}'; echo a").text
+    for line in lines:
+        assert redactor.text(f"bash: {line}: command not found").text == f"bash: {ERASED}: command not found"
+    assert redactor.text("-----BEGIN and END").erased == ()
+
+
 def test_a_secret_that_becomes_known_while_a_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread: what was found without it does not stand for the text any more."""
     redactor = Redactor()
