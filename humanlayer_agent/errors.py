@@ -1,5 +1,7 @@
 """The errors this package raises. Each message says what was wrong, where, and what to do."""
 
+from collections.abc import Sequence
+
 
 class HumanlayerError(Exception):
     """Base of every error of this package.
@@ -65,6 +67,18 @@ class AgentsStopped(HumanlayerError):
     def __init__(self, halt: object, decision: object = None) -> None:
         super().__init__("a human has stopped every agent of this store (hla stop): nothing new runs until hla resume")
         self.halt, self.decision = halt, decision
+
+
+class NotAsJudged(HumanlayerError):
+    """Raised where a command is not started, because what it was judged by is not that any more.
+
+    Args:
+        paths: the files, or the directory.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(f"{', '.join(paths)}: no longer what was judged, when the command was about to start")
+        self.paths = tuple(paths)
 
 
 class RunTerminated(HumanlayerError):

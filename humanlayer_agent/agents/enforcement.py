@@ -14,9 +14,10 @@ from minisweagent.environments.local import LocalEnvironment
 
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
-from humanlayer_agent.approvals.model import Outcome
+from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
+from humanlayer_agent.processes.judged_files import JudgedFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -124,13 +125,13 @@ class EnforcingEnvironment:
     def _supervise(
         self,
         proposed: Action,
-        run: Callable[[Action], dict[str, Any]],
+        run: Callable[[Permit], dict[str, Any]],
         ends: tuple[type[Exception], ...] = (),
     ) -> tuple[Record, dict[str, Any]]:
         """Judge `proposed`, and run what is permitted.
 
         Args:
-            run: runs an action and returns mini's result; `unwatched` in it says that the run is over with it.
+            run: runs what is permitted and returns mini's result; `unwatched` in it says that the run is over with it.
             ends: what `run` raises where the command ran to its end and ended the task. It is recorded, and passed on.
 
         Returns:
@@ -139,9 +140,9 @@ class EnforcingEnvironment:
         output: dict[str, Any] = {}
         ended: list[Exception] = []
 
-        def outcome(permitted: Action) -> Outcome:
+        def outcome(permit: Permit) -> Outcome:
             try:
-                output.update(run(permitted))
+                output.update(run(permit))
             except ends as end:
                 ended.append(end)
                 return Outcome(0)
@@ -157,13 +158,14 @@ class EnforcingEnvironment:
             raise ended[0]
         return record, output
 
-    def _run_here(self, action: Action, timeout: int) -> CommandResult:
-        """Run the command of `action` on this machine; `timeout` in seconds."""
+    def _run_here(self, action: Action, timeout: int, judged: JudgedFiles | None = None) -> CommandResult:
+        """Run the command of `action`, which was judged by `judged`, on this machine; `timeout` in seconds."""
         return run_command(
             (*action.interpreter, action.content),
             cwd=action.cwd,
             env=action.env,
             timeout=timeout,
+            judged=judged,
             keep_background=self.settings.keep_background,
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.dotenv import refuse_env_file
 from humanlayer_agent.approvals import gate
+from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
 
 TIMEOUT_S = 3_600.0
@@ -76,8 +77,9 @@ class Gate(gate.Gate):
         project = project or str(getattr(self.director, "project", "") or here)
         action = Action(command, cwd=here, project=project, env=command_environment(os.environ, env, project=project))
 
-        def execute(permitted: Action) -> CommandResult:
+        def execute(permit: Permit) -> CommandResult:
+            permitted = permit.action
             argv = (*permitted.interpreter, permitted.content)
-            return run_command(argv, cwd=permitted.cwd, env=permitted.env, timeout=timeout)
+            return run_command(argv, cwd=permitted.cwd, env=permitted.env, timeout=timeout, judged=permit.judged)
 
         return self._run(action, execute)

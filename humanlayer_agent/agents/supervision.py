@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.denial_texts import denial_text, edited_text, text
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
-from humanlayer_agent.errors import ConfigError, RunTerminated, StoreError
+from humanlayer_agent.errors import ConfigError, NotAsJudged, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.redaction.redactor import Redactor
 
@@ -294,8 +294,8 @@ class Supervisor:
         waited, self._waited = self._waited, 0.0
         return waited
 
-    def supervise(self, action: Action, run: Callable[[Action], Outcome]) -> Record:
-        """Judge `action`, and call `run` with what is permitted, which a human may have changed.
+    def supervise(self, action: Action, run: Callable[[Permit], Outcome]) -> Record:
+        """Judge `action`, and call `run` with the permit, whose action a human may have changed.
 
         `run` may raise: that is recorded as the outcome, and passed on.
         """
@@ -311,14 +311,14 @@ class Supervisor:
             return self._denied(action, answer, int(waited * 1000))
         record = replace(_permitted(action, answer, int(waited * 1000)), digest=self._logged(answer.digest))
         try:
-            outcome = run(answer.action)
+            outcome = run(answer)
+        except NotAsJudged as error:
+            return self._denied(action, self.gate.not_started(answer, error), int(waited * 1000))
         except BaseException as error:
             self._finish(answer, Outcome(None, f"interrupted: {type(error).__name__}"))
             self._remember(record)
             raise
         self._finish(answer, outcome)
-        if outcome.unwatched:
-            self.exit = Exit("SupervisionTerminated", text("exit.unwatched"))
         return self._remember(replace(record, returncode=outcome.returncode))
 
     def _decide(self, action: Action) -> Permit | Denial:
@@ -362,11 +362,16 @@ class Supervisor:
         )
 
     def _finish(self, permit: Permit, outcome: Outcome) -> None:
+        why = ""
         try:
-            self.gate.finish(permit, outcome)
+            why = self.gate.finish(permit, outcome)
         except Exception:
             # It did run: the model must see its output. The next command fails at the gate if the store is broken.
             logger.exception("the outcome of a command could not be recorded")
+        if outcome.unwatched:
+            self.exit = Exit("SupervisionTerminated", text("exit.unwatched"))
+        elif why:
+            self.exit = Exit("SupervisionTerminated", text("exit.changed", reason=why))
 
     def _logged(self, digest: str) -> str:
         """Return a digest as the audit log names it: the command can't be guessed by that. "" where the log can't be

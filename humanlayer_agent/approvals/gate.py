@@ -9,10 +9,8 @@ Every way out of `check` and `start` that is not a recorded yes is a denial: an 
 or the store, an answer that is late or for something else, a run that was stopped.
 """
 
-import hashlib
 import os
 import secrets
-import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,19 +19,20 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from humanlayer_agent.action import Action, FileDigest
+from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, leads
+from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
 from humanlayer_agent.audit import events
-from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
+from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, NotAsJudged, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.processes.judged_files import JudgedFiles, WorkingDirectory
 
 TIMEOUT_MS = 600_000
 """How long the one person who is there without any configuration may take."""
@@ -47,6 +46,9 @@ MAX_DENIALS = 5
 
 UNWATCHED = "a command ended what watches over it: nobody knows what it did then, nor what it has left"
 """Why a run is stopped whose command got out of sight."""
+
+CHANGED = "something else changed what a command was judged by while it ran, and may have run in its place: {paths}"
+"""Why a run is stopped under whose command the judged files were changed."""
 
 
 class Judge(Protocol):
@@ -67,8 +69,8 @@ class Completed(Protocol):
 
 C = TypeVar("C", bound=Completed)
 
-Allowed = Callable[[Action, PolicyDecision, str], Permit | Denial]
-"""Makes a permit of what the policy itself allows: an action, the decision, the digest as it was judged."""
+Allowed = Callable[[Action, PolicyDecision, str, JudgedFiles], Permit | Denial]
+"""Makes a permit of what the policy itself allows: an action, the decision, the digest and the files as judged."""
 
 
 class Gate:
@@ -199,8 +201,8 @@ class Gate:
             A `Permit`: where it is `started` the action may run now, else once `start` lets it; or a `Denial`.
         """
 
-        def admitted(action: Action, decision: PolicyDecision, digest: str) -> Permit | Denial:
-            return self._admitted(action, decision, digest, outcome(decision) if outcome else None)
+        def admitted(action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit | Denial:
+            return self._admitted(action, decision, digest, files, outcome(decision) if outcome else None)
 
         return self._checked(action, admitted)
 
@@ -224,17 +226,40 @@ class Gate:
             self._denials = 0
         return None
 
-    def finish(self, permit: Permit, outcome: Outcome) -> None:
-        """Record how the action of a consumed permit ended. One that has got out of sight ends the run (`stop`).
+    def finish(self, permit: Permit, outcome: Outcome) -> str:
+        """Record how the action of a consumed permit ended, and which of the files that it was judged by have changed.
 
+        One that has got out of sight ends the run (`stop`), and so does one whose files somebody else has changed.
         Where that can't be written it is kept, and every further action is denied until it was.
+
+        Returns:
+            Why the run has ended with it; "" where it goes on.
         """
+        if permit.judged is not None and (changes := permit.judged.changes()):
+            outcome = replace(
+                outcome,
+                changed=tuple(replace(each, own=may_change(permit.decision, each.path)) for each in changes),
+            )
         with self._lock:
             self._unrecorded[permit.id] = outcome
             with suppress(StoreError):
                 self._write_outcomes()
-        if outcome.unwatched:
-            self.stop(UNWATCHED)
+        why = UNWATCHED if outcome.unwatched else ""
+        if outcome.started and (paths := [each.path for each in outcome.changed if not each.own]):
+            why = CHANGED.format(paths=", ".join(paths))
+        if why:
+            self.stop(why)
+        return why
+
+    def not_started(self, permit: Permit, error: NotAsJudged) -> Denial:
+        """Record that the action of a consumed permit did not start, and return the denial.
+
+        Args:
+            permit: consumed by `start`.
+            error: what `run_command` raised.
+        """
+        self.finish(permit, Outcome(None, f"not started: {error}", started=False))
+        return self._counted(Denial(str(error), by="policy", decision=permit.decision, request_id=permit.request_id))
 
     def stop(self, why: str, *, in_a_row: int = 0) -> None:
         """End the run at once: what waits is withdrawn, and every further action denied.
@@ -279,9 +304,11 @@ class Gate:
         if self._runner is None:
             raise ConfigError("this Gate has no runner: build it with Gate(..., runner=...) to execute commands")
         cwd = cwd or os.getcwd()
-        return self._run(Action(command, cwd=cwd, project=project or cwd, env=dict(env or {})), self._runner)
+        runner = self._runner
+        action = Action(command, cwd=cwd, project=project or cwd, env=dict(env or {}))
+        return self._run(action, lambda permit: runner(permit.action))
 
-    def _run(self, action: Action, runner: Callable[[Action], C]) -> C:
+    def _run(self, action: Action, runner: Callable[[Permit], C]) -> C:
         checked = self.admit(action)
         if isinstance(checked, Denial):
             raise ActionDenied(checked)
@@ -289,7 +316,9 @@ class Gate:
             raise ActionDenied(denial)
         began = self._monotonic()
         try:
-            completed = runner(checked.action)
+            completed = runner(checked)
+        except NotAsJudged as error:
+            raise ActionDenied(self.not_started(checked, error)) from error
         except BaseException as error:
             self.finish(checked, Outcome(None, describe(error), self._since(began)))
             raise
@@ -336,6 +365,7 @@ class Gate:
 
     def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
         self._begin(action)
+        directory = WorkingDirectory.at(action.cwd)
         judged = self._judge(action)
         if isinstance(judged, Denial):
             return judged
@@ -353,7 +383,7 @@ class Gate:
             return earlier
         # A policy that is only observed stops nothing. What it said is recorded, with the permit.
         if decision.verdict is Verdict.ALLOW or not decision.enforced:
-            return allowed(action, decision, digest)
+            return allowed(action, decision, digest, JudgedFiles(directory, decision.files))
         if decision.verdict is Verdict.ASK:
             if self._reach is not None:
                 self._reach.start()
@@ -365,19 +395,19 @@ class Gate:
                 led = leads(answered.action, answered.decision)
             with self._lock:
                 self._led[answered.id] = led
-            return self._issued(answered)
+            return self._issued(answered, JudgedFiles(directory, answered.decision.files))
         self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
 
-    def _allowed(self, action: Action, decision: PolicyDecision, digest: str) -> Permit:
+    def _allowed(self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit:
         return self._issued(
-            self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority)
+            self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority), files
         )
 
     def _admitted(
-        self, action: Action, decision: PolicyDecision, digest: str, outcome: Outcome | None
+        self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, outcome: Outcome | None
     ) -> Permit | Denial:
-        about_to_run = _about_to_run(action, decision)
+        about_to_run = action.digest(decision.policy_digest, files.look())
         result = self.store.admit(
             action, decision, digest, about_to_run,
             use_by_ms=self._use_by_ms, authority=self.authority, outcome=outcome,
@@ -386,7 +416,7 @@ class Gate:
             with self._lock:
                 self._started.add(result.id)
                 self._denials = 0
-            return result
+            return replace(result, judged=files)
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
         return Denial(reason, by="policy", decision=decision)
 
@@ -428,10 +458,10 @@ class Gate:
         took = (time.perf_counter_ns() - began) // 1000
         return decision if decision.microseconds else replace(decision, microseconds=took)
 
-    def _issued(self, permit: Permit) -> Permit:
+    def _issued(self, permit: Permit, files: JudgedFiles) -> Permit:
         with self._lock:
             self._use_by[permit.id] = self._monotonic() + self._use_by_ms / 1000
-        return permit
+        return replace(permit, judged=files)
 
     # Starting
 
@@ -448,7 +478,8 @@ class Gate:
         if permit.request and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
-        digest = _about_to_run(action, decision)
+        files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files)
+        digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
         authority = self._asking.authority if permit.request else self.authority
         result = self.store.consume(permit, digest, authority)
@@ -494,20 +525,3 @@ class Gate:
 
     def _since(self, began: float) -> int:
         return int((self._monotonic() - began) * 1000)
-
-
-def _about_to_run(action: Action, decision: PolicyDecision) -> str:
-    """The digest of an action with the files that were judged as they are now."""
-    return action.digest(decision.policy_digest, tuple(_rehash(file) for file in decision.files))
-
-
-def _rehash(file: FileDigest) -> FileDigest:
-    """The file as it is now. What can't be read, or is no regular file, has no digest and so never matches."""
-    try:
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
-        with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return FileDigest(file.path, "")
-            return FileDigest(file.path, hashlib.file_digest(stream, "sha256").hexdigest())
-    except OSError:
-        return FileDigest(file.path, "")

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.processes.judged_files import FileChange, JudgedFiles
 
 RequestState = Literal[
     "pending",
@@ -224,6 +225,7 @@ class Permit:
             not by the store's row.
         started: it was consumed in the transaction that issued it (`Gate.admit`): the action may run now, and `start`
             is not called.
+        judged: the directory and the files that it was judged by, for whoever starts the action (`run_command`).
     """
 
     id: str
@@ -237,6 +239,7 @@ class Permit:
     edited_by: str = ""
     request: ApprovalRequest | None = None
     started: bool = False
+    judged: JudgedFiles | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +305,8 @@ class Outcome:
         duration_ms: how long it took, in milliseconds.
         unwatched: the command has ended, or deceived, what watches over it: that ends the run.
         receipt: what the log is to say of the answer that a coding agent's hook is given, which runs it.
+        changed: the files that it was judged by and that became others; found by `Gate.finish`.
+        started: False where it was not even started.
 
     Example:
         >>> Outcome(0, duration_ms=120).returncode
@@ -313,6 +318,8 @@ class Outcome:
     duration_ms: int = 0
     unwatched: bool = False
     receipt: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[FileChange, ...] = ()
+    started: bool = True
 
 
 class Asker(Protocol):

@@ -1,16 +1,22 @@
 """The check that a command still does what a human has approved: a link may lead elsewhere by now, an override may have
-ended.
+ended. And afterwards: was it the command itself that changed a file which it was judged by?
 
 The approval is bound to the text of the command and of the scripts that were read. What a path means is on the disk,
 and there it can be changed while a human reads: by what another agent does, or by what a command has left running.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.shell import Effect, plain_path
+
+_CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
+_REPLACES_FILES = frozenset({"package", "vcs-rewrite", "container"})
+_FOLLOWED = frozenset({"script", "import", "code"})
+"""Roles of code whose effects stand beside it."""
 
 Leads = Mapping[str, str]
 """Paths, and where the links on them lead."""
@@ -41,6 +47,40 @@ def changed(director: Any, action: Action, decision: PolicyDecision, before: Lea
     if again.verdict > decision.verdict or (again.verdict == decision.verdict and not _covers(decision, again)):
         return f"the policy says something else of it now than when a human was asked: {again.reason}"
     return ""
+
+
+def may_change(decision: PolicyDecision, path: str) -> bool:
+    """Tell whether what was judged of an action leaves it open that its own commands change the file at `path`.
+
+    An effect that names the file or a directory above it does, or one of which it is not known what it names; so does
+    code that nobody has followed to its end: the project's build and tests, an unknown program. But of a script that
+    runs nobody expects that it writes itself, unless that was seen.
+    """
+    names = {plain_path(path), _real(path)}
+    runs_it = [effect.span for effect in decision.effects if effect.kind == "execute" and _is_one_of(effect, names)]
+    return any(_may_change(effect, names, runs_it) for effect in decision.effects)
+
+
+def _may_change(effect: Effect, names: Collection[str], runs_it: Sequence[tuple[int, int]]) -> bool:
+    if effect.kind in _CHANGES:
+        unknown = effect.operand is None or not (effect.resolved or effect.below)
+        return unknown or _is_one_of(effect, names) or _is_above(effect, names)
+    if effect.kind == "execute":
+        its_own = any(start < effect.span[1] and effect.span[0] < end for start, end in runs_it)
+        followed = effect.role in _FOLLOWED and effect.resolved and not effect.unread
+        return not followed and not its_own
+    return effect.kind in _REPLACES_FILES or (effect.kind == "network" and effect.role == "remote")
+
+
+def _is_one_of(effect: Effect, names: Collection[str]) -> bool:
+    operand = effect.operand or ""
+    return operand.startswith("/") and not names.isdisjoint((plain_path(operand), _real(operand)))
+
+
+def _is_above(effect: Effect, names: Collection[str]) -> bool:
+    operand = effect.operand or ""
+    above = {each.rstrip("/") + "/" for each in (plain_path(operand), _real(operand))} if operand else set()
+    return any(name.startswith(each) for name in names for each in above)
 
 
 def _covers(shown: PolicyDecision, again: PolicyDecision) -> bool:

@@ -91,6 +91,12 @@ PERMIT_REFUSED = EventType("permit.refused", 701, "a permit could not be used: l
 EXEC_STARTED = EventType("exec.started", 800, "the action is about to run (written before it does)")
 EXEC_FINISHED = EventType("exec.finished", 801, "the action ended: exit code, or why there is none")
 EXEC_UNKNOWN = EventType("exec.unknown", 802, "the supervisor died while the action ran: never run again by itself")
+EXEC_CHANGED = EventType(
+    "exec.changed",
+    803,
+    "files that the action was judged by became others before it ended (`files`): `refused`, it was not started; `own`, "
+    "it may have changed them itself; else the run was ended with it",
+)
 
 PRESENTATION_DELIVERED = EventType("presentation.delivered", 900, "a channel shows a request to humans")
 PRESENTATION_SETTLED = EventType("presentation.settled", 901, "what a channel shows was brought up to date")

@@ -23,6 +23,7 @@ from pathlib import Path
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
+from humanlayer_agent.processes.judged_files import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.memory_protection import protect_secrets
 from humanlayer_agent.processes.process_tree import Brood
 from humanlayer_agent.shell import keeps_ascii
@@ -52,6 +53,7 @@ _LOCALES = "bash reads them in that character set, and they are judged as UTF-8 
 # The interpreter itself, not a virtual environment's link to it: that may lie in the project, where the agent writes.
 _PYTHON = os.path.realpath(sys.executable)
 
+_GO = b"\n"
 _REAPER_ENDS_S = reaper.KILL_S + 2
 
 
@@ -177,6 +179,7 @@ def run_command(
     cwd: str,
     env: Mapping[str, str],
     timeout: float,
+    judged: JudgedFiles | None = None,
     keep_background: bool = False,
     output_limit: int = OUTPUT_LIMIT,
 ) -> CommandResult:
@@ -187,17 +190,21 @@ def run_command(
         cwd: an existing directory.
         env: its whole environment (see `command_environment`).
         timeout: seconds until it is killed; the result then has the output so far.
+        judged: what it was judged by: it starts only where that is still so, in the directory that was judged.
         keep_background: leave alone what the command still has running when it ends.
         output_limit: bytes of output to keep.
 
     Raises:
         OSError: it can't be started (no such directory, argument list too long, ...).
         ValueError: a NUL or a lone surrogate in `argv`, `cwd` or `env`.
+        NotAsJudged: it was not started, because a file or the directory is not what was judged.
     """
-    request = _request(argv, env, keep_background)
     output = _Bounded(output_limit)
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
+        directory = (judged.directory if judged else WorkingDirectory.at(cwd)).open()
+        stack.callback(os.close, directory)
+        request = _request(argv, env, directory, keep_background)
         control, theirs = (stack.enter_context(s) for s in socket.socketpair())
         read_end, write_end = os.pipe()
         pipe = stack.enter_context(open(read_end, "rb", buffering=0))
@@ -208,13 +215,17 @@ def run_command(
                 stdin=theirs.fileno(),
                 stdout=writer,
                 stderr=writer,
-                cwd=cwd,
+                pass_fds=(directory,),
                 env={},
             )
         watch = _Watch(brood, control, keep_background=keep_background)
         try:
             control.sendall(request)
-            _follow(watch, pipe.fileno(), output, begin + timeout)
+            if watch.is_ready(begin + timeout):
+                if judged:
+                    judged.check()
+                control.sendall(_GO)
+                _follow(watch, pipe.fileno(), output, begin + timeout)
         finally:
             watch.end()
         _drain(pipe.fileno(), output)
@@ -253,14 +264,14 @@ def warn_unless_protected() -> None:
         )
 
 
-def _request(argv: Sequence[str], env: Mapping[str, str], keep_background: bool) -> bytes:
+def _request(argv: Sequence[str], env: Mapping[str, str], directory: int, keep_background: bool) -> bytes:
     # UTF-8 whatever our locale is: the model's text is Unicode, and was judged as such.
     encoded = [part.encode("utf-8", "surrogateescape") for part in argv]
     pairs = {k.encode("utf-8", "surrogateescape"): v.encode("utf-8", "surrogateescape") for k, v in env.items()}
     if any(b"\0" in text for text in (*encoded, *pairs, *pairs.values())):
         raise ValueError("embedded null byte")
     program = os.fsencode(find_program(argv[0]))
-    body = marshal.dumps(([program, *encoded], pairs, keep_background, int(signal.SIGSTOP)))
+    body = marshal.dumps(([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP)))
     return len(body).to_bytes(8, "big") + body
 
 
@@ -274,6 +285,7 @@ class _Watch:
         self.error = 0
         self.timed_out = False
         self.unwatched = False
+        self.ready = False
         self.reported = False
         self.gone = False
         self._received = b""
@@ -293,6 +305,9 @@ class _Watch:
         for line in lines:
             word, *numbers = line.split()
             values = [int(n) for n in numbers]
+            if word == b"ready":
+                self.ready = True
+                continue
             self.reported = True
             if word == b"end":
                 self.returncode, self.left = values
@@ -300,6 +315,18 @@ class _Watch:
                 (self.left,) = values
             else:
                 (self.error,) = values
+
+    def is_ready(self, deadline: float) -> bool:
+        """Wait until the reaper can start the command at once, or has ended; False where the time is up before."""
+        while not (self.ready or self.gone):
+            self.control.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                self.receive()
+            except TimeoutError:
+                self.timed_out = True
+                return False
+        self.control.settimeout(None)
+        return True
 
     def end(self) -> None:
         """Make the reaper kill what still runs, and make sure that it did."""

@@ -27,13 +27,20 @@ KILL_S = 5.0
 
 
 def main() -> None:
-    """Run the request from the control socket; report `end RETURNCODE LEFT`, `killed LEFT` or `error ERRNO`."""
+    """Run the request from the control socket; report `ready`, then `end RETURNCODE LEFT`, `killed LEFT` or
+    `error ERRNO`.
+    """
     request = _request()
     if request is None:
         return
-    argv, env, keep_background, stop_signal = request
+    argv, env, directory, keep_background, stop_signal = request
     _become_subreaper()
+    _report(b"ready\n")
+    if _read(1) is None:  # all is ready, so that what was judged is compared as late as can be: it is not that any more
+        return
     try:
+        os.fchdir(directory)
+        os.close(directory)
         shell = os.posix_spawn(
             argv[0],
             argv[1:],
@@ -93,7 +100,7 @@ def processes() -> dict[int, tuple[str, int, int]]:
     return table
 
 
-def _request() -> tuple[list[str], dict[bytes, bytes], bool, int] | None:
+def _request() -> tuple[list[str], dict[bytes, bytes], int, bool, int] | None:
     header = _read(8)
     if header is None:
         return None

@@ -62,6 +62,20 @@ class DiskReader:
 
         return Source(hashlib.sha256(data).hexdigest(), text, self._unmodified(path, data))
 
+    @staticmethod
+    def digest(path: str) -> str:
+        """Return the `sha256` of what `read` gives for `path` now, without a look at its text; "" where it gives
+        nothing.
+        """
+        if (installed := _installed(path)) is not None:
+            return installed.sha256
+        data = _bytes(path)
+        if data is None:
+            return ""
+        import hashlib
+
+        return hashlib.sha256(data).hexdigest()
+
     def _unmodified(self, path: str, data: bytes) -> bool:
         if not self._index:
             return False

@@ -156,8 +156,10 @@ class Agreement:
             )
 
     def _hear_exec(self, what: str, event: dict[str, Any]) -> None:
-        fields: dict[str, Any] = {"state": "unknown"}
-        if what == "started":
+        fields: dict[str, Any] = {}
+        if what == "unknown":
+            fields = {"state": "unknown"}
+        elif what == "started":
             fields = {"state": "started", "started": event["at"], "returncode": None}
         elif what == "finished":
             known = event.get("returncode")

@@ -446,6 +446,12 @@ class Ledger(Log):
         if outcome is None:
             self.append(events.EXEC_UNKNOWN, **common, process=row["process"])
         else:
+            if outcome.changed:
+                files = [
+                    {"path": each.path, "judged": {"sha256": each.sha256}, "found": {"sha256": each.found}, "own": each.own}
+                    for each in outcome.changed
+                ]
+                self.append(events.EXEC_CHANGED, **common, files=files, refused=not outcome.started or None)
             self.append(
                 events.EXEC_FINISHED,
                 **common,

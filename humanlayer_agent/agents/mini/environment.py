@@ -14,6 +14,7 @@ from humanlayer_agent.agents.mini.batch_harness import harness_calls
 from humanlayer_agent.agents.supervision import Record, refuse_misspelled_section, supervision_settings
 from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.processes.execution import CommandResult
+from humanlayer_agent.processes.judged_files import JudgedFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -91,7 +92,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
             return _not_executed(text("not_text", type=type(command).__name__), {})
         record, output = self._supervise(
             self._proposed(command, action, cwd),
-            lambda permitted: self._run(permitted, action, cwd, kwargs),
+            lambda permit: self._run(permit.action, action, cwd, kwargs, permit.judged),
             ends=(Submitted,),
         )
         if not record.executed:
@@ -133,14 +134,21 @@ class SupervisedEnvironment(EnforcingEnvironment):
         call_id = str(action.get("tool_call_id") or "")
         return self._propose(command, cwd, step=self._step, words=self._words, call_id=call_id)
 
-    def _run(self, permitted: Action, action: dict[str, Any], cwd: str, options: dict[str, Any]) -> dict[str, Any]:
+    def _run(
+        self,
+        permitted: Action,
+        action: dict[str, Any],
+        cwd: str,
+        options: dict[str, Any],
+        judged: JudgedFiles | None = None,
+    ) -> dict[str, Any]:
         """Run what is permitted of `action`, here or in the inner environment, and return the result as mini has it."""
         if not self.runs_here:
             ran: dict[str, Any] = self._inner.execute({**action, "command": permitted.content}, cwd, **options)
             return ran
         seconds = options.get("timeout") or self._inner.config.timeout
         try:
-            result = self._run_here(permitted, seconds)
+            result = self._run_here(permitted, seconds, judged)
         except (OSError, ValueError) as error:
             return _failed(error)
         if result.unwatched:

@@ -27,8 +27,8 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from humanlayer_agent.action import Action
     from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.approvals.model import Permit
 
 __all__ = [
     "ActionDenied",
@@ -91,7 +91,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
         step = int(getattr(getattr(self.agent, "model", None), "n_calls", 0))
         record, output = self._supervise(
             self._propose(command, cwd, step=step, words=self._words()),
-            lambda permitted: self._run(permitted, cwd, timeout),
+            lambda permit: self._run(permit, cwd, timeout),
         )
         if self.supervisor.exit is not None:
             raise _ENDS[self.supervisor.exit.status](self.supervisor.exit.content)
@@ -109,13 +109,14 @@ class SupervisedEnvironment(EnforcingEnvironment):
         content = said[-1] if said else ""
         return content[:WORDS_LIMIT].strip() if isinstance(content, str) else ""
 
-    def _run(self, permitted: "Action", cwd: str, timeout: int | None) -> dict[str, Any]:
+    def _run(self, permit: "Permit", cwd: str, timeout: int | None) -> dict[str, Any]:
         """Run what is permitted, here or in the inner environment, and return the result as mini has it."""
+        permitted = permit.action
         if not self.runs_here:
             ran: dict[str, Any] = self._inner.execute(permitted.content, cwd, timeout=timeout)
             return ran
         seconds = timeout or self._inner.config.timeout
-        result = self._run_here(permitted, seconds)
+        result = self._run_here(permitted, seconds, permit.judged)
         if result.unwatched:  # then the run has ended
             return {"output": result.output, "returncode": None, "unwatched": True}
         if result.timed_out:

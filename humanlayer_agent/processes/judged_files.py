@@ -1,0 +1,284 @@
+"""The directory and the files that a command was judged by, compared until it has ended.
+
+A path is only a name. Between the judgement of a script and the moment when bash opens it, whoever may write there can
+put another script, link or directory in its place, and put the first one back. So the directory is taken as a
+descriptor; each file is hashed again right before the start; and when the command has ended the files are compared with
+that: their bytes, and what shows that a file was another one meanwhile (device, inode and time of change of the file and
+of every link that leads to it, and the moves of the directories above it).
+"""
+
+import os
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+from humanlayer_agent.action import FileDigest
+from humanlayer_agent.errors import NotAsJudged
+from humanlayer_agent.shell import DiskReader
+
+_O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
+_MOST_LINKS = 40
+_TICK_NS = 12_000_000
+"""Longer than the kernel's clock for times of change stands still: 1 to 10 ms."""
+_TRIES = 5
+_MOVED, _ONLY_DIRECTORIES, _NOT_FOLLOWED = 0x800, 0x01000000, 0x02000000  # IN_MOVE_SELF, IN_ONLYDIR, IN_DONT_FOLLOW
+_EVENT = struct.Struct("iIII")
+
+_Step = tuple[str, bool, tuple[int, ...]]
+"""A component of a path, whether it is a directory, and what it is recognized by."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that is not what was judged, or was not for a while.
+
+    Args:
+        path: as it was judged.
+        sha256: what was judged (hex).
+        found: what is there now; "" where that can't be read, and the same where it was put back.
+        own: what was judged of the command leaves open that it has changed the file itself.
+    """
+
+    path: str
+    sha256: str
+    found: str
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingDirectory:
+    """The directory that a command starts in, as it was when the command was judged.
+
+    Args:
+        path: its absolute path.
+        identity: its device, its inode, and where the path led; None where there was no such directory.
+    """
+
+    path: str
+    identity: tuple[int, int, str] | None
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """Return the directory that `path` leads to now."""
+        try:
+            descriptor = os.open(path, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return cls(path, None)
+        try:
+            return cls(path, _identity(descriptor, path))
+        finally:
+            os.close(descriptor)
+
+    def open(self) -> int:
+        """Return a descriptor of the directory: whatever happens to its path from here on, it stays this one.
+
+        Raises:
+            OSError: it can't be opened.
+            NotAsJudged: the path leads to another directory than it did.
+        """
+        descriptor = os.open(self.path, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _identity(descriptor, self.path) != self.identity:
+                raise NotAsJudged([self.path])
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+class JudgedFiles:
+    """What one action was judged by: where it starts, and the files whose text was read. Nothing is done for no files.
+
+    Args:
+        directory: where it starts, as it was before it was judged.
+        files: what was read of each.
+
+    Example:
+        >>> judged = JudgedFiles(WorkingDirectory.at("/"), ())
+        >>> judged.look(), judged.changes()
+        ((), ())
+    """
+
+    def __init__(self, directory: WorkingDirectory, files: Sequence[FileDigest]) -> None:
+        self.directory = directory
+        self.files = tuple(files)
+        self._known: dict[str, _Look] = {}
+        self._moves: _Moves | None = None
+
+    def look(self) -> tuple[FileDigest, ...]:
+        """Return the files as they are now; from now on they are compared with that. What can't be read, or is no
+        regular file, has the hash "".
+        """
+        looks = self._look()
+        self._known = looks
+        return tuple(FileDigest(path, look.sha256) for path, look in looks.items())
+
+    def check(self) -> None:
+        """Compare the files once more, right before the command starts.
+
+        Raises:
+            NotAsJudged: some of them are not what was judged.
+        """
+        looks = self._look()
+        if other := [file.path for file in self.files if looks[file.path].sha256 != file.sha256]:
+            raise NotAsJudged(other)
+        self._known = looks
+
+    def changes(self) -> tuple[FileChange, ...]:
+        """Return the files that are, or were for a while, not what they were at the last look. It was the last."""
+        if not self._known:
+            return ()
+        moves, self._moves = self._moves, None
+        moved = set() if moves is None else moves.end()
+        changes = []
+        for path, before in self._known.items():
+            trail, found = tuple(_trail(path)), DiskReader.digest(path)
+            on_its_way = {step for step, is_directory, _ in before.trail if is_directory}
+            if (trail, found) != (before.trail, before.sha256) or on_its_way & moved:
+                changes.append(FileChange(path, before.sha256, found))
+        self._known = {}
+        return tuple(changes)
+
+    def _look(self) -> "dict[str, _Look]":
+        if not self.files:
+            return {}
+        if self._moves is None:
+            self._moves = _Moves()
+        self._moves.forget()
+        return {file.path: _look(file.path, self._moves) for file in self.files}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a path led to: the way there, and the hash of what was read at its end."""
+
+    trail: tuple[_Step, ...]
+    sha256: str
+
+
+def _look(path: str, moves: "_Moves") -> _Look:
+    """What is at `path`. A file that changes while it is looked at has no hash.
+
+    A file that has just been changed could be changed once more at the same time, as far as the file system tells: it
+    is looked at again when that time is over.
+    """
+    for _ in range(_TRIES):
+        trail = tuple(_trail(path))
+        moves.watch(step for step, is_directory, _ in trail if is_directory)
+        sha256 = DiskReader.digest(path)
+        if not 0 <= time.time_ns() - max((known[-1] for *_, known in trail if known), default=0) < _TICK_NS:
+            if tuple(_trail(path)) == trail:
+                return _Look(trail, sha256)
+        time.sleep(_TICK_NS / 1e9)
+    return _Look((), "")
+
+
+def _trail(path: str) -> Iterator[_Step]:
+    """The components of an absolute path, through links as the kernel goes: directories are recognized by device and
+    inode, links and files by the time of change as well, which nobody can set. (That of a directory changes with every
+    file that is made in it.)
+    """
+    here, links = "", 0
+    ahead = path.split("/")[::-1]
+    while ahead:
+        name = ahead.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            here = here.rpartition("/")[0]
+            continue
+        at = f"{here}/{name}"
+        try:
+            found = os.lstat(at)
+            target = os.readlink(at) if stat.S_ISLNK(found.st_mode) else None
+        except (OSError, ValueError):
+            yield at, False, ()
+            return
+        if target is None and stat.S_ISDIR(found.st_mode):
+            yield at, True, (found.st_dev, found.st_ino, 0)
+            here = at
+            continue
+        yield at, False, (found.st_dev, found.st_ino, found.st_ctime_ns)
+        if target is None:
+            return
+        links += 1
+        if links > _MOST_LINKS:
+            return
+        ahead += target.split("/")[::-1]
+        here = "" if target.startswith("/") else here
+
+
+class _Moves:
+    """The moves of directories: to rename one and put it back leaves no trace in it that an ordinary run does not.
+
+    Linux tells of them (inotify). Where it does not, for want of watches, or on another system, there are none.
+    """
+
+    def __init__(self) -> None:
+        self._paths: dict[int, str] = {}
+        self._descriptor = _libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK) if sys.platform == "linux" else -1
+
+    def watch(self, paths: Iterable[str]) -> None:
+        """Watch these directories too."""
+        if self._descriptor < 0:
+            return
+        kinds = _MOVED | _ONLY_DIRECTORIES | _NOT_FOLLOWED
+        for path in paths:
+            watch = _libc().inotify_add_watch(self._descriptor, os.fsencode(path), kinds)
+            if watch >= 0:
+                self._paths[watch] = path
+
+    def forget(self) -> None:
+        """Forget what has moved so far."""
+        self._told()
+
+    def end(self) -> set[str]:
+        """Return the directories that have moved, and watch no more."""
+        moved = self._told()
+        self._close()
+        return moved
+
+    def _told(self) -> set[str]:
+        moved: set[str] = set()
+        if self._descriptor < 0:
+            return moved
+        with suppress(BlockingIOError):
+            while data := os.read(self._descriptor, 65536):
+                at = 0
+                while at < len(data):
+                    watch, mask, _, size = _EVENT.unpack_from(data, at)
+                    if mask & _MOVED and watch in self._paths:
+                        moved.add(self._paths[watch])
+                    at += _EVENT.size + size
+        return moved
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self._close()
+
+
+@cache
+def _libc() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None)
+
+
+def _identity(descriptor: int, path: str) -> tuple[int, int, str]:
+    """What the directory of a descriptor is recognized by; the kernel says where it is, not a walk along its path."""
+    found = os.fstat(descriptor)
+    try:
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        real = os.path.realpath(path)
+    return found.st_dev, found.st_ino, real
