@@ -89,7 +89,7 @@ def test_names_and_codes_are_stable() -> None:
         "exec.started": 800,
         "exec.finished": 801,
         "exec.unknown": 802,
-            "exec.changed": 803,
+        "exec.changed": 803,
         "presentation.delivered": 900,
         "presentation.settled": 901,
         "presentation.failed": 902,
