@@ -71,6 +71,9 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
             {"run": run, "started": ran.started, **(_decision(decision) if decision else {})}
             for run, decision, ran in facts.unknown
         ],
+        "swapped_files": [
+            {"at": each.at, "run": each.run, "path": each.path, "became": each.became} for each in facts.swapped
+        ],
         "votes_not_counted": [{"request": id_, **_vote(vote)} for id_, vote in facts.refused_votes],
         "redactions": {"commands": facts.redacted, "erased": dict(facts.erased)},
         "stops": [

@@ -86,6 +86,22 @@ class Execution:
     unknown: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SwappedFile:
+    """A file that became another one under the command that it was judged for.
+
+    Args:
+        became: what came of it: `refused`, the command was not started; `own`, it may have changed it itself;
+            `stopped`, its run was.
+    """
+
+    at: int
+    run: str
+    path: str
+    became: str
+    decision: Decision | None = None
+
+
 @dataclass(slots=True)
 class Request:
     """One question to humans, and what became of it."""
@@ -190,6 +206,7 @@ class Facts:
     observed: list[Decision] = field(default_factory=list)
     refused_votes: list[tuple[str, Vote]] = field(default_factory=list)
     unknown: list[tuple[str, Decision | None, Execution]] = field(default_factory=list)
+    swapped: list[SwappedFile] = field(default_factory=list)
     erased: Counter[str] = field(default_factory=Counter)
     redacted: int = 0
     """Commands with at least one secret taken out."""
@@ -369,8 +386,14 @@ class Facts:
             decision = request.decision if request is not None else self._permits.get(permit)
             if execution.unknown:
                 self.unknown.append((said(event.get("run")), decision, execution))
-        if kind.startswith("exec.") and kind != "exec.started":
             self._permits.pop(permit, None)
+        elif kind == "exec.changed":
+            decision = request.decision if request is not None else self._permits.get(permit)
+            for file in event.get("files") or ():
+                became = "refused" if event.get("refused") else "own" if file.get("own") is True else "stopped"
+                self.swapped.append(
+                    SwappedFile(at, said(event.get("run")), said(file.get("path")), became, decision)
+                )
 
 
 def said(value: Any) -> str:

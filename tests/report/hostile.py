@@ -49,6 +49,7 @@ def hostile_log(sealed: Any, decided: Any, voted: Any, said: str) -> list[Any]:
             decided(said, "deny", said, run=said, **more),
             decided(said, "deny", said, run=said, enforced=False, permit="p", **more),
             ("exec.unknown", {"run": said, "permit": "p", "digest": "f", "started": START, "process": said}),
+            ("exec.changed", {"run": said, "permit": "p", "digest": "f", "files": [{"path": said, "own": False}]}),
             ("run.finished", {"run": said, "state": "finished", "status": said}),
         ]
     )

@@ -44,6 +44,32 @@ def test_an_approval_is_told_whole(sealed: Any, decided: Any, voted: Any) -> Non
     assert facts.unreadable == 0
 
 
+def test_swapped_files(sealed: Any, decided: Any) -> None:
+    def changed(permit: str, *own: bool, **more: Any) -> tuple[str, dict[str, Any]]:
+        files = [{"path": f"/srv/{n}.sh", "judged": {"sha256": "0"}, "found": {"sha256": "1"}, "own": o}
+                 for n, o in enumerate(own)]  # fmt: skip
+        return "exec.changed", {"run": "run-1", "permit": permit, "digest": "f", "files": files, **more}
+
+    ended = {"run": "run-1", "permit": "p1", "digest": "f", "returncode": 0}
+    facts = Facts().collect(
+        sealed(
+            [
+                decided("bash 0.sh", "allow", permit="p1"),
+                changed("p1", False, True),
+                ("exec.finished", ended),
+                decided("bash 1.sh", "allow", permit="p2"),
+                changed("p2", False, refused=True),
+            ]
+        )
+    )
+    told = [(s.path, s.became, s.decision.command if s.decision else "") for s in facts.swapped]
+    assert told == [
+        ("/srv/0.sh", "stopped", "bash 0.sh"),
+        ("/srv/1.sh", "own", "bash 0.sh"),
+        ("/srv/0.sh", "refused", "bash 1.sh"),
+    ]
+
+
 def test_denials_observations_and_unknown_ends(sealed: Any, decided: Any) -> None:
     facts = Facts().collect(
         sealed(

@@ -201,7 +201,8 @@ def _what(event: dict[str, Any]) -> str:
             return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
         case "permit" | "exec":
             parts = (said["permit"][:12], f"exit {said['returncode']}" if "returncode" in said else "")
-            return " ".join(filter(None, (*parts, said.get("detail"), said.get("why"))))
+            files = " ".join(_text(file.get("path", "")) for file in event.get("files") or ())
+            return " ".join(filter(None, (*parts, said.get("detail"), said.get("why"), files)))
         case "run":
             return " ".join(
                 filter(None, (said.get("agent"), said.get("requester"), said.get("status"), said.get("why")))
