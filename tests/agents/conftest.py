@@ -19,12 +19,18 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 @dataclass
 class WordDirector:
-    """Denies a command with FORBIDDEN in it, asks about one with QUESTION, allows the rest; remembers all."""
+    """Denies a command with FORBIDDEN in it, asks about one with QUESTION, allows the rest; remembers all.
+
+    It judges every command by the files that `reads` names.
+    """
 
     seen: list[Any] = field(default_factory=list)
+    reads: list[Path] = field(default_factory=list)
 
     def evaluate(self, action: Any) -> Any:
+        from humanlayer_agent.action import FileDigest
         from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+        from humanlayer_agent.shell import DiskReader
 
         self.seen.append(action)
         verdict, rule = Verdict.ALLOW, "harmless"
@@ -39,6 +45,7 @@ class WordDirector:
             policy_digest="0" * 64,
             rules=(rule,),
             suggestion="say it otherwise" if verdict else "",
+            files=tuple(FileDigest(str(path), DiskReader.digest(str(path))) for path in self.reads),
         )
 
 
@@ -99,6 +106,32 @@ def judges(tmp_path: Path) -> Callable[..., Judges]:
         return Judges(Gate(director, store, asker, requester="os:1000:alice"), director, asker, store)
 
     return make
+
+
+SWAPS = "echo before; echo other > new; mv new run.sh"
+
+
+@pytest.fixture
+def swapped(project: Path) -> Callable[[Judges, bool], str]:
+    """Has `judges` judge every command by `run.sh`, and swaps it once: between the permit and the start, or by the
+    command that is returned."""
+
+    def prepared(made: Judges, early: bool) -> str:
+        (project / "run.sh").write_text("echo judged\n")
+        made.director.reads.append(project / "run.sh")
+        start = made.gate.start
+
+        def swapping(permit: Any, action: Any) -> Any:
+            denial = start(permit, action)
+            if early and not (project / "once").exists():
+                (project / "once").touch()
+                (project / "run.sh").write_text("echo other\n")
+            return denial
+
+        made.gate.start = swapping  # type: ignore[method-assign]
+        return "touch ran" if early else SWAPS
+
+    return prepared
 
 
 @pytest.fixture

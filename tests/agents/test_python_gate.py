@@ -130,6 +130,60 @@ def test_a_command_that_ends_its_watcher_ends_the_run(project: Path) -> None:
     assert len(events(gate, "run.stopped")) == 1
 
 
+@pytest.fixture
+def tracked(project: Path) -> Path:
+    """A project whose `run.sh` writes itself anew, and whose `fine.sh` and `.venv/bin/python` do nothing like that."""
+    files = {"run.sh": "echo before; echo other > new; mv new run.sh\n", "fine.sh": "echo fine > out; echo a\n",
+             "some.py": "print('fine')\n"}  # fmt: skip
+    for name, text in files.items():
+        (project / name).write_text(text)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], cwd=project, check=True)
+    return project
+
+
+def test_a_script_that_becomes_another_one_ends_the_run(tracked: Path) -> None:
+    """It is the project's own code, and runs; what it was judged by is gone afterwards, and nobody expected that."""
+    gate = Gate.from_config(user=No())
+    assert gate.run("bash run.sh").output == "before\n"
+    with pytest.raises(ActionDenied, match=f"may have run in its place: {tracked}/run.sh"):
+        gate.run("echo x")
+    (changed,) = events(gate, "exec.changed")
+    assert [(file["path"], file["own"]) for file in changed["files"]] == [(f"{tracked}/run.sh", False)]
+    assert len(events(gate, "run.stopped")) == 1
+    assert gate.store.verify().intact
+
+
+OWN_CHANGES = [
+    "sed -i s/fine/good/ fine.sh && bash fine.sh",
+    "chmod +x fine.sh && bash fine.sh",
+    "git stash -q; git checkout -q . && chmod 755 fine.sh && bash fine.sh",
+    "git rm -q --cached fine.sh; git checkout -q HEAD . && bash fine.sh; chmod 600 fine.sh",
+]
+
+
+def test_the_command_s_own_changes_end_nothing(tracked: Path) -> None:
+    gate = Gate.from_config(user=Yes())
+    for command in OWN_CHANGES:
+        assert gate.run(command, cwd=tracked).returncode == 0
+    told = events(gate, "exec.changed")
+    assert told
+    assert all(file["own"] for event in told for file in event["files"])
+    assert events(gate, "run.stopped") == []
+
+
+def test_ordinary_commands_change_nothing(tracked: Path) -> None:
+    (tracked / ".venv/bin").mkdir(parents=True)
+    (tracked / ".venv/bin/python").symlink_to("/usr/bin/python3")
+    gate = Gate.from_config(user=Yes())
+    for command in ("bash fine.sh", "bash ./fine.sh; touch new", "mkdir -p d && cd d && bash ../fine.sh"):
+        assert gate.run(command, cwd=tracked).output == "a\n"
+    if os.path.exists("/usr/bin/python3"):  # its hash is over its place
+        assert gate.run(".venv/bin/python some.py", cwd=tracked).output == "fine\n"
+    assert events(gate, "exec.changed") == []
+
+
 def test_a_directory_that_is_not_there(project: Path) -> None:
     gate = Gate.from_config(user=Yes())
     with pytest.raises(OSError, match="No such file"):

@@ -8,7 +8,9 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Permit
+from humanlayer_agent.approvals.validity import may_change
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.shell import DiskReader
 from humanlayer_agent.testing.approvers import answer
 
 Make = Callable[..., Gate]
@@ -90,6 +92,44 @@ def test_a_link_that_was_made_while_the_human_was_reading(make_gate: Make, proje
     )
     assert isinstance(started(gate, "touch new/x", project), Denial)
     assert isinstance(started(gate, "touch new/x", project), Permit)  # asked about again, as what it is
+
+
+MAY = {
+    "sed -i s/a/b/ run.sh && bash run.sh": True,
+    "chmod +x run.sh && ./run.sh": True,
+    'sed -i s/a/b/ "$X"; bash run.sh': True,
+    "black . && bash run.sh": True,
+    "git checkout x && bash run.sh": True,
+    "git pull && bash run.sh": True,
+    "tar xf x.tar && bash run.sh": True,
+    "npm install && bash run.sh": True,
+    "make gen && bash run.sh": True,
+    "nobody-knows-this src && bash run.sh": True,
+    "./a.out; bash run.sh": True,
+    "sed -i s/a/b/ data/real.sh; bash run.sh": False,
+    "bash run.sh": False,
+    "./run.sh > out": False,
+    "cd sub && timeout 60 bash ../run.sh": False,
+    "rm -rf sub; touch new; bash run.sh": False,
+    "python3 -c 'import json' && bash run.sh": False,
+}
+
+
+@pytest.mark.parametrize("command", MAY)
+def test_who_may_have_changed_a_script(project: Path, command: str) -> None:
+    (project / "run.sh").write_text("nobody-knows-that --now\n")  # what it calls is the script's own affair
+    director = Director.load("default", project=project, reader=DiskReader(project))
+    decision = director.evaluate(Action(command, cwd=str(project), project=str(project)))
+    assert may_change(decision, str(project / "run.sh")) is MAY[command], decision.effects
+
+
+def test_who_may_have_changed_what_a_link_leads_to(project: Path) -> None:
+    (project / "real.sh").write_text("echo x\n")
+    (project / "link.sh").symlink_to("real.sh")
+    director = Director.load("default", project=project, reader=DiskReader(project))
+    for name, may in (("real.sh", True), ("link.sh", True), ("other.sh", False)):
+        action = Action(f"sed -i s/x/y/ {name} && bash link.sh", cwd=str(project), project=str(project))
+        assert may_change(director.evaluate(action), str(project / "link.sh")) is may
 
 
 def test_nothing_has_changed(make_gate: Make, project: Path) -> None:

@@ -24,6 +24,7 @@ from humanlayer_agent.agents.mini import (
 from humanlayer_agent.agents.mini.environment import model_words
 from humanlayer_agent.errors import ConfigError, RunTerminated
 from humanlayer_agent.testing.patience import until
+from tests.agents.conftest import SWAPS
 from tests.support.time_outs import met
 
 
@@ -424,6 +425,38 @@ class TestCommands:
             os.kill(int((project / "pid").read_text()), 0)
         (event,) = agent.judges.events("exec.finished")
         assert "KeyboardInterrupt" in json.dumps(event)
+
+    def test_what_is_swapped_before_the_start_does_not_run(
+        self, make_agent: Any, make_model: Any, submit: str, swapped: Any, project: Path
+    ) -> None:
+        agent = make_agent(make_model([["touch ran"], [submit]]))
+        swapped(agent.judges, early=True)
+        assert agent.run("t")["exit_status"] == "Submitted"
+        assert not (project / "ran").exists()
+        first = observations(agent)[0]["extra"]
+        assert first["returncode"] == 126
+        assert "run.sh: no longer what was judged" in shown(observations(agent)[0])
+        assert not first["supervision"]["executed"]
+        (changed,) = agent.judges.events("exec.changed")
+        assert (changed["refused"], changed["files"][0]["own"]) == (True, False)
+        assert agent.judges.events("exec.finished")[0]["detail"].startswith("not started: ")
+
+    def test_what_is_swapped_under_a_command_ends_the_run(
+        self, make_agent: Any, make_model: Any, submit: str, swapped: Any, project: Path, judges: Any
+    ) -> None:
+        agent = make_agent(make_model([[SWAPS, "touch second"], ["touch third"], [submit]]))
+        swapped(agent.judges, early=False)
+        end = agent.run("t")
+        assert end["exit_status"] == "SupervisionTerminated"
+        assert f"changed what a command was judged by while it ran, and may have run in its place: {project}/run.sh" in (
+            agent.messages[-1]["content"]
+        )
+        assert "before" in shown(observations(agent)[0])  # it did run: the model is told what came of it
+        assert [path.name for path in project.iterdir()] == ["run.sh"]
+        (changed,) = agent.judges.events("exec.changed")
+        (file,) = changed["files"]
+        assert file["judged"]["sha256"] != file["found"]["sha256"]
+        assert "run.sh" in agent.judges.events("run.stopped")[0]["why"]
 
     def test_commands_of_one_agent_run_while_another_waits(
         self, project: Path, judges: Any, tools: Any, submit: str, templates: dict[str, Any]

@@ -88,6 +88,26 @@ def test_what_is_allowed_runs(kind: str, judges: Callable[..., Any], project: Pa
     assert [e["returncode"] for e in made.events("exec.finished")] == [0, 0]
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_what_was_judged_is_what_runs(
+    early: bool, judges: Callable[..., Any], project: Path, swapped: Callable[..., str]
+) -> None:
+    made = judges()
+    command = swapped(made, early)
+    agent = agent_of("default", said(command, SUBMIT), gate=made.gate)
+    status, text = agent.run("task")
+    (changed,) = made.events("exec.changed")
+    if early:
+        assert status == "Submitted"
+        assert not (project / "ran").exists()
+        assert "run.sh: no longer what was judged" in heard(agent)[0]
+        assert changed["refused"]
+    else:
+        assert status == "SupervisionTerminated"
+        assert f"in its place: {project}/run.sh" in text
+        assert "run.sh" in made.events("run.stopped")[0]["why"]
+
+
 @every_kind
 def test_what_is_denied_does_not_run_and_the_run_goes_on(kind: str, judges: Callable[..., Any], project: Path) -> None:
     made = judges()
