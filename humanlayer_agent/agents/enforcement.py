@@ -17,7 +17,7 @@ from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor,
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
-from humanlayer_agent.processes.judged_files import JudgedFiles
+from humanlayer_agent.processes.file_swaps import JudgedFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate

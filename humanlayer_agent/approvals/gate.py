@@ -31,8 +31,8 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, NotAsJudged, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
-from humanlayer_agent.processes.judged_files import JudgedFiles, WorkingDirectory
 
 TIMEOUT_MS = 600_000
 """How long the one person who is there without any configuration may take."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.processes.judged_files import FileChange, JudgedFiles
+from humanlayer_agent.processes.file_swaps import FileChange, JudgedFiles
 
 RequestState = Literal[
     "pending",

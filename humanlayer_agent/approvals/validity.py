@@ -6,7 +6,7 @@ and there it can be changed while a human reads: by what another agent does, or 
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from humanlayer_agent.action import Action
@@ -61,7 +61,7 @@ def may_change(decision: PolicyDecision, path: str) -> bool:
     return any(_may_change(effect, names, runs_it) for effect in decision.effects)
 
 
-def _may_change(effect: Effect, names: Collection[str], runs_it: Sequence[tuple[int, int]]) -> bool:
+def _may_change(effect: Effect, names: set[str], runs_it: Sequence[tuple[int, int]]) -> bool:
     if effect.kind in _CHANGES:
         unknown = effect.operand is None or not (effect.resolved or effect.below)
         return unknown or _is_one_of(effect, names) or _is_above(effect, names)
@@ -72,12 +72,12 @@ def _may_change(effect: Effect, names: Collection[str], runs_it: Sequence[tuple[
     return effect.kind in _REPLACES_FILES or (effect.kind == "network" and effect.role == "remote")
 
 
-def _is_one_of(effect: Effect, names: Collection[str]) -> bool:
+def _is_one_of(effect: Effect, names: set[str]) -> bool:
     operand = effect.operand or ""
     return operand.startswith("/") and not names.isdisjoint((plain_path(operand), _real(operand)))
 
 
-def _is_above(effect: Effect, names: Collection[str]) -> bool:
+def _is_above(effect: Effect, names: set[str]) -> bool:
     operand = effect.operand or ""
     above = {each.rstrip("/") + "/" for each in (plain_path(operand), _real(operand))} if operand else set()
     return any(name.startswith(each) for name in names for each in above)

@@ -94,8 +94,8 @@ EXEC_UNKNOWN = EventType("exec.unknown", 802, "the supervisor died while the act
 EXEC_CHANGED = EventType(
     "exec.changed",
     803,
-    "files that the action was judged by became others before it ended (`files`): `refused`, it was not started; `own`, "
-    "it may have changed them itself; else the run was ended with it",
+    "files that the action was judged by became others before it ended (`files`): `refused`, it was not started; "
+    "`own`, it may have changed them itself; else the run was ended with it",
 )
 
 PRESENTATION_DELIVERED = EventType("presentation.delivered", 900, "a channel shows a request to humans")

@@ -23,7 +23,7 @@ from pathlib import Path
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
-from humanlayer_agent.processes.judged_files import JudgedFiles, WorkingDirectory
+from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.memory_protection import protect_secrets
 from humanlayer_agent.processes.process_tree import Brood
 from humanlayer_agent.shell import keeps_ascii

@@ -391,9 +391,7 @@ class Facts:
             decision = request.decision if request is not None else self._permits.get(permit)
             for file in event.get("files") or ():
                 became = "refused" if event.get("refused") else "own" if file.get("own") is True else "stopped"
-                self.swapped.append(
-                    SwappedFile(at, said(event.get("run")), said(file.get("path")), became, decision)
-                )
+                self.swapped.append(SwappedFile(at, said(event.get("run")), said(file.get("path")), became, decision))
 
 
 def said(value: Any) -> str:

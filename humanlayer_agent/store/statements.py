@@ -448,8 +448,13 @@ class Ledger(Log):
         else:
             if outcome.changed:
                 files = [
-                    {"path": each.path, "judged": {"sha256": each.sha256}, "found": {"sha256": each.found}, "own": each.own}
-                    for each in outcome.changed
+                    {
+                        "path": file.path,
+                        "judged": {"sha256": file.sha256},
+                        "found": {"sha256": file.found},
+                        "own": file.own,
+                    }
+                    for file in outcome.changed
                 ]
                 self.append(events.EXEC_CHANGED, **common, files=files, refused=not outcome.started or None)
             self.append(

@@ -14,7 +14,7 @@ from humanlayer_agent.agents.mini.batch_harness import harness_calls
 from humanlayer_agent.agents.supervision import Record, refuse_misspelled_section, supervision_settings
 from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.processes.execution import CommandResult
-from humanlayer_agent.processes.judged_files import JudgedFiles
+from humanlayer_agent.processes.file_swaps import JudgedFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate

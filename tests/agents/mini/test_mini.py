@@ -448,8 +448,9 @@ class TestCommands:
         swapped(agent.judges, early=False)
         end = agent.run("t")
         assert end["exit_status"] == "SupervisionTerminated"
-        assert f"changed what a command was judged by while it ran, and may have run in its place: {project}/run.sh" in (
-            agent.messages[-1]["content"]
+        assert (
+            f"changed what a command was judged by while it ran, and may have run in its place: {project}/run.sh"
+            in (agent.messages[-1]["content"])
         )
         assert "before" in shown(observations(agent)[0])  # it did run: the model is told what came of it
         assert [path.name for path in project.iterdir()] == ["run.sh"]

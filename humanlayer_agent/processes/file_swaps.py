@@ -2,15 +2,16 @@
 
 A path is only a name. Between the judgement of a script and the moment when bash opens it, whoever may write there can
 put another script, link or directory in its place, and put the first one back. So the directory is taken as a
-descriptor; each file is hashed again right before the start; and when the command has ended the files are compared with
-that: their bytes, and what shows that a file was another one meanwhile (device, inode and time of change of the file and
-of every link that leads to it, and the moves of the directories above it).
+descriptor; each file is hashed again right before the start; and when the command has ended the files are compared
+with that: their bytes, and what shows that a file was another one meanwhile (device, inode and time of change of the
+file and of every link that leads to it, and the moves of the directories above it).
 """
 
 import os
 import stat
 import struct
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -27,7 +28,8 @@ _MOST_LINKS = 40
 _TICK_NS = 12_000_000
 """Longer than the kernel's clock for times of change stands still: 1 to 10 ms."""
 _TRIES = 5
-_MOVED, _ONLY_DIRECTORIES, _NOT_FOLLOWED = 0x800, 0x01000000, 0x02000000  # IN_MOVE_SELF, IN_ONLYDIR, IN_DONT_FOLLOW
+_MOVED = 0x800
+_WATCHED = _MOVED | 0x01000000 | 0x02000000  # IN_MOVE_SELF, IN_ONLYDIR, IN_DONT_FOLLOW
 _EVENT = struct.Struct("iIII")
 
 _Step = tuple[str, bool, tuple[int, ...]]
@@ -109,7 +111,6 @@ class JudgedFiles:
         self.directory = directory
         self.files = tuple(files)
         self._known: dict[str, _Look] = {}
-        self._moves: _Moves | None = None
 
     def look(self) -> tuple[FileDigest, ...]:
         """Return the files as they are now; from now on they are compared with that. What can't be read, or is no
@@ -134,47 +135,46 @@ class JudgedFiles:
         """Return the files that are, or were for a while, not what they were at the last look. It was the last."""
         if not self._known:
             return ()
-        moves, self._moves = self._moves, None
-        moved = set() if moves is None else moves.end()
         changes = []
         for path, before in self._known.items():
             trail, found = tuple(_trail(path)), DiskReader.digest(path)
-            on_its_way = {step for step, is_directory, _ in before.trail if is_directory}
-            if (trail, found) != (before.trail, before.sha256) or on_its_way & moved:
+            moved = _moves(os.getpid()).since(before.moment, before.watches)
+            if moved or (trail, found) != (before.trail, before.sha256):
                 changes.append(FileChange(path, before.sha256, found))
         self._known = {}
         return tuple(changes)
 
     def _look(self) -> "dict[str, _Look]":
-        if not self.files:
-            return {}
-        if self._moves is None:
-            self._moves = _Moves()
-        self._moves.forget()
-        return {file.path: _look(file.path, self._moves) for file in self.files}
+        return {file.path: _look(file.path) for file in self.files}
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a path led to: the way there, and the hash of what was read at its end."""
+    """What a path led to: the way there, and the hash of what was read at its end. `watches` are those of the
+    directories on it; `moment` is the number of the newest move before.
+    """
 
     trail: tuple[_Step, ...]
     sha256: str
+    moment: int = 0
+    watches: frozenset[int] = frozenset()
 
 
-def _look(path: str, moves: "_Moves") -> _Look:
+def _look(path: str) -> _Look:
     """What is at `path`. A file that changes while it is looked at has no hash.
 
     A file that has just been changed could be changed once more at the same time, as far as the file system tells: it
     is looked at again when that time is over.
     """
+    moves = _moves(os.getpid())
     for _ in range(_TRIES):
+        moment = moves.now()
         trail = tuple(_trail(path))
-        moves.watch(step for step, is_directory, _ in trail if is_directory)
+        watches = moves.watch(step for step, is_directory, _ in trail if is_directory)
         sha256 = DiskReader.digest(path)
-        if not 0 <= time.time_ns() - max((known[-1] for *_, known in trail if known), default=0) < _TICK_NS:
-            if tuple(_trail(path)) == trail:
-                return _Look(trail, sha256)
+        age = time.time_ns() - max((known[-1] for *_, known in trail if known), default=0)
+        if not 0 <= age < _TICK_NS and tuple(_trail(path)) == trail:
+            return _Look(trail, sha256, moment, watches)
         time.sleep(_TICK_NS / 1e9)
     return _Look((), "")
 
@@ -217,54 +217,56 @@ def _trail(path: str) -> Iterator[_Step]:
 class _Moves:
     """The moves of directories: to rename one and put it back leaves no trace in it that an ordinary run does not.
 
-    Linux tells of them (inotify). Where it does not, for want of watches, or on another system, there are none.
+    Linux tells of them (inotify). Where it does not, for want of watches, or on another system, there are none. There
+    is one for a process, because it takes some ten milliseconds to end one.
     """
 
     def __init__(self) -> None:
-        self._paths: dict[int, str] = {}
-        self._descriptor = _libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK) if sys.platform == "linux" else -1
+        self._lock = threading.Lock()
+        self._descriptor = -1
+        self._count = 0
+        self._last: dict[int, int] = {}  # by watch: the number of its last move
 
-    def watch(self, paths: Iterable[str]) -> None:
-        """Watch these directories too."""
+    def watch(self, paths: Iterable[str]) -> frozenset[int]:
+        """Watch these directories from now on; returns what they are known by."""
+        if sys.platform != "linux":
+            return frozenset()
+        with self._lock:
+            if self._descriptor < 0:
+                self._descriptor = _libc().inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+            found = {_libc().inotify_add_watch(self._descriptor, os.fsencode(path), _WATCHED) for path in paths}
+        return frozenset(found - {-1})
+
+    def now(self) -> int:
+        """Return the number of the newest move."""
+        with self._lock:
+            self._read()
+            return self._count
+
+    def since(self, number: int, watches: frozenset[int]) -> bool:
+        """Tell whether one of these directories has moved after the move of this number."""
+        with self._lock:
+            self._read()
+            return any(self._last.get(watch, 0) > number for watch in watches)
+
+    def _read(self) -> None:
         if self._descriptor < 0:
             return
-        kinds = _MOVED | _ONLY_DIRECTORIES | _NOT_FOLLOWED
-        for path in paths:
-            watch = _libc().inotify_add_watch(self._descriptor, os.fsencode(path), kinds)
-            if watch >= 0:
-                self._paths[watch] = path
-
-    def forget(self) -> None:
-        """Forget what has moved so far."""
-        self._told()
-
-    def end(self) -> set[str]:
-        """Return the directories that have moved, and watch no more."""
-        moved = self._told()
-        self._close()
-        return moved
-
-    def _told(self) -> set[str]:
-        moved: set[str] = set()
-        if self._descriptor < 0:
-            return moved
         with suppress(BlockingIOError):
             while data := os.read(self._descriptor, 65536):
                 at = 0
                 while at < len(data):
                     watch, mask, _, size = _EVENT.unpack_from(data, at)
-                    if mask & _MOVED and watch in self._paths:
-                        moved.add(self._paths[watch])
                     at += _EVENT.size + size
-        return moved
+                    if mask & _MOVED:
+                        self._count += 1
+                        self._last[watch] = self._count
 
-    def _close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
-    def __del__(self) -> None:
-        self._close()
+@cache
+def _moves(pid: int) -> _Moves:
+    """The moves that this process, `pid`, is told of: what a fork has inherited is its parent's."""
+    return _Moves()
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 from humanlayer_agent.action import BASH, FileDigest
 from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes.execution import command_environment, run_command
-from humanlayer_agent.processes.judged_files import JudgedFiles, WorkingDirectory
+from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.shell import DiskReader
 from humanlayer_agent.testing.patience import PATIENCE
 
@@ -22,7 +22,11 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="renameat2 and inotif
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """`link.sh` leads to `bin/run.sh`; `evil.sh` and `evil/run.sh` are what is swapped in."""
-    for name, text in (("bin/run.sh", "echo judged\n"), ("evil/run.sh", "echo swapped\n"), ("evil.sh", "echo swapped\n")):
+    for name, text in (
+        ("bin/run.sh", "echo judged\n"),
+        ("evil/run.sh", "echo swapped\n"),
+        ("evil.sh", "echo swapped\n"),
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "link.sh").symlink_to("bin/run.sh")
