@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,14 @@ class Refusing:
     def query(self, prompt, *, options):
         return options[-1]
 
-def gate(user):
-    return Gate.from_config(policy="default", user=user, project=here, timeout_ms=600_000)
+def gate(user, **more):
+    return Gate.from_config(user=user, project=here, timeout_ms=600_000, **more)
 
-first = gate(Refusing())
-pytest = threading.Thread(target=first.run, args=("python3 -m pytest -q -p no:cacheprovider",), kwargs={"cwd": here})
+first = gate(Refusing(), policy="default")
+quick = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+pytest = threading.Thread(
+    target=first.run, args=("python3 -m pytest -q -p no:cacheprovider",), kwargs={"cwd": here, "env": quick}
+)
 pytest.start()
 found = []
 
@@ -99,7 +101,7 @@ def tried(number, name, command, user, **plan):
         (here / mark).unlink(missing_ok=True)
     if not plan["back"]:
         (here / "back").touch()
-    one = gate(user)
+    one = gate(user, director=first.director)
     (here / "plan").write_text(json.dumps(plan))
     (here / "plan").rename(here / f"plan-{number}")
     until(lambda: (here / f"ready-{number}").exists(), "the swapper")
@@ -117,13 +119,15 @@ def tried(number, name, command, user, **plan):
         "stopped": [event["why"] for event in events if event["type"] == "run.stopped"],
     })
     one.close()
+    return output != "judged\\n"
 
 number = 0
 for trial in json.loads(os.environ["TRIALS"]):
-    user = Approving() if trial.pop("asks") else Refusing()
-    for _ in range(trial.pop("times")):
-        tried(number, user=user, **trial)
-        number += 1
+    user, times = Approving() if trial.pop("asks") else Refusing(), trial.pop("times")
+    in_time = count = 0
+    while count < times or not in_time and count < 100:  # until the swapper was quick enough once
+        in_time += tried(number, user=user, **trial)
+        number, count = number + 1, count + 1
 (here / "end").touch()
 pytest.join()
 first.close()
@@ -132,7 +136,7 @@ print(json.dumps({"tries": found, "intact": first.store.verify().intact}), flush
 
 JUDGED = "echo judged\n"
 SWAPPED = "echo swapped; touch ran; until [ -e back ]; do sleep 0.001; done\n"
-TIMES = extent.some(20, 5)
+TIMES = extent.some(20, 2)
 TRIALS: dict[str, dict[str, Any]] = {
     "a script": {"command": "bash run.sh", "pair": ["run.sh", "other.sh"]},
     "a link": {"command": "bash link.sh", "pair": ["link.sh", "other-link.sh"], "file": "run.sh"},
@@ -142,6 +146,7 @@ TRIALS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """What is swapped with what, and under which command. `file` is the one that is read."""
+DIRECTORY = {"name": "the working directory", "command": "cat name", "cwd": "place", "pair": ["place", "another"]}
 
 
 @pytest.fixture(params=["us", "ordinary"])
@@ -196,25 +201,17 @@ def trial(name: str, *, back: bool, late: bool) -> dict[str, Any]:
     return {"asks": False, **given, "name": name, "back": back, "late": file if late else "", "times": TIMES}
 
 
-def test_what_is_swapped_at_once_does_not_run_unseen(play: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
-    tries = play([trial(name, back=name != "a script", late=False) for name in TRIALS])["tries"]
-    assert len(tries) == TIMES * len(TRIALS)
+def test_nothing_that_was_swapped_runs_unseen(play: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
+    """Swapped as soon as the permit is consumed, and after the last look at it; put back before the end, and not."""
+    ways = [(back, late) for back in (True, False) for late in (True, False)]
+    directory = {**DIRECTORY, "asks": False, "late": "", "times": TIMES}
+    trials = [trial(name, back=back, late=late) for name in TRIALS for back, late in ways]
+    tries = play([*trials, {**directory, "back": True}, {**directory, "back": False}])["tries"]
     for each in tries:
-        is_told(each)
-    outcomes = Counter((each["name"], each["output"]) for each in tries)
-    for name in TRIALS:
-        assert outcomes[name, "swapped\n"] + outcomes[name, ""] > 0, outcomes  # else nothing was tried
-
-
-def test_what_is_swapped_after_the_last_look_ends_the_run(
-    play: Callable[[list[dict[str, Any]]], dict[str, Any]],
-) -> None:
-    """Put back before the command ends, and not."""
-    tries = play([trial(name, back=back, late=True) for name in TRIALS for back in (True, False)])["tries"]
-    for each in tries:
-        is_told(each)
-    ran = Counter(each["name"] for each in tries if each["output"].startswith("swapped"))
-    assert set(ran) == set(TRIALS), ran  # the swapper is quicker than bash, sometimes at least
+        (is_the_directory if each["name"] == DIRECTORY["name"] else is_told)(each)
+    assert len(tries) >= max(20, len(trials) * TIMES)
+    ran = {each["name"] for each in tries if each["output"].startswith("swapped")}
+    assert ran == set(TRIALS)  # after the last look, and that is seen
 
 
 def is_told(one: dict[str, Any]) -> None:
@@ -233,13 +230,9 @@ def is_told(one: dict[str, Any]) -> None:
     assert file["path"] in why, one
 
 
-def test_the_directory_is_the_one_that_was_judged(play: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
-    swapped = {"name": "the working directory", "command": "cat name", "cwd": "place", "pair": ["place", "another"]}
-    tries = play([{**swapped, "asks": False, "back": back, "late": "", "times": TIMES * 2} for back in (True, False)])[
-        "tries"
-    ]
-    for each in tries:
-        assert each["output"] in ("judged\n", ""), each
-        if each["output"] == "":
-            assert "place: no longer what was judged" in each["denied"], each
-            assert "not started" in each["detail"][0], each
+def is_the_directory(one: dict[str, Any]) -> None:
+    """The command ran in the directory that was judged, or not at all."""
+    assert one["output"] in ("judged\n", ""), one
+    if one["output"] == "":
+        assert "place: no longer what was judged" in one["denied"], one
+        assert "not started" in one["detail"][0], one
