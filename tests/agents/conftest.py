@@ -119,16 +119,16 @@ def swapped(project: Path) -> Callable[[Judges, bool], str]:
     def prepared(made: Judges, early: bool) -> str:
         (project / "run.sh").write_text("echo judged\n")
         made.director.reads.append(project / "run.sh")
-        start = made.gate.start
+        admit = made.gate.admit
 
-        def swapping(permit: Any, action: Any) -> Any:
-            denial = start(permit, action)
+        def swapping(action: Any) -> Any:
+            admitted = admit(action)
             if early and not (project / "once").exists():
                 (project / "once").touch()
                 (project / "run.sh").write_text("echo other\n")
-            return denial
+            return admitted
 
-        made.gate.start = swapping  # type: ignore[method-assign]
+        made.gate.admit = swapping  # type: ignore[method-assign]
         return "touch ran" if early else SWAPS
 
     return prepared

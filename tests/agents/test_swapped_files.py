@@ -41,15 +41,18 @@ def swap_once(number, plan):
     if plan["late"]:
         libc.inotify_add_watch(closed, os.fsencode(here / plan["late"]), 0x10)  # IN_CLOSE_NOWRITE
     (here / f"ready-{number}").touch()
+    refused = count("permit.refused")
     while count("exec.started") == started:
-        if count("exec.finished", "permit.refused") > ended:
+        if count("permit.refused") > refused:
+            (here / f"done-{number}").touch()
             return
     if plan["late"]:  # whoever reads the script from here on is the last before bash
         try:
             os.read(closed, 65536)
         except BlockingIOError:
             pass
-        select.select([closed], [], [])
+        while not select.select([closed], [], [], 0.01)[0] and count("exec.finished") == ended:
+            pass
     exchange(plan["pair"])
     while not (here / "ran").exists() and count("exec.finished") == ended:
         time.sleep(0.001)
@@ -125,7 +128,7 @@ number = 0
 for trial in json.loads(os.environ["TRIALS"]):
     user, times = Approving() if trial.pop("asks") else Refusing(), trial.pop("times")
     in_time = count = 0
-    while count < times or not in_time and count < 100:  # until the swapper was quick enough once
+    while count < times or not in_time and count < 40:  # until the swapper was quick enough once
         in_time += tried(number, user=user, **trial)
         number, count = number + 1, count + 1
 (here / "end").touch()
