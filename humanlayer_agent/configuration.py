@@ -139,12 +139,16 @@ def build_director(
     return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base))
 
 
-def build_asker(user: Any = None) -> "Asker":
-    """The channel that asks: `user` (an object with `query`, or an Asker), else the terminal."""
+def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":
+    """The channel that asks: `user` (an object with `query`, or an Asker), else the terminal.
+
+    Args:
+        key: gives the signing key whose passphrase the terminal asks for where others can type there too.
+    """
     if user is None:
         from humanlayer_agent.channels.terminal import TerminalAsker
 
-        return TerminalAsker()
+        return TerminalAsker(key)
     if hasattr(user, "ask"):
         asker: Asker = user
         return asker
@@ -323,7 +327,7 @@ def build_gate(
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
     is_here = asker is None and user is None
-    asker = asker or build_asker(user)
+    asker = asker or build_asker(user, lambda: build_signer(authority))  # who may sign is known by the first question
     if authority is None:
         authority = build_authority(
             channels,

@@ -118,6 +118,15 @@ class ApprovalRule:
             if strangers := set(step.approvers) - set(self.approvers):
                 raise ConfigError(f"route {self.name}, step {step.to}: {min(strangers)} is not one of its approvers")
 
+    def takes(self, assurance: str) -> bool:
+        """Tell whether an answer counts whose giver is known with this assurance.
+
+        Example:
+            >>> ApprovalRule("default", ("alice",), min_assurance="chat").takes("os")
+            False
+        """
+        return ASSURANCES.get(assurance, -1) >= ASSURANCES[self.min_assurance]
+
     def due(self, elapsed_ms: int, level: int = 0) -> tuple[Step, ...]:
         """The steps that are to be asked by now, in order.
 

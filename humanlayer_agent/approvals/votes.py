@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from humanlayer_agent.approvals.authority import ASSURANCES, ApprovalRule, Authority, Person
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, Approver, Vote
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import is_signed
@@ -72,7 +72,7 @@ def seat_of(authority: Authority, rule: ApprovalRule, requester: str, approver: 
             return Refusal(
                 "severe-for-group", f"{REFUSALS['severe-for-group']}: {who} is no approver but by {group.id}"
             )
-    if ASSURANCES.get(approver.assurance, -1) < ASSURANCES[rule.min_assurance]:
+    if not rule.takes(approver.assurance):
         return Refusal(
             "low-assurance",
             f"an answer by {approver.channel} ({approver.assurance}) is not enough: {rule.min_assurance} is needed",

@@ -7,12 +7,14 @@ import os
 import secrets
 import stat
 import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes.memory_protection import protect_secrets
-from humanlayer_agent.processes.tty import listeners, read_line, restored, write
+from humanlayer_agent.processes.tty import discard_input, listeners, read_line, restored, write
 
 SHORTEST, LONGEST = 12, 1000
 """Characters of a passphrase."""
@@ -45,32 +47,50 @@ def fault(passphrase: str) -> str:
     return "" if passphrase.isprintable() else "it has characters that can't be seen"
 
 
-def typed(fd: int, prompt: str) -> str:
-    """One line that a human types; nothing of it is shown. What was typed before the prompt does not count.
-
-    The human is warned of processes that could read along.
-
-    Args:
-        fd: the controlling terminal.
+@contextmanager
+def silenced(fd: int) -> Iterator[None]:
+    """Show nothing of what is typed in the block, be it before, between or after the prompts in it. What is left of it
+    goes to nobody.
 
     Raises:
         NoTerminal: the terminal can't be silenced.
-        KeyboardInterrupt: Ctrl-C; the terminal is as it was before.
     """
-    protect_secrets()
-    for each in listeners():
-        write(
-            fd, f"Warning: {each} has this terminal open, and could read what you type. Ctrl-C if you don't know it.\n"
-        )
     with restored(fd):
         modes = termios.tcgetattr(fd)
         modes[_LFLAG] &= ~termios.ECHO
         modes[_LFLAG] |= termios.ICANON | termios.ISIG
         modes[_CC][termios.VSUSP] = b"\0"  # stopped, the shell would make the terminal show what is typed afterwards
         termios.tcsetattr(fd, termios.TCSAFLUSH, modes)
+        try:
+            yield
+        finally:
+            discard_input(fd)
+
+
+def typed(fd: int, prompt: str, over: Callable[[], bool] | None = None) -> str:
+    """One line that a human types; nothing of it is shown. What was typed before the prompt does not count.
+
+    The human is warned of processes that could read along.
+
+    Args:
+        fd: the controlling terminal.
+        over: nobody waits for it any more; then it is "".
+
+    Raises:
+        NoTerminal: the terminal can't be silenced.
+        KeyboardInterrupt: Ctrl-C; the terminal is as it was before.
+    """
+    protect_secrets()
+    with silenced(fd):
+        for each in listeners():
+            write(
+                fd,
+                f"Warning: {each} has this terminal open, and could read what you type. Ctrl-C if you don't know it.\n",
+            )
+        discard_input(fd)
         write(fd, prompt)
         try:
-            return read_line(fd)
+            return read_line(fd, over)
         finally:
             write(fd, "\n")
 
@@ -81,21 +101,23 @@ def chosen(fd: int) -> str:
     Raises:
         NoTerminal, KeyboardInterrupt: see `typed`.
     """
-    write(
-        fd,
-        "A passphrase locks your signing key, because agents' commands run as you: without it none of them signs an\n"
-        "answer in your name. You type it when you answer with hla requests, and when a hub starts.\n",
-    )
-    while True:
-        first = typed(fd, f"Passphrase ({SHORTEST} characters or more; Enter alone: one is made for you): ")
-        if not first:
-            return _shown(fd, made())
-        if problem := fault(first):
-            write(fd, f"Not that one: {problem}.\n")
-        elif typed(fd, "The same again: ") != first:
-            write(fd, "These were two different ones.\n")
-        else:
-            return first
+    with silenced(fd):
+        write(
+            fd,
+            "A passphrase locks your signing key, because agents' commands run as you: without it none of them signs\n"
+            "an answer in your name. You type it when you answer with hla requests, when a hub starts, and at an\n"
+            "agent's prompt where other programs can type too (tmux).\n",
+        )
+        while True:
+            first = typed(fd, f"Passphrase ({SHORTEST} characters or more; Enter alone: one is made for you): ")
+            if not first:
+                return _shown(fd, made())
+            if problem := fault(first):
+                write(fd, f"Not that one: {problem}.\n")
+            elif typed(fd, "The same again: ") != first:
+                write(fd, "These were two different ones.\n")
+            else:
+                return first
 
 
 def in_file(project: Path | None = None) -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,7 +19,11 @@ TRIES = 3
 _PROMPT = "Passphrase of your key: "
 _OR_FILE = f"(or let {PASSPHRASE_VARIABLE} name a file that holds it)"
 
+PROOF_S = 900
+"""So many seconds a typed passphrase proves who answers at a terminal where other programs can type as well."""
+
 _lock = threading.Lock()
+_proofs: dict[tuple[int, str], float] = {}  # by process and key: until when, in monotonic seconds
 _runs: dict[tuple[int, str], Signer | None] = {}  # by process and key: None where the human did not want it
 
 
@@ -45,28 +50,67 @@ def unlock(signer: Signer, *, project: Path | None = None) -> None:
         raise ConfigError(f"your key is locked, and its passphrase can't be asked for: {error} {_OR_FILE}") from error
 
 
-def ask(fd: int, signer: Signer, prompt: str = _PROMPT, wrong: Callable[[], None] = lambda: None) -> bool:
+def ask(
+    fd: int,
+    signer: Signer,
+    prompt: str = _PROMPT,
+    wrong: Callable[[], None] = lambda: None,
+    over: Callable[[], bool] | None = None,
+) -> bool:
     """Have a human type the passphrase, and tell whether it has unlocked `signer`. Enter alone gives up.
 
     Args:
         fd: the controlling terminal.
         wrong: called after each passphrase that is not the one.
+        over: nobody waits for it any more.
 
     Raises:
         ConfigError: the key file can't be used. NoTerminal: the terminal can't be silenced.
     """
-    for left in reversed(range(TRIES)):
-        said = passphrase.typed(fd, prompt)
-        if not said:
-            return False
-        try:
-            signer.unlock(said)
-        except WrongPassphrase:
-            write(fd, "That does not unlock it.\n" if left else f"That does not unlock it. {TRIES} tries are enough.\n")
-            wrong()
-        else:
-            return True
+    with passphrase.silenced(fd):  # also while a try is looked at: the next one may be typed already
+        for left in reversed(range(TRIES)):
+            said = passphrase.typed(fd, prompt, over)
+            if not said:
+                return False
+            try:
+                signer.unlock(said)
+            except WrongPassphrase:
+                more = "" if left else f" {TRIES} tries are enough."
+                write(fd, f"That does not unlock it.{more}\n")
+                wrong()
+            else:
+                return True
     return False
+
+
+def has_proved(signer: Signer) -> bool:
+    """Tell whether the passphrase of `signer` was typed for `prove` in this process within `PROOF_S` seconds.
+
+    Raises:
+        ConfigError: the key file can't be used.
+    """
+    return time.monotonic() < _proofs.get((os.getpid(), signer.fingerprint), float("-inf"))
+
+
+def prove(fd: int, signer: Signer, over: Callable[[], bool], wrong: Callable[[], None] = lambda: None) -> bool:
+    """Have a human type the passphrase of `signer`, as proof that no other process types; once for `PROOF_S` seconds.
+
+    This process remembers that it was typed, and nothing else of it: hand over a key of its own for this, and drop it.
+
+    Args:
+        fd: the controlling terminal.
+        over, wrong: see `ask`.
+
+    Raises:
+        ConfigError: the key file can't be used. NoTerminal: the terminal can't be silenced.
+    """
+    if has_proved(signer):
+        return True
+    known = (os.getpid(), signer.fingerprint)
+    prompt = f"Passphrase of your key (once for {PROOF_S // 60} minutes; Enter alone: back): "
+    if proved := ask(fd, signer, prompt, wrong, over):
+        _proofs[known] = time.monotonic() + PROOF_S
+    return proved
 
 
 def unlock_for_runs(signer: Signer, channels: Sequence[str], *, asked: bool, project: Path | None = None) -> Signer:

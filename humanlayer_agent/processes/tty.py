@@ -9,10 +9,11 @@ can't be dumped only root sees the files. It is a hint to the human, and no wall
 import codecs
 import locale
 import os
+import select
 import signal
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,10 @@ from humanlayer_agent.errors import NoTerminal
 
 _LEAVE = b"\x1b[?2026l\x1b[?1049l\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[0m\r"
 """End of a synchronised update, alternate screen and bracketed paste off; cursor, autowrap and plain text back."""
+
+
+_LOOK = 0.1
+"""Seconds between two looks at whether somebody still waits for a line."""
 
 
 @contextmanager
@@ -59,6 +64,19 @@ def terminal_name() -> str:
     return str(os.getsid(0))
 
 
+def terminal_device() -> int:
+    """The device of our controlling terminal. (/dev/tty is another one.) Raises OSError: there is none."""
+    number = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[4])
+    if not number:
+        raise OSError("no controlling terminal")
+    return device_of(number)
+
+
+def device_of(number: int) -> int:
+    """The device that /proc/PID/stat calls by a number; 0 for none."""
+    return os.makedev(number >> 8 & 0xFFF, number & 0xFF | number >> 12 & 0xFFF00)
+
+
 def discard_input(fd: int) -> None:
     """Forgets what was typed and not read yet."""
     with suppress(termios.error):
@@ -73,10 +91,15 @@ def write(fd: int, text: str) -> None:
             data = data[os.write(fd, data) :]
 
 
-def read_line(fd: int) -> str:
-    """One line as the terminal gives it, without its end; "" where the terminal has ended."""
+def read_line(fd: int, over: Callable[[], bool] | None = None) -> str:
+    """One line as the terminal gives it, without its end; "" where the terminal has ended, or nobody waits any more
+    (`over`).
+    """
     data = b""
     while not data.endswith(b"\n") and len(data) < 4096:
+        while over is not None and not select.select([fd], [], [], _LOOK)[0]:
+            if over():
+                return ""
         more = os.read(fd, 1024)
         if not more:
             return ""
@@ -140,20 +163,12 @@ class ModeWatch:
 def listeners() -> list[str]:
     """Their names and pids, for the human; [] where /proc does not tell."""
     try:
-        terminal = _terminal()
+        terminal = terminal_device()
         pids = [int(name) for name in os.listdir("/proc") if name.isascii() and name.isdigit()]
     except OSError:
         return []
     own = os.getsid(0)
     return [f"{_name(pid)} (pid {pid})" for pid in pids if _session(pid) != own and terminal in _devices(pid)]
-
-
-def _terminal() -> int:
-    """The device of our controlling terminal. (/dev/tty is another one.) Raises OSError: there is none."""
-    number = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[4])
-    if not number:
-        raise OSError("no controlling terminal")
-    return os.makedev(number >> 8 & 0xFFF, number & 0xFF | number >> 12 & 0xFFF00)
 
 
 def _session(pid: int) -> int:

@@ -14,7 +14,6 @@ from email.utils import formatdate
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.approvals.authority import ASSURANCES
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.reply_text import MARKER, SENDER, SUBJECT
@@ -64,7 +63,6 @@ def request_message(
         view = replace(view, command=_shortened(view.command), stdin=_shortened(view.stdin))
     tokens = letterhead.tokens
     high = request.decision.severity not in ("low", "medium")
-    least = request.rule.min_assurance if request.rule else "os"
     link = (
         f"{letterhead.public_url.rstrip('/')}/d/{tokens.token('link', request.id, recipient)}"
         if letterhead.public_url
@@ -76,7 +74,7 @@ def request_message(
         "command": "\n".join(_text(line) for line in (*view.command, *view.stdin)),
         "marker": MARKER,
         "replies": letterhead.reply_to is not None,
-        "by_reply": not cut and ASSURANCES["mail-reply"] >= ASSURANCES.get(least, 99) and not high,
+        "by_reply": not cut and not high and (request.rule is None or request.rule.takes("mail-reply")),
         "cut": cut,
         "length": length,
         "link": link,

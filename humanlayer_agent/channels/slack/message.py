@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from humanlayer_agent.approvals.authority import ASSURANCES
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Outcome
@@ -75,7 +74,7 @@ class Shown:
     def too_severe(self) -> bool:
         """True where no answer that comes by a chat can count: then none is offered."""
         rule = self.request.rule
-        return rule is not None and ASSURANCES[rule.min_assurance] > ASSURANCES["chat"]
+        return rule is not None and not rule.takes("chat")
 
     @property
     def can_edit(self) -> bool:

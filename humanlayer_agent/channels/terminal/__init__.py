@@ -7,19 +7,22 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
 from humanlayer_agent.channels.plain_text import as_text, cells
 from humanlayer_agent.channels.presentation import Presentation, present
 from humanlayer_agent.channels.terminal import external_editor
+from humanlayer_agent.channels.terminal.assurance import Assurance
 from humanlayer_agent.channels.terminal.key_presses import ARMING, QUIET
 from humanlayer_agent.channels.terminal.prompt import Decision, OpenEditor, Prompt
 from humanlayer_agent.channels.terminal.queue import Turn, turn
 from humanlayer_agent.errors import NoTerminal, RunTerminated
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.processes import tty
 from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.processes.multiplexer import multiplexer
 from humanlayer_agent.safe_text import one_line, visible
 
 UNABLE = frozenset({"", "dumb", "unknown"})
@@ -41,12 +44,21 @@ class TerminalAsker:
     one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
     whole.
 
+    Where something holds the terminal that other processes can have type (`processes.multiplexer`), an answer is worth
+    no more than the OS user, until the human has typed the passphrase of the signing key there.
+
+    Args:
+        key: gives the user's signing key, locked and new each time; None where none may sign for this run.
+
     Example:
         >>> TerminalAsker().name
         'terminal'
     """
 
     name = "terminal"
+
+    def __init__(self, key: Callable[[], Signer | None] = lambda: None) -> None:
+        self._key = key
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -71,8 +83,16 @@ class TerminalAsker:
                 return None
             if not tty.in_foreground(fd):
                 raise NoTerminal("this became a background job while it waited for the terminal")
-            decision = _asked(_Question(request, present(request), fd, place, until, cancelled))
-        return None if decision is None else _answer(request, decision)
+            # The place to look at confinement, once there is one: what confined commands can't reach types for nobody.
+            assurance = Assurance(request.rule, multiplexer(), self._key)
+            view = present(request)
+            view = replace(view, warnings=(*assurance.warning(), *view.warnings))
+            decision = _asked(_Question(request, view, fd, place, until, cancelled, assurance))
+        if decision is None:
+            return None
+        if decision.kind == "terminate" and not assurance.suffices:
+            raise RunTerminated("stopped at the question")  # no vote, and none is needed: it lets nothing run
+        return _answer(request, decision, assurance.value)
 
     def tell(self, text: str) -> None:
         """Says `text` in one line, when it is our turn at the terminal; not at all if that takes too long.
@@ -99,6 +119,7 @@ class _Question:
     place: Turn
     until: int
     cancelled: Callable[[], bool]
+    assurance: Assurance
 
     def over(self) -> bool:
         return _now() >= self.until or self.cancelled()
@@ -109,8 +130,7 @@ def _asked(question: _Question) -> Decision | None:
     fd, lines = question.fd, _lines(question.view)
     try:
         with tty.restored(fd):
-            plain = os.environ.get("TERM", "") in UNABLE
-            decision = _plain_question(question) if plain else _decision(question)
+            decision = _decided(question)
     except RunTerminated:
         tty.write(fd, _record(f"run stopped by {_user_name()} (Ctrl-C) at", lines, _columns(fd)))
         raise
@@ -120,14 +140,36 @@ def _asked(question: _Question) -> Decision | None:
         tty.discard_input(fd)
     if decision and decision.kind == "edit":
         lines = visible(decision.edited).split("\n")
-    tty.write(fd, _record(_said(decision, late=_now() >= question.until), lines, _columns(fd)))
+    counts = decision is None or decision.kind == "terminate" or question.assurance.suffices
+    said = _said(decision, late=_now() >= question.until) if counts else "an answer that nothing proves to be yours"
+    tty.write(fd, _record(said, lines, _columns(fd)))
     return decision
 
 
-def _decision(question: _Question) -> Decision | None:
+def _decided(question: _Question) -> Decision | None:
+    """Asks until there is an answer that counts from where it is given, or none is wanted any more.
+
+    Raises:
+        RunTerminated: Ctrl-C.
+    """
+    draft, notice = question.request.action.content, ""
+    plain = os.environ.get("TERM", "") in UNABLE
+    while True:
+        decision = _plain_question(question, notice) if plain else _decision(question, draft, notice)
+        if decision is None or decision.kind == "terminate" or question.assurance.suffices:
+            return decision
+        purpose = _record(_PURPOSES[decision.kind], _lines(question.view), _columns(question.fd))
+        notice = question.assurance.lift(question.fd, purpose, question.over)
+        if question.over():
+            return None
+        if not notice or decision.kind == "reject" or question.assurance.is_refuted:
+            return decision  # where nothing proves it, it is refused where answers are counted, and that is logged
+        draft = decision.edited or draft
+
+
+def _decision(question: _Question, draft: str, notice: str) -> Decision | None:
     """Asks on the whole screen; again where the human's own editor came to nothing."""
     command = question.request.action.content
-    draft, notice = command, ""
     while True:
         answer = _prompted(question, draft, notice)
         if not isinstance(answer, OpenEditor):
@@ -166,10 +208,10 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
         ).run()
 
 
-def _answer(request: ApprovalRequest, decision: Decision) -> Answer:
+def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Answer:
     return Answer(
         kind=decision.kind,
-        approver=Approver(os_user(), "terminal", "terminal"),
+        approver=Approver(os_user(), "terminal", assurance),
         presented_digest=request.digest,
         decision_id=uuid.uuid4().hex,
         comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
@@ -197,6 +239,9 @@ def _columns(fd: int) -> int:
 
 
 # ---- what stays on the screen ----------------------------------------------------------------------
+
+_PURPOSES = {"approve": "to approve", "edit": "to change", "reject": "to reject", "respond": "to answer"}
+"""What a passphrase is typed for."""
 
 
 def _said(decision: Decision | None, late: bool) -> str:
@@ -242,10 +287,10 @@ _WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
 }
 
 
-def _plain_question(question: _Question) -> Decision | None:
+def _plain_question(question: _Question, notice: str = "") -> Decision | None:
     """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
     fd, over = question.fd, question.over
-    tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n")
+    tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
     try:
         while not over():
             while select.select([fd], [], [], ARMING)[0] and not over():

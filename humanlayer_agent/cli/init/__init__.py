@@ -207,8 +207,8 @@ def _confirmed(hint: str) -> int | None:
     try:
         with controlling_terminal() as fd:
             sys.stdout.flush()
-            write(fd, "Type y to do this, anything else not to: ")
             discard_input(fd)
+            write(fd, "Type y to do this, anything else not to: ")
             answer = os.read(fd, 1024)
     except NoTerminal as error:
         typer.echo(f"humanlayer-agent: nothing was written: {error}{hint}", err=True)

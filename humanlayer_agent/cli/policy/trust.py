@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from humanlayer_agent.channels import settings
+from humanlayer_agent.cli.shared.human_signature import typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.errors import ConfigError, NoTerminal
 from humanlayer_agent.locations import PROJECT_FOLDER, write_own_json
@@ -15,11 +16,10 @@ from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import FILE, trust
-from humanlayer_agent.processes.tty import controlling_terminal, discard_input, read_line, write
+from humanlayer_agent.processes.tty import controlling_terminal
 from humanlayer_agent.safe_text import visible, warnings
 
 NO_HUMAN = 3
-_WORD = "trust"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,11 @@ def _ask(offers: list[_Offer]) -> int:
     shown = "\n".join(offer.shown for offer in offers)
     try:
         with controlling_terminal() as fd:
-            write(fd, shown + f"\nType {_word()} to trust exactly this text, anything else not to: ")
-            discard_input(fd)
-            answer = read_line(fd)
+            trusts = typed_word(fd, shown.rstrip("\n"), "trust", "trust exactly this text")
     except NoTerminal as error:
         print(f"humanlayer-agent: not trusted: {error}", file=sys.stderr)
         return NO_HUMAN
-    if answer.strip() != _WORD:
+    if not trusts:
         print("not trusted")
         return 1
     try:
@@ -119,10 +117,6 @@ def _channels(project: Path, path: Path) -> _Offer:
         "say who is asked, by which channels, and who may approve",
         record,
     )
-
-
-def _word() -> str:
-    return f'"{_WORD}"'
 
 
 def _shown(policy: Policy) -> str:

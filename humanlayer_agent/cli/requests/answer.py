@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Literal
 
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.audit import events
+from humanlayer_agent.cli.shared.human_signature import typed_word
 from humanlayer_agent.cli.shared.human_terminal import supervisors
 from humanlayer_agent.errors import ConfigError, HumanlayerError, NoTerminal, StoreError
 from humanlayer_agent.locations import default_store_path, key_path
 from humanlayer_agent.processes.ancestry import below_supervision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.processes.memory_protection import protect_secrets
-from humanlayer_agent.processes.tty import controlling_terminal, discard_input, read_line, write
+from humanlayer_agent.processes.tty import controlling_terminal
 from humanlayer_agent.safe_text import one_line, visible
 
 if TYPE_CHECKING:
@@ -183,15 +184,12 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest) -> _Typed | None:
         edited = _in_editor(fd, request)
     if wish.yes:
         return _Typed(edited, "os")
-    sys.stdout.flush()
     parts = [f"request {request.id}", as_text(present(request), _columns(fd))]
     if wish.kind == "edit":
         parts.append("Changed to (it is judged again before it runs):\n" + _indented(edited))
     if wish.comment:
         parts.append("With the words:\n" + _indented(wish.comment))
-    write(fd, "\n\n".join(parts) + f'\n\nType "{wish.kind}" to {_means(wish.kind)}, anything else not to: ')
-    discard_input(fd)
-    return _Typed(edited, "terminal") if read_line(fd).strip() == wish.kind else None
+    return _Typed(edited, "terminal") if typed_word(fd, "\n\n".join(parts), wish.kind, _means(wish.kind)) else None
 
 
 def _means(kind: Kind) -> str:

@@ -37,12 +37,13 @@ def credentials(channels: Path | None) -> "tuple[Authority, Signer]":
 
 
 def typed_word(fd: int, said: str, word: str, purpose: str) -> bool:
-    """Show what it is about, and whether the human types exactly `word` to it."""
+    """Show what it is about, and tell whether the human types exactly `word` to it; nothing typed ahead counts."""
     from humanlayer_agent.processes.tty import discard_input, read_line, write
 
     sys.stdout.flush()
-    write(fd, f'{said}\n\nType "{word}" to {purpose}, anything else not to: ')
-    discard_input(fd)
+    write(fd, f"{said}\n\n")
+    discard_input(fd)  # before the question is there: who answers it at once must be heard
+    write(fd, f'Type "{word}" to {purpose}, anything else not to: ')
     return read_line(fd).strip() == word
 
 
