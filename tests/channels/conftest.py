@@ -18,8 +18,11 @@ import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.testing.patience import PATIENCE
+from tests.agents.conftest import ordinary_user
 from tests.channels.asking import build_request
 from tests.support import children
+
+__all__ = ["ordinary_user"]
 
 
 @pytest.fixture(scope="session")
