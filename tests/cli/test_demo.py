@@ -18,6 +18,7 @@ import pyte
 import pytest
 
 from tests.support import children
+from tests.support.keys import PASSPHRASE, make_key
 
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
 WAIT = 600
@@ -32,7 +33,11 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def environment(home: Path, tmp_path: Path) -> dict[str, str]:
-    """A user with an empty home."""
+    """A user who has run `hla init`: the program that holds the terminals here is no terminal emulator."""
+    key = make_key(home / ".local/share/humanlayer-agent/signing.key")
+    channels = home / ".config/humanlayer-agent/channels.yaml"
+    channels.parent.mkdir(parents=True)
+    channels.write_text(f'version: 1\nsigners:\n  - "{key.fingerprint}"\n')
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -89,6 +94,12 @@ class Screen:
             return False
 
         self.until(bold, f"{key} for {command}")
+
+    def prove(self) -> None:
+        """Types the passphrase, which is asked for once."""
+        asked = "Passphrase of your key"
+        self.until(lambda: any(line.startswith(asked) for line in self._screen.display), asked)
+        self.child.send(PASSPHRASE + "\r")
 
     def end(self) -> tuple[int, str]:
         """Exit code, and everything that was printed (without the terminal's control sequences)."""
@@ -170,6 +181,7 @@ def test_approve_one_and_refuse_the_other_with_a_reason(screen: Screen, tmp_path
     screen.child.send("nothing from the net, please")
     screen.armed("Enter reject", "Why not? nothing from the net, please")  # read by now: no newline of a paste follows
     screen.child.send("\r")
+    screen.prove()
     screen.armed("y run once", "old-reports")
     screen.child.send("y")
     code, output = screen.end()
@@ -188,6 +200,7 @@ def test_edit_what_it_would_delete(screen: Screen, tmp_path: Path, home: Path) -
     screen.child.send("n")
     screen.armed("Enter reject")
     screen.child.send("\r")
+    screen.prove()
     screen.armed("e edit", "old-reports")
     screen.child.send("e")
     screen.armed("Ctrl-S submit", "Change the command")
@@ -214,14 +227,17 @@ def test_edit_what_it_would_delete(screen: Screen, tmp_path: Path, home: Path) -
 
 
 def test_q_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
-    screen.armed("q stop", "install.sh")
+    screen.armed("y run once", "install.sh")
+    screen.child.send("y")
+    screen.prove()
+    screen.armed("q stop", "old-reports")
     screen.child.send("q")
     screen.armed("y stop")
     screen.child.send("y")
     code, output = screen.end()
     assert code == 1, output
     assert "The run ended SupervisionTerminated" in output
-    assert records(output)[-1] == ("curl", "ask", False)
+    assert records(output)[-2:] == [("curl", "ask", True), ("rm", "ask", False)]
     assert leftovers(tmp_path, home) == []
 
 

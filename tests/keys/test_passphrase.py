@@ -2,8 +2,10 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from humanlayer_agent.errors import ConfigError
@@ -11,6 +13,7 @@ from humanlayer_agent.keys import passphrase
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.keys.unlock import unlock
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
+from tests.support import children
 from tests.support.keys import PASSPHRASE, make_key, passphrase_file
 
 
@@ -103,3 +106,65 @@ def test_a_key_is_unlocked_by_a_file(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"^{PASSPHRASE_VARIABLE}: the passphrase does not unlock the key$"):
         unlock(again)
     assert again.is_locked
+
+
+# What is typed never reaches the screen
+
+EARLY = """
+import os, select, sys
+from pathlib import Path
+from humanlayer_agent.keys import passphrase, unlock
+from humanlayer_agent.keys.signing import Signer
+from humanlayer_agent.processes.tty import controlling_terminal
+
+what, when, key, wanted = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+looks = 0
+
+def while_it_looks():
+    global looks
+    looks += 1
+    if looks == when:
+        print("early", flush=True)
+        select.select([0], [], [])  # the human has typed a line
+    return []
+
+with controlling_terminal() as fd:
+    passphrase.listeners = while_it_looks
+    if what == "a new one":
+        print("got it:", passphrase.chosen(fd) == wanted)
+    else:
+        print("got it:", unlock.ask(fd, Signer(key)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "when", "typed"),
+    [
+        ("a new one", 1, [PASSPHRASE, PASSPHRASE]),
+        ("a new one", 2, [PASSPHRASE, PASSPHRASE]),
+        ("that of a key", 1, [PASSPHRASE]),
+        ("that of a key", 2, ["a wrong one", PASSPHRASE]),
+    ],
+)
+def test_one_that_is_typed_before_it_is_asked_for_is_not_shown(
+    what: str, when: int, typed: list[str], tmp_path: Path
+) -> None:
+    make_key(tmp_path / "key")
+    child = children.spawn(
+        sys.executable, ["-c", EARLY, what, str(when), str(tmp_path / "key"), PASSPHRASE], encoding="utf-8", timeout=600,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    child.delaybeforesend = None
+    shown = ""
+    for number, each in enumerate(typed, 1):
+        if number == when:
+            child.expect_exact("early")
+            shown += child.before
+            child.sendline(PASSPHRASE)  # it does not count either: what is asked for comes later
+        child.expect(["Passphrase .*: ", "The same again: "])
+        shown += child.before
+        child.sendline(each)
+    child.expect_exact("got it: True")
+    shown += child.before
+    child.expect(pexpect.EOF)
+    assert PASSPHRASE not in shown

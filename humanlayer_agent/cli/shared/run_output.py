@@ -208,7 +208,7 @@ def print_ending(console: Console, supervisor: Supervisor, status: str) -> None:
     if nobody := sum(record.by == "nobody" for record in asked):
         console.print(
             f"[yellow]{nobody} of them {'was' if nobody == 1 else 'were'} denied because nobody could be asked[/yellow]"
-            " (no terminal, or no answer). Run it in a terminal to decide yourself."
+            " (no terminal, no answer, or none that counts). Run it in a terminal to decide yourself."
         )
 
 

@@ -177,11 +177,21 @@ def test_results_for_programs_and_the_layers_by_default(project: Path, capsys: p
 # ---- trust ----------------------------------------------------------------------------------------------
 
 
-def talk(project: Path) -> "pexpect.spawn[str]":
-    return children.spawn(
-        sys.executable, ["-c", RUN, "policy", "trust", "--project", str(project)], encoding="utf-8", timeout=600,
-        env={**os.environ, "LC_ALL": "C.UTF-8"}, dimensions=(50, 200),
-    )  # fmt: skip
+def talk(project: Path, ahead: str = "") -> "pexpect.spawn[str]":
+    """`hla policy trust` at a terminal, at which `ahead` was typed before it started."""
+    argv = [sys.executable, "-c", RUN, "policy", "trust", "--project", str(project)]
+    if ahead:
+        argv = ["bash", "--norc", "-c", 'echo ready; read -rn 1 < "$0"; exec "$@"', str(project / "typed"), *argv]
+        os.mkfifo(project / "typed")
+    child = children.spawn(
+        argv[0], argv[1:], encoding="utf-8", timeout=600, env={**os.environ, "LC_ALL": "C.UTF-8"}, dimensions=(50, 200)
+    )
+    if ahead:
+        child.expect_exact("ready")
+        child.send(ahead)
+        child.expect_exact(ahead.rstrip("\n"))  # the terminal has it: it shows what is typed
+        (project / "typed").write_text("!")
+    return child
 
 
 def trusted(project: Path) -> bool:
@@ -219,12 +229,22 @@ def test_any_other_answer_is_no(project: Path, answer: str) -> None:
 
 def test_nothing_typed_ahead_counts(project: Path) -> None:
     policy_of(project, ALLOW)
-    child = talk(project)
-    child.send("trust\n")  # before the question
+    child = talk(project, ahead="trust\n")
     child.expect_exact('Type "trust"')
     child.sendline("no")
     child.expect_exact("not trusted")
     assert not trusted(project)
+
+
+def test_what_is_typed_as_soon_as_the_question_is_there_counts(project: Path) -> None:
+    policy_of(project, ALLOW)
+    child = talk(project)
+    child.delaybeforesend = None
+    child.expect_exact("anything else not to: ")
+    child.sendline("trust")
+    child.expect_exact("trusted:")
+    child.expect(pexpect.EOF)
+    assert trusted(project)
 
 
 def test_trust_needs_a_terminal(project: Path) -> None:
