@@ -56,11 +56,17 @@ def sqlite(context: Context) -> Iterator[Finding]:
 
 def terminal(context: Context) -> Iterator[Finding]:
     """Check that somebody can be asked here."""
+    from humanlayer_agent.processes.multiplexer import multiplexer
     from humanlayer_agent.processes.tty import controlling_terminal
 
     try:
         with controlling_terminal() as fd:
             yield ok(f"a terminal to ask at ({os.ttyname(fd)})")
+        if typist := multiplexer():
+            yield warning(
+                f"an agent's command can type here too, through {typist}: high and critical take your passphrase",
+                "Start agents in a terminal of their own, or have a key: hla init.",
+            )
     except NoTerminal as error:
         yield warning(
             f"nobody can be asked here ({error}): what a policy asks about is denied, unless another channel answers",

@@ -39,6 +39,9 @@ def multiplexer() -> str:
     for variable, name in _table()["variables"].items():
         if os.environ.get(variable):
             return str(name)
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    if len(connection) == 4 and connection[0] == connection[2]:
+        return "ssh from this machine"  # what types at its terminal does so here
     try:
         if int(os.readlink("/proc/self")) != os.getpid():
             return UNKNOWN  # /proc is that of another pid namespace

@@ -54,7 +54,7 @@ os.write(terminal, b"\\n")
 while os.read(terminal, 1024):
     pass
 """
-VARIABLES = ("TMUX", "STY", "ZELLIJ", "KITTY_LISTEN_ON")
+VARIABLES = ("TMUX", "STY", "ZELLIJ", "KITTY_LISTEN_ON", "SSH_CONNECTION")
 BARE = {name: value for name, value in os.environ.items() if name not in VARIABLES}
 NOBODY = 65534
 
@@ -160,14 +160,28 @@ def test_screen_takes_orders(look: Callable[..., str], tmp_path: Path, ordinary:
     assert look(new if told else [*new, "env", "-u", "STY"], ordinary=ordinary, env=env).lower() == "screen"
 
 
-@pytest.mark.parametrize(("variable", "name"), [("TMUX", "tmux"), ("STY", "screen"), ("ZELLIJ", "zellij")])
-def test_what_a_multiplexer_says_in_the_environment_is_enough(
-    monkeypatch: pytest.MonkeyPatch, variable: str, name: str
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("TMUX", "/run/x,1,0", "tmux"),
+        ("STY", "1.pts-0", "screen"),
+        ("ZELLIJ", "0", "zellij"),
+        ("SSH_CONNECTION", "::1 40000 ::1 22", "ssh from this machine"),
+    ],
+)
+def test_what_the_environment_says_is_enough(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, name: str
 ) -> None:
     for each in VARIABLES:
         monkeypatch.delenv(each, raising=False)
-    monkeypatch.setenv(variable, "/run/x,1,0")
+    monkeypatch.setenv(variable, value)
     assert multiplexer() == name
+
+
+@needs_root
+def test_ssh_from_elsewhere_is_a_login(look: Callable[..., str], copied: Callable[..., str]) -> None:
+    elsewhere = {"SSH_CONNECTION": "192.0.2.7 40000 192.0.2.1 22"}
+    assert look(copied("sshd"), env=elsewhere) == ""
 
 
 def test_where_it_can_not_be_found_out(tmp_path: Path) -> None:

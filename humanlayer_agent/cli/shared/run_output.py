@@ -213,7 +213,9 @@ def print_ending(console: Console, supervisor: Supervisor, status: str) -> None:
 
 
 def exit_code(status: str, records: Sequence[Record]) -> int:
-    """0 Submitted; 3 where it ended because nobody could be asked; 130 Ctrl-C at the prompt; 1 otherwise."""
+    """0 Submitted; 3 where it ended because nobody could be asked; 130 Ctrl-C at the prompt, or a q that
+    nothing proves to be a human's; 1 otherwise.
+    """
     if status == "Submitted":
         return 0
     last = [record for record in records if record.by not in ("run", "message")][-1:]

@@ -13,7 +13,6 @@ import pytest
 
 from humanlayer_agent.channels import terminal
 from humanlayer_agent.channels.presentation import present
-from humanlayer_agent.channels.terminal.assurance import Assurance
 from tests.support import children
 
 PRINCIPAL = f"os:{os.getuid()}:{pwd.getpwuid(os.getuid()).pw_name}"
@@ -533,7 +532,7 @@ def test_a_dumb_terminal_asks_in_a_silence_and_takes_a_line_that_came_alone(monk
     monkeypatch.setattr(terminal.tty, "write", typist.write)
     monkeypatch.setattr(terminal.tty, "discard_input", lambda fd: None)
     request = make_request()
-    assurance = Assurance(None, "", lambda: None)
+    assurance = terminal._Assurance(None, "", lambda: None)
     question = terminal._Question(request, present(request), 0, None, 2**60, lambda: False, assurance)
     assert terminal._plain_question(question) == terminal.Decision("reject")
     assert typist.asked == asked
