@@ -76,10 +76,11 @@ def request() -> ApprovalRequest:
 
 def ask() -> None:
     """Put the request before whoever sits at this terminal. (Runs in a process of its own.)"""
-    from humanlayer_agent.channels.terminal import TerminalAsker
+    from humanlayer_agent.channels import terminal
 
+    terminal.multiplexer = lambda: ""  # as in a terminal emulator: here it is this script that holds the terminal
     asked = request()
-    TerminalAsker().ask(asked, until=asked.expires - 9_000, cancelled=lambda: False)
+    terminal.TerminalAsker().ask(asked, until=asked.expires - 9_000, cancelled=lambda: False)
 
 
 def terminal_page() -> str:
