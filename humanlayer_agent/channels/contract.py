@@ -28,7 +28,7 @@ class Retry(ChannelError):
 
     Args:
         why: for people to read.
-        after: seconds to wait at least, as the service says; None leaves that to the hub.
+        after: seconds to wait, as the service says; None leaves that to the hub.
 
     Example:
         >>> Retry("the service is busy", after=30).after

@@ -16,7 +16,7 @@ from humanlayer_agent.hub.channel_access import outcome, ref_of
 from humanlayer_agent.hub.outbox import UNREADABLE, Deliver, Job, Recover, Remind, Settle
 
 FIRST, LONGEST = 0.25, 30.0
-"""Seconds before something is tried again: at first, doubled each time, and at most."""
+"""Seconds before something is tried again where the service names none: at first, doubled each time, and at most."""
 
 ATTEMPTS = 5
 """How often a channel may fail in a way that it does not name, before that counts as undeliverable."""
@@ -81,7 +81,7 @@ class Sender:
             self._failed(job, str(error))
         except Retry as error:
             self._delay(error.after)
-            self._failed(job, str(error), wait=max(error.after or 0.0, _backoff(begun.attempts)))
+            self._failed(job, str(error), wait=error.after or _backoff(begun.attempts))
         except Exception as error:
             if isinstance(error, StoreError):
                 raise
@@ -180,7 +180,7 @@ class Sender:
             after = error.after if isinstance(error, Retry) else None
             self._delay(after)
             failures = self._tries.get(place.id, (0, 0.0))[0] + 1
-            self._tries[place.id] = (failures, self._monotonic() + max(after or 0.0, _backoff(failures)))
+            self._tries[place.id] = (failures, self._monotonic() + (after or _backoff(failures)))
             if failures == 1:
                 self._say(f"could not settle {place.request_id[:12]}: {describe(error)} (again later)")
             return False

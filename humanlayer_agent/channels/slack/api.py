@@ -6,6 +6,7 @@ What Slack's errors mean here: which pass by themselves, and how people mend the
 import http.client
 import json
 import logging
+import re
 import ssl
 import threading
 import urllib.error
@@ -82,6 +83,7 @@ QUICK_SECONDS = 2
 """For a call that a click waits for: Slack wants it acknowledged within 3 s."""
 _HOSTS = (".slack.com", ".slack-gov.com")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_SECONDS = re.compile("[0-9]{1,6}")
 _OFF_LINE = (OSError, http.client.HTTPException, SlackClientError, ValueError)
 """What a call raises where the answer is missing or is none: also when the call itself may have been done."""
 
@@ -180,8 +182,7 @@ class SlackApi:
         body: Json = found if isinstance(found, dict) else {}
         code = str(body.get("error") or "")
         if status == 429 or code in ("ratelimited", "rate_limited"):
-            after = str((getattr(response, "headers", None) or {}).get("Retry-After", ""))
-            return Retry(f"Slack limits {method}", float(after) if after.isdigit() else None)
+            return Retry(f"Slack limits {method}", _retry_after(getattr(response, "headers", None)))
         if status >= 500 or not code:
             return LostAnswer(f"Slack failed on {method} (HTTP {status})")
         if code in PASSING:
@@ -242,7 +243,7 @@ class SlackApi:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 429 or error.code >= 500:
-                raise Retry(f"Slack did not take it (HTTP {error.code})") from None
+                raise Retry(f"Slack did not take it (HTTP {error.code})", _retry_after(error.headers)) from None
             raise SlackError(f"Slack did not take it (HTTP {error.code})", "upload_refused") from None
         except _OFF_LINE as error:
             raise Retry(f"Slack did not take it: {_short(error)}") from None
@@ -257,6 +258,13 @@ class SlackApi:
         if self._loopback:
             return parts.scheme == on_loopback and host in _LOOPBACK
         return parts.scheme == scheme and host.endswith(_HOSTS)
+
+
+def _retry_after(headers: Any) -> float | None:
+    """Return the seconds that an answer says to wait; None where it names none."""
+    named = {str(name).lower(): str(value).strip() for name, value in (headers or {}).items()}
+    after = named.get("retry-after", "")
+    return float(after) if _SECONDS.fullmatch(after) else None
 
 
 def _short(error: Exception) -> str:

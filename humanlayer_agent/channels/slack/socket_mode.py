@@ -123,7 +123,7 @@ class Receiver:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._fresh() < self._wanted)
-                pause, self._delay = self._delay * random.uniform(0.75, 1.25), 0.0
+                pause, self._delay = self._delay, 0.0
                 if self._closed or (pause and self._changed.wait_for(lambda: self._closed, pause)):
                     return
             held = ExitStack()
@@ -131,7 +131,7 @@ class Receiver:
                 connection = held.enter_context(self._connect())
             except Exception as error:
                 said = (str(error).splitlines() or [""])[0] or type(error).__name__
-                self._failed(f"no connection to Slack: {said}", pause)
+                self._failed(f"no connection to Slack: {said}", pause, getattr(error, "after", None))
                 continue
             with self._changed:
                 if self._closed:
@@ -154,12 +154,13 @@ class Receiver:
             proxy=True if url.startswith("wss:") else None,
         )
 
-    def _failed(self, problem: str, delay: float) -> None:
+    def _failed(self, problem: str, delay: float, after: float | None) -> None:
+        """Wait before the next try: as long as Slack says, else longer each time, and not all hubs at once."""
         with self._changed:
             if problem != self._problem:
                 _log.warning("slack: %s", problem)
             self._problem = problem
-            self._delay = min(max(2 * delay, FIRST_DELAY), LONGEST_DELAY)
+            self._delay = after or _about(min(max(2 * delay, FIRST_DELAY), LONGEST_DELAY))
 
     def _read(self, connection: ClientConnection, held: ExitStack) -> None:
         """Reads one connection until it ends; `held` closes it."""
@@ -174,7 +175,7 @@ class Receiver:
             with self._changed:
                 leaving = self._live.pop(connection, True)
                 if not leaving and time.monotonic() - began < _SHORT_LIFE:
-                    self._delay = max(self._delay, FIRST_DELAY)  # not as fast as it can again and again
+                    self._delay = max(self._delay, _about(FIRST_DELAY))  # not as fast as it can again and again
                 self._changed.notify_all()
 
     def _received(self, connection: ClientConnection, raw: str | bytes) -> None:
@@ -205,7 +206,7 @@ class Receiver:
             if connection in self._live:
                 self._live[connection] = True
             if (pause := _REASONS.get(reason)) is not None:
-                self._delay = max(self._delay, pause)
+                self._delay = max(self._delay, _about(pause))
                 self._problem = (
                     "Socket Mode is switched off in the app's settings: switch it on"
                     if reason == "link_disabled"
@@ -240,3 +241,8 @@ class Receiver:
                 after()
             except Exception as error:
                 _log.info("slack: after a click: %s", error)
+
+
+def _about(seconds: float) -> float:
+    """A time near this one: not all hubs come back at once."""
+    return seconds * random.uniform(0.75, 1.25)

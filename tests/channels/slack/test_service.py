@@ -1,5 +1,6 @@
 """What Slack answers, and what becomes of it: errors with their mends, lost answers, uploads, health."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from humanlayer_agent.channels.contract import Audience, Retry, Undeliverable
 from humanlayer_agent.channels.slack.api import LostAnswer
 from humanlayer_agent.channels.slack.health import NEEDED
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.hub.outbox import Outbox
+from humanlayer_agent.hub.sender import Sender
 from humanlayer_agent.testing.fake_slack import BOT_TOKEN, CHANNEL
 from humanlayer_agent.testing.fake_slack.world import BOT_SCOPES
 from humanlayer_agent.testing.patience import until
@@ -50,6 +53,63 @@ def test_a_limit_says_how_long(world, slack) -> None:
     with pytest.raises(Retry) as raised:
         world.channel.deliver(request, NOBODY)
     assert raised.value.after == 7
+
+
+class Moment(threading.Event):
+    """The time that passes while a hub's sender waits: ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds, self.waited = 100.0, []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout)
+        self.seconds += timeout or 0.0
+        return False
+
+
+@pytest.fixture
+def send(world):
+    """Does one job, as a hub does: whether it was done, and how long it was waited before that."""
+    moment = Moment()
+    sender = Sender(
+        world.store, world.channel, world.approvers.authority,
+        stopping=moment, clock=lambda: int(moment.seconds * 1000), monotonic=lambda: moment.seconds,
+    )  # fmt: skip
+
+    def do(job) -> tuple[bool, list[float]]:
+        moment.waited.clear()
+        return sender.do(job), list(moment.waited)
+
+    do.moment = moment
+    return do
+
+
+def test_a_hub_waits_as_long_as_slack_says_and_no_longer(world, slack, send) -> None:
+    """However often it was limited before."""
+    request = world.ask()
+    slack.fault("chat.postMessage", "429", seconds=2, count=9)
+    (job,) = Outbox(world.store, "slack", world.approvers.authority).due()
+    for number in range(9):
+        assert send(job) == (False, [2.0] if number else [])
+        (delivery,) = world.store.surfaces.deliveries(request.id)
+        assert (delivery.attempts, delivery.retry_at) == (number + 1, int(send.moment.seconds * 1000) + 2_000)
+    assert send(job) == (True, [2.0])
+    assert slack.called("chat.postMessage")[-1] == "ok"
+
+
+def test_a_message_that_shows_something_old_waits_no_longer_either(world, show, slack, send) -> None:
+    request, _ = show()
+    world.decide_elsewhere(request, "reject", "bob")
+    (job,) = Outbox(world.store, "slack", world.approvers.authority).due()
+    slack.fault("chat.update", "429", seconds=2, count=9)
+    for number in range(9):
+        assert send(job) == (False, [])
+        assert len(slack.called("chat.update")) == number + 1, "it was tried again after two seconds"
+        assert send(job) == (False, []), "and not before"
+        assert len(slack.called("chat.update")) == number + 1
+        send.moment.seconds += 2.0
+    assert send(job) == (True, [])
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])

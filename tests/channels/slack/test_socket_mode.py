@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.channels.contract import Retry
 from humanlayer_agent.channels.slack import socket_mode as receiving
 from humanlayer_agent.channels.slack.socket_mode import Receiver, Reply
 from humanlayer_agent.testing.fake_slack import FakeSlack
@@ -143,6 +144,21 @@ def test_too_many_connections_wait(receive, slack, heard, monkeypatch) -> None:
     assert len(slack.called("apps.connections.open")) <= opened + 1, "it does not hurry"
     other.close(0.1)
     assert receiver.connections.open == 10
+
+
+def test_it_connects_again_when_slack_says_and_not_later(slack, heard) -> None:
+    """Without that it would wait twice as long after each failure."""
+    api, limited = SlackRig(slack).api(), [Retry("Slack limits apps.connections.open", after=0.01)] * 14
+
+    def open_url() -> str:
+        if limited:
+            raise limited.pop()
+        return api.socket_url()
+
+    receiver = Receiver(open_url, heard.handle, count=1)
+    receiver.start()
+    assert receiver.wait_open(PATIENCE)
+    receiver.close(0.1)
 
 
 def test_socket_mode_that_was_switched_off_is_told(receive, slack, heard) -> None:
