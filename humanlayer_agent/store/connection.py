@@ -18,7 +18,17 @@ from humanlayer_agent.errors import StoreError
 APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "fuse.sshfs"})
+_NETWORK = frozenset(
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "beegfs", "gpfs"),
+        *("gfs2", "ocfs2"),  # disks of several machines
+        *("9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "fakeowner"),  # folders shared with a virtual machine
+        "fuse",
+    }
+)
+_LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs"})
+"""Programs behind FUSE that only lay folders of this machine over each other: the root of a rootless container. Any
+other may reach another machine. A disk of this one that FUSE mounts (NTFS) is of the type `fuseblk`: it is local."""
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 """How a write-ahead log begins (https://www.sqlite.org/fileformat2.html#the_write_ahead_log)."""
 _NEEDED = (3, 37)  # STRICT tables
@@ -56,6 +66,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection for statements that change nothing."""
+        self._check_process()
         with self._lock, self._reported():
             yield self._connect()
 
@@ -76,6 +87,7 @@ class Database:
         It takes the write lock at its start: a transaction that reads first and writes then fails at once
         (SQLITE_BUSY), whatever the time-out, if another process wrote in between.
         """
+        self._check_process()
         with self._lock, self._reported():
             connection = self._connect()
             self._check_file()
@@ -94,6 +106,7 @@ class Database:
         Returns:
             False: another process is reading those, so that they are still there.
         """
+        self._check_process()
         with self._lock, self._reported():
             connection = self._connect()
             self._check_file()
@@ -103,8 +116,10 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; what was committed stays. Closing twice is fine; it opens again when it is used."""
+        if os.getpid() != self._pid:
+            return
         with self._lock:
-            if self._connection is not None and os.getpid() == self._pid:
+            if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
@@ -117,9 +132,12 @@ class Database:
                 connection.close()
             self._connection = None
 
-    def _connect(self) -> sqlite3.Connection:
+    def _check_process(self) -> None:
+        """Refuse to go on in the child of a fork. The lock may be held there by a thread that is not there any more."""
         if os.getpid() != self._pid:
             raise StoreError(f"the store {self.path} was opened before a fork: open it anew in the child process")
+
+    def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection, self._log = self._open(), None
         return self._connection
@@ -268,7 +286,8 @@ def _prepare(path: Path, create: bool) -> tuple[int, int]:
 def network_file_system(path: Path) -> str:
     """The type of the file system that holds `path`, where it is one over a network; else ""."""
     kind = _file_system(path)
-    return kind if kind in _NETWORK else ""
+    family = kind if kind in _LOCAL_FUSE else kind.partition(".")[0]
+    return kind if family in _NETWORK else ""
 
 
 def _file_system(path: Path) -> str:

@@ -523,3 +523,21 @@ def test_a_log_that_sqlite_itself_begins_anew_is_fine(path: Path, store: SQLiteS
     store.void("nothing", "why")  # what changes nothing leaves the log empty
     store.record(events.POLICY_LOADED, run="r")
     assert len(list(store.events(type=events.POLICY_LOADED.name))) == 7
+
+
+# Where it can be
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs4", "cifs", "9p", "virtiofs", "vboxsf", "fuse", "fuse.sshfs", "fuse.vmhgfs-fuse", "fuse.grpcfuse"]
+)
+def test_not_on_what_another_machine_may_write_too(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_file_system", lambda path: kind)
+    with pytest.raises(StoreError, match=re.escape(f"network file system ({kind})")):
+        SQLiteStore(path)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "btrfs", "overlay", "tmpfs", "fuseblk", "fuse.fuse-overlayfs", ""])
+def test_on_every_disk_of_this_machine(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_file_system", lambda path: kind)
+    SQLiteStore(path).close()
