@@ -81,5 +81,21 @@ class NotAsJudged(HumanlayerError):
         self.paths = tuple(paths)
 
 
+LOST = "the run was given up: its process gave no sign of life for too long; start the agent again"
+
+
+class RunLost(HumanlayerError):
+    """Raised where the run of this process was given up meanwhile (its machine slept, or was cut off): nothing of it
+    may run, as another may have taken its place.
+
+    Args:
+        decision: the `PolicyDecision` on the action.
+    """
+
+    def __init__(self, decision: object = None) -> None:
+        super().__init__(LOST)
+        self.decision = decision
+
+
 class RunTerminated(HumanlayerError):
     """Raised where a human has stopped the run (q at the prompt, Ctrl-C)."""

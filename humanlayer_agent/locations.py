@@ -219,22 +219,28 @@ def read_own_json(path: Path | str) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def write_own_json(path: Path | str, content: dict[str, Any], *, required: bool = False) -> None:
+def write_own_json(path: Path | str, content: dict[str, Any], *, required: bool = False, once: bool = False) -> None:
     """Write a JSON file for this user alone, whole or not at all.
 
     Args:
         required: raise OSError where it can't be written; else that is ignored.
+        once: a file that is there already stays as it is.
     """
     from contextlib import suppress
 
     path = Path(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}")  # pids are those of a container, perhaps
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(json.dumps(content))
-        os.replace(temporary, path)
+        if once:
+            with suppress(FileExistsError):  # another process was first
+                os.link(temporary, path)
+            temporary.unlink()
+        else:
+            os.replace(temporary, path)
     except OSError:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

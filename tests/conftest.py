@@ -33,6 +33,8 @@ def mini_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def own_user(homes: Iterator[Path], mini_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, so that no test reads or writes what belongs to the person who runs the tests."""
+    from humanlayer_agent.processes import identity
+
     home = next(homes)
     home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
@@ -41,6 +43,7 @@ def own_user(homes: Iterator[Path], mini_folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_CONFIGURED", "true")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    identity.machine.cache_clear()  # it is kept in that home
     for name in [n for n in os.environ if n.startswith("XDG_") or n == "HUMANLAYER_PASSPHRASE_FILE"]:
         monkeypatch.delenv(name)
     return home

@@ -11,13 +11,12 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right of one process to serve a channel: nobody else may until then (ms)."""
+    """The right of a process to serve a channel, since `taken` (ms). Nobody else may, while it shows that it lives."""
 
     channel: str
     holder: str
     process: str
     taken: int
-    until: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,15 @@ from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
 from humanlayer_agent.audit import events
-from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, NotAsJudged, StoreError
+from humanlayer_agent.errors import (
+    LOST,
+    ActionDenied,
+    AgentsStopped,
+    ConfigError,
+    NotAsJudged,
+    RunLost,
+    StoreError,
+)
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
@@ -517,6 +525,9 @@ class Gate:
         if isinstance(error, AgentsStopped) and isinstance(error.halt, Halt):
             decision = error.decision if isinstance(error.decision, PolicyDecision) else None
             return self._asking.halted(error.halt, decision)
+        if isinstance(error, RunLost):
+            decision = error.decision if isinstance(error.decision, PolicyDecision) else None
+            self._asking.stop(Denial(LOST, by="store", decision=decision, terminate=True))
         if self._asking.stopped:
             return self._asking.stopped
         if isinstance(error, StoreError):

@@ -42,11 +42,16 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A command that goes on although every agent is stopped: of which run and agent, and its supervisor's pid."""
+    """A command that goes on although every agent is stopped: of which run and agent, and its supervisor's pid.
+
+    Args:
+        here: that process is seen from here; else its pid is one of another machine or container.
+    """
 
     run: str
     agent: str
     pid: int
+    here: bool = True
 
 
 @dataclass(frozen=True, slots=True)

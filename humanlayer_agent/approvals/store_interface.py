@@ -55,7 +55,10 @@ class Store(Protocol):
         ...
 
     def open_run(self, run: Run) -> None:
-        """Begin a run of this process. What processes that are gone have left is settled first (`reconcile`)."""
+        """Begin a run of this process, whose heartbeat the store writes from now on.
+
+        What processes that are gone have left is settled first (`reconcile`).
+        """
         ...
 
     def stop_run(self, run_id: str, why: str) -> None:
@@ -90,6 +93,7 @@ class Store(Protocol):
 
         Raises:
             AgentsStopped: every agent is stopped. The decision is in the log, with that.
+            RunLost: the run was given up. The decision is in the log, with that.
         """
         ...
 
@@ -111,6 +115,7 @@ class Store(Protocol):
 
         Raises:
             AgentsStopped: every agent is stopped. The decision is in the log, with that.
+            RunLost: the run was given up. The decision is in the log, with that.
         """
         ...
 
@@ -149,6 +154,7 @@ class Store(Protocol):
 
         Raises:
             AgentsStopped: every agent is stopped. The decision is in the log, with that, and nobody is asked.
+            RunLost: the same, where the run was given up.
         """
         ...
 
@@ -235,7 +241,11 @@ class Store(Protocol):
         ...
 
     def reconcile(self) -> None:
-        """Settle what processes that are gone left behind: executions become unknown, and are never run again."""
+        """Settle what processes that are gone left behind: executions become unknown, and are never run again.
+
+        Gone is a process that has certainly ended, or one that can't be seen from here (on another machine, in another
+        container, before a restart) and gave no sign of life for half a minute.
+        """
         ...
 
     def events(

@@ -44,20 +44,21 @@ def _notes(name: str, found: "Profiles", store: str | None) -> Iterator[str]:
         return
     if lacking := missing(name, found):
         yield f"not set here: {', '.join(lacking)}"
-    lease = _lease(name, store)
-    yield f"served by process {lease.split(':')[-2]}" if lease else "no process serves it: hla hub does"
+    server = _server(name, store)
+    yield f"served by process {server}" if server is not None else "no process serves it: hla hub does"
 
 
-def _lease(name: str, store: str | None) -> str:
-    """The identity of the process that serves a channel; "" where none does."""
+def _server(name: str, store: str | None) -> int | None:
+    """The pid of the process that serves a channel; None where none does."""
     from humanlayer_agent.cli.shared.store_access import open_store
+    from humanlayer_agent.processes.identity import pid_of
 
     try:
         with closing(open_store(store)) as opened:
             lease = opened.surfaces.lease(name)
-            return lease.process if lease else ""
+            return pid_of(lease.process) if lease else None
     except ConfigError:  # no store yet
-        return ""
+        return None
 
 
 @app.command("test")

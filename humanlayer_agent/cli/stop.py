@@ -106,8 +106,10 @@ def _say_running(opened: "SQLiteStore") -> None:
 
     for each in opened.halts.running():
         agent = one_line(each.agent) or "an agent"
+        where = "" if each.here else " of another machine or container"
         print(
-            f"still running: a command of {agent} (run {one_line(each.run)[:8]}); its supervisor is process {each.pid}"
+            f"still running: a command of {agent} (run {one_line(each.run)[:8]}); "
+            f"its supervisor is process {each.pid}{where}"
         )
 
 

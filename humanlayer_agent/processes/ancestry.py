@@ -46,9 +46,10 @@ def below_supervision(supervisors: Iterable[str] = ()) -> bool:
         above = list(_ancestors())
     except OSError:
         return sys.platform == "linux"  # elsewhere there is no /proc to look at
+    processes = list(map(identity.identity, above)) if known else []
     return (
         any(map(_is_supervised, above))
-        or any(identity.identity(pid) in known for pid in above)
+        or any(identity.is_same(each, process) for each in processes for process in known)
         or any(map(identity.is_out_of_sight, known))
     )
 

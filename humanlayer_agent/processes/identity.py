@@ -1,16 +1,26 @@
-"""The identity of a process: who runs it, and whether it is still there.
+"""The identity of a process: who runs it, on which machine, and whether it is still there.
 
-A pid alone is no identity: it is used again. With the boot and the process's start time (Linux) it is.
+A pid alone is no identity: it is used again. With the machine, the boot and the process's start time (Linux) it is.
 """
 
+import hashlib
 import os
 import pwd
 import re
+import secrets
 from functools import cache
 from pathlib import Path
 
+from humanlayer_agent.locations import read_own_json, state_path, write_own_json
+
 _UNKNOWN = "-"
-_IDENTITY = re.compile(r"(?P<boot>[^:]*):(?P<namespace>[^:]*):(?P<pid>[1-9][0-9]{0,8}):(?P<start>[^:]*)", re.ASCII)
+_ENDED = "ended"
+_IDENTITY = re.compile(
+    r"(?:(?P<machine>[^:]*):)?"  # older versions did not write it
+    r"(?P<boot>[^:]*):(?P<namespace>[^:]*):(?P<pid>[1-9][0-9]{0,8}):(?P<start>[^:]*)",
+    re.ASCII,
+)
+_HOST = Path("/etc/machine-id")
 _OUTERMOST = "pid[4026531836]"  # the number that Linux gives the machine's own (PROC_PID_INIT_INO in proc_ns.h)
 
 
@@ -24,9 +34,18 @@ def os_user() -> str:
 
 
 def identity(pid: int | None = None) -> str:
-    """The identity of a process, of this one where it is None: boot, pid namespace, pid and start time."""
+    """The identity of a process, of this one where it is None: machine, boot, pid namespace, pid and start time."""
     number = os.getpid() if pid is None else pid
-    return f"{_boot()}:{_namespace()}:{number}:{_start(number)}"
+    return f"{machine()}:{_boot()}:{_namespace()}:{number}:{_start(number)}"
+
+
+def is_same(one: str, other: str) -> bool:
+    """Tell whether two identities are of one process.
+
+    Which machine id they were written with does not matter: a command can be given another state folder.
+    """
+    known, also = _IDENTITY.fullmatch(one), _IDENTITY.fullmatch(other)
+    return known is not None and also is not None and known.groups()[1:] == also.groups()[1:]
 
 
 def is_out_of_sight(process: str) -> bool:
@@ -45,23 +64,56 @@ def pid_of(process: str) -> int | None:
     return int(known["pid"]) if known is not None else None
 
 
-def is_gone(process: str) -> bool:
-    """Tell whether the process with this identity has certainly ended. False where that can't be known from here."""
-    if (known := _IDENTITY.fullmatch(process)) is None:
-        return False  # somebody else has written it
-    if known["boot"] != _boot():
-        return True
-    if known["namespace"] != _namespace():
-        return False
+def lives(process: str) -> bool | None:
+    """Tell whether the process with this identity is there, where the table of processes shows that.
+
+    Returns:
+        None: it shows nothing about it. The process is of another machine, boot or pid namespace, or the start time of
+        the one that has its pid now can't be read. That the boot is another one proves nothing: two machines may share
+        a store, or copies of a state folder.
+    """
+    known = _IDENTITY.fullmatch(process)
+    if known is None or known["namespace"] != _namespace() or known["boot"] != _boot():
+        return None
+    if known["machine"] not in (None, machine()) or _UNKNOWN == known["boot"] == (known["machine"] or _UNKNOWN):
+        return None
     pid = int(known["pid"])
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return True
+        return False
     except PermissionError:
         pass  # it exists, and belongs to somebody else
     now = _start(pid)
-    return _UNKNOWN not in (known["start"], now) and now != known["start"]
+    if now == _ENDED:
+        return False
+    return None if _UNKNOWN in (known["start"], now) else now == known["start"]
+
+
+def clock_source() -> str:
+    """Return the name of the clock that `time.monotonic` reads: two processes with the same name see the same time."""
+    kernel = next((known for known in (_boot(), machine()) if known != _UNKNOWN), None) or _nameless()
+    return f"{kernel}:{_link('time')}"
+
+
+@cache
+def machine() -> str:
+    """Return the id of this machine: made once, and kept in the user's state folder.
+
+    A state folder may be copied, or shared over a network: what stands there counts together with the host's own id.
+    "-" where there is neither.
+    """
+    path = state_path("machine.json")
+    made = read_own_json(path)
+    if made is None:
+        write_own_json(path, {"id": secrets.token_hex(16)}, once=True)
+        made = read_own_json(path)
+    try:
+        host = _HOST.read_text(errors="replace").strip()
+    except OSError:
+        host = ""
+    kept = str((made or {}).get("id", ""))
+    return hashlib.sha256(f"{kept}\n{host}".encode()).hexdigest()[:32] if kept or host else _UNKNOWN
 
 
 @cache
@@ -74,8 +126,18 @@ def _boot() -> str:
 
 @cache
 def _namespace() -> str:
+    return _link("pid")
+
+
+@cache
+def _nameless() -> str:
+    """A name that no other process has."""
+    return secrets.token_hex(16)
+
+
+def _link(namespace: str) -> str:
     try:
-        return os.readlink("/proc/self/ns/pid").replace(":", "")
+        return os.readlink(f"/proc/self/ns/{namespace}").replace(":", "")
     except OSError:
         return _UNKNOWN
 
@@ -87,4 +149,4 @@ def _start(pid: int) -> str:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return _UNKNOWN
-    return "ended" if fields[0] in ("Z", "X") else fields[19]
+    return _ENDED if fields[0] in ("Z", "X") else fields[19]

@@ -13,6 +13,7 @@ from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
+from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import storable
 from humanlayer_agent.store.statements import Ledger
@@ -31,7 +32,6 @@ _MARK = (
 _PRESENTATIONS = (
     f"SELECT presentation.*, {_MARK} AS mark FROM presentation JOIN request ON request.id = request_id WHERE "
 )
-_LONGEST_MS = 60_000
 _SPENT = "EXISTS (SELECT 1 FROM permit WHERE permit.request_id = presentation.request_id AND permit.state = 'consumed')"
 """An approval that was used can't become anything else any more."""
 
@@ -58,19 +58,18 @@ class SQLiteSurfaces:
         with self._transaction() as (ledger, db):
             found = ledger.rows("SELECT * FROM lease WHERE channel = ?", channel)
             former = found[0] if found else None
+            beat = (*heartbeats.clock(), ttl_ms)
             if former is not None and former["holder"] == holder:
-                if former["taken"] <= ledger.now:
-                    db.execute("UPDATE lease SET until = ? WHERE channel = ?", (ledger.now + ttl_ms, channel))
-                    _close_spent(db, channel)
-                    return True
-                db.execute("DELETE FROM lease WHERE channel = ?", (channel,))  # the clock was set back: taken anew
-            elif former is not None and _holds(former, ledger.now):
+                db.execute("UPDATE lease SET clock = ?, beat = ?, ttl = ? WHERE channel = ?", (*beat, channel))
+                _close_spent(db, channel)
+                return True
+            if former is not None and heartbeats.holds(db, former):
                 return False
             me = identity.identity()
             db.execute(
-                "INSERT INTO lease (channel, holder, process, taken, until) VALUES (?1, ?2, ?3, ?4, ?5) "
-                "ON CONFLICT (channel) DO UPDATE SET holder = ?2, process = ?3, taken = ?4, until = ?5",
-                (channel, holder, me, ledger.now, ledger.now + ttl_ms),
+                "INSERT OR REPLACE INTO lease (channel, holder, process, taken, clock, beat, ttl) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (channel, holder, me, ledger.now, *beat),
             )
             before = former["process"] if former else None
             ledger.append(events.LEASE_TAKEN, channel=channel, process=me, former=before)
@@ -83,9 +82,9 @@ class SQLiteSurfaces:
     def lease(self, channel: str) -> Lease | None:
         with self._database.read() as db:
             row = db.execute("SELECT * FROM lease WHERE channel = ?", (channel,)).fetchone()
-        if row is None or not _holds(row, self._clock()):
-            return None
-        return Lease(**dict(row))
+            if row is None or not heartbeats.holds(db, row, note=False):
+                return None
+        return Lease(row["channel"], row["holder"], row["process"], row["taken"])
 
     # Deliveries
 
@@ -238,13 +237,6 @@ class SQLiteSurfaces:
         ledger.append(
             kind, run=row["run_id"], request=request_id, digest=row["digest"], channel=channel, step=step, **fields
         )
-
-
-def _holds(lease: sqlite3.Row, now: int) -> bool:
-    """Tell whether a lease is somebody's at this moment. Nobody takes one for long: one that says so comes from another
-    clock.
-    """
-    return bool(now < lease["until"] <= now + _LONGEST_MS) and not identity.is_gone(lease["process"])
 
 
 def _where(row: sqlite3.Row) -> tuple[str, str, int]:

@@ -11,6 +11,7 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Vote
 from humanlayer_agent.approvals.votes import tally
 from humanlayer_agent.audit import events
+from humanlayer_agent.errors import LOST
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.statements import Ledger
 
@@ -71,6 +72,8 @@ def why_refused(row: sqlite3.Row | None, digest: str, now: int) -> str:
         return "the permit was already used: it is good for one execution"
     if row["digest"] != digest:
         return "what is about to run is not what was permitted"
+    if row["run_state"] == "lost":
+        return LOST
     if row["run_state"] != "open":
         return "the run has ended"
     if row["request_state"] == "revoked":

@@ -8,6 +8,7 @@ What is read of a SQLite store: requests as they are shown, and the events of th
 import heapq
 import json
 import sqlite3
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,14 +37,14 @@ from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.audit.verify import Verification, verify
-from humanlayer_agent.errors import AgentsStopped, StoreError
+from humanlayer_agent.errors import LOST, AgentsStopped, RunLost, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor, redactor
 from humanlayer_agent.store.answer_record import adoptable, as_asked, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
+from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
 from humanlayer_agent.store.permit_checks import prove, unproved, why_refused
 from humanlayer_agent.store.rows import action_fields, decision_fields, load_action, load_decision, load_rule, read_vote
@@ -238,6 +239,8 @@ class SQLiteStore:
         self._database = Database(Path(path), create=create, busy_ms=busy_ms)
         self._keeper = Keeper()
         self._redactor: Redactor | None = None
+        self._heart = Heart(self._database)
+        weakref.finalize(self, self._heart.stop).atexit = False
         self.surfaces = SQLiteSurfaces(self._database, clock)
         self.halts = SQLiteHalts(self._database, self._transaction, clock)
         if create:
@@ -248,6 +251,7 @@ class SQLiteStore:
         return self._database.path
 
     def close(self) -> None:
+        self._heart.stop()
         self._database.close()
 
     @contextmanager
@@ -281,6 +285,7 @@ class SQLiteStore:
         self.reconcile()
         with self._transaction() as ledger:
             ledger.start_run(run)
+        self._heart.start()
 
     def stop_run(self, run_id: str, why: str) -> None:
         with self._transaction() as ledger:
@@ -301,11 +306,13 @@ class SQLiteStore:
     def reconcile(self) -> None:
         with self._transaction() as ledger:
             for row in ledger.executions("execution.state = 'started'"):
-                if identity.is_gone(row["process"]):
+                if ledger.is_gone(row):
                     ledger.end_execution(row, None)
-            for row in ledger.rows("SELECT id, process FROM run WHERE state IN ('open', 'terminated')"):
-                if identity.is_gone(row["process"]):
-                    ledger.end_run(row["id"], "lost", "lost")
+            going_on = "SELECT id AS run_id, process, clock, beat FROM run WHERE state IN ('open', 'terminated')"
+            for row in ledger.rows(going_on):
+                if ledger.is_gone(row):
+                    ledger.end_run(row["run_id"], "lost", "lost")
+            ledger.held_leases()  # there may be no hub to note how long another is silent
             for row in ledger.rows("SELECT * FROM request WHERE state = 'pending' AND expires <= ?", ledger.now):
                 ledger.settle(row, "expired")
             for row in ledger.unused_approvals("decided + valid_for <= ?", ledger.now):
@@ -578,14 +585,18 @@ class SQLiteStore:
         authority: Authority | None,
         edit_of: str | None = None,
     ) -> Iterator[Ledger]:
-        """A transaction that something may begin in. Where every agent is stopped the log says so, and it raises."""
+        """A transaction that something may begin in. Where every agent is stopped, or the run was given up, the log
+        says so, and it raises.
+        """
         with self._transaction() as ledger:
             halts = self.halts.standing_in(ledger, authority)
-            if not halts:
+            lost = ledger.rows("SELECT 1 FROM run WHERE id = ? AND state = 'lost'", action.run_id)
+            if not halts and not lost:
                 yield ledger
                 return
-            self._judged(ledger, action, decision, digest, denied=STOPPED, halt=halts[0].id, edit_of=edit_of)
-        raise AgentsStopped(halts[0], decision)
+            why = {"denied": STOPPED, "halt": halts[0].id} if halts else {"denied": LOST}
+            self._judged(ledger, action, decision, digest, **why, edit_of=edit_of)
+        raise AgentsStopped(halts[0], decision) if halts else RunLost(decision)
 
     def _allowed(
         self,

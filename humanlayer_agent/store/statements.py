@@ -21,6 +21,7 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor, redactor
+from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.rows import (
     context_digest,
     dump_action,
@@ -137,8 +138,12 @@ class Ledger(Log):
         if self.rows("SELECT 1 FROM run WHERE id = ?", run.id):
             raise StoreError(f"the run id {run.id!r} was used before: each run has its own")
         self._db.execute(
-            "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (run.id, run.agent, run.instance, run.requester, run.project, identity.identity(), self.now),
+            "INSERT INTO run (id, agent, instance, requester, project, process, started, clock, beat) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(run.id, run.agent, run.instance, run.requester, run.project),
+                *(identity.identity(), self.now, *heartbeats.clock()),
+            ),
         )
         self.append(
             events.RUN_STARTED,
@@ -166,6 +171,7 @@ class Ledger(Log):
         )
         if not changed.rowcount:
             return False
+        heartbeats.forget_run(self._db, run_id)
         if state == "lost":  # its pending requests stay: the restarted run adopts them
             self.void_permits("run_id = ?", run_id)
         else:
@@ -175,10 +181,17 @@ class Ledger(Log):
 
     def in_use(self) -> bool:
         """Tell whether a run goes on, or a process serves a channel."""
-        going_on = (
-            "SELECT 1 FROM run WHERE state IN ('open', 'terminated') UNION ALL SELECT 1 FROM lease WHERE until > ?"
-        )
-        return bool(self.rows(f"{going_on} LIMIT 1", self.now))
+        if self.rows("SELECT 1 FROM run WHERE state IN ('open', 'terminated') LIMIT 1"):
+            return True
+        return bool(self.held_leases())
+
+    def held_leases(self) -> list[sqlite3.Row]:
+        """The leases on channels that are somebody's. Of the others' silence is noted what can't be told yet."""
+        return [lease for lease in self.rows("SELECT * FROM lease") if heartbeats.holds(self._db, lease)]
+
+    def is_gone(self, run: sqlite3.Row) -> bool:
+        """Tell whether the process of a run is gone (`heartbeats`)."""
+        return heartbeats.is_gone(self._db, run)
 
     def _clear_run(self, run_id: str, why: str) -> None:
         for row in self.rows("SELECT * FROM request WHERE run_id = ? AND +state = 'pending'", run_id):
@@ -211,8 +224,8 @@ class Ledger(Log):
     def waiting(self, draft: ApprovalRequest) -> sqlite3.Row | None:
         """The pending request that `draft` would repeat, where nobody else waits for its answer."""
         found = self.rows(
-            "SELECT request.*, run.process, run.state AS run_state FROM request JOIN run ON run.id = run_id "
-            "WHERE idempotency_key = ? AND request.state = 'pending'",
+            "SELECT request.*, run.process, run.clock, run.beat, run.state AS run_state "
+            "FROM request JOIN run ON run.id = run_id WHERE idempotency_key = ? AND request.state = 'pending'",
             draft.idempotency_key,
         )
         if not found:
@@ -221,7 +234,7 @@ class Ledger(Log):
         if row["expires"] <= self.now:
             self.settle(row, "expired")
             return None
-        abandoned = row["run_state"] != "open" or identity.is_gone(row["process"])
+        abandoned = row["run_state"] != "open" or self.is_gone(row)
         return row if abandoned or row["run_id"] == draft.action.run_id else None
 
     def adopt(self, request_id: str, run_id: str) -> None:
@@ -373,7 +386,7 @@ class Ledger(Log):
     def permit(self, permit_id: str) -> sqlite3.Row | None:
         """A permit with the states of its run and request."""
         found = self.rows(
-            "SELECT permit.*, run.state AS run_state, request.state AS request_state, created, decided "
+            "SELECT permit.*, run.process, run.state AS run_state, request.state AS request_state, created, decided "
             "FROM permit JOIN run ON run.id = permit.run_id LEFT JOIN request ON request.id = request_id "
             "WHERE permit.id = ?",
             permit_id,
@@ -424,7 +437,8 @@ class Ledger(Log):
     def executions(self, condition: str, *values: Any) -> list[sqlite3.Row]:
         """Executions with their permits. (`condition` is our own text.)"""
         return self.rows(
-            "SELECT permit.*, process, started FROM execution JOIN permit ON permit.id = permit_id WHERE " + condition,
+            "SELECT permit.*, execution.process, execution.started, clock, beat FROM execution "
+            "JOIN permit ON permit.id = permit_id JOIN run ON run.id = permit.run_id WHERE " + condition,
             *values,
         )
 

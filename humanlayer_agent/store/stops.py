@@ -182,7 +182,8 @@ def _running(row: sqlite3.Row) -> Running | None:
     """The command that an execution is; None where its process is gone, or what stands there names none."""
     known = row["process"]
     pid = identity.pid_of(known) if isinstance(known, str) else None
-    return Running(row["id"], row["agent"], pid) if pid is not None and not identity.is_gone(known) else None
+    alive = identity.lives(known) if pid is not None else False
+    return Running(row["id"], row["agent"], pid, here=alive is True) if pid is not None and alive is not False else None
 
 
 def _resumption(row: sqlite3.Row) -> Resumption:

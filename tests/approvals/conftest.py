@@ -14,6 +14,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedAsker, ScriptedDirector
 
@@ -44,8 +45,10 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(heartbeats, "clock", lambda: ("the test", int(made.ticks * 1000)))
+    return made
 
 
 @pytest.fixture

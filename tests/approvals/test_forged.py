@@ -173,7 +173,7 @@ def test_a_signature_that_is_right_by_a_key_that_is_not(attacked: Callable[..., 
 def test_a_key_of_another_process_that_the_row_vouches_for(attacked: Callable[..., Any], path: Path) -> None:
     """There is no table of keys to add one to: what is trusted stands in nobody's reach."""
     tables = {row[0] for row in sqlite3.connect(path).execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    beside = {"lease", "delivery", "presentation", "halt", "resumption", "purging"}
+    beside = {"lease", "silence", "delivery", "presentation", "halt", "resumption", "purging"}
     assert tables == {"run", "request", "vote", "permit", "execution", "audit_event", "log_key"} | beside
 
 
@@ -431,7 +431,7 @@ def test_a_restarted_run_does_not_adopt_what_was_made_pending_again(
     write(path, "UPDATE request SET state = 'pending', decided = NULL")
     if ended == "rejected":
         write(path, "DELETE FROM vote")
-    monkeypatch.setattr(process, "is_gone", lambda identity: True)
+    monkeypatch.setattr(process, "lives", lambda identity: False)
     store.open_run(Run("run-2", "agent", "instance", ALICE, "/srv/app"))
     again = store.create_request(draft(key="a" * 64, run_id="run-2"), TRUSTED)
     assert again.id != first.id
@@ -465,7 +465,7 @@ def test_a_restarted_run_adopts_only_what_it_would_have_asked(
     assert HUB.vote(store, first, "approve", BOB).missing == 1
     write(path, change)
     clock.pass_ms(1_000)
-    monkeypatch.setattr(process, "is_gone", lambda identity: True)
+    monkeypatch.setattr(process, "lives", lambda identity: False)
     store.open_run(Run("run-2", "agent", "instance", ALICE, "/srv/app"))
     again = store.create_request(draft(key="a" * 64, run_id="run-2", route="two"), TRUSTED)
     assert (again.id == first.id) == adopted
@@ -489,7 +489,7 @@ def test_a_vote_from_before_the_request_was_extended(
     HUB.vote(store, first, "approve", BOB)
     clock.pass_ms(86_400_000)
     write(path, f"UPDATE request SET expires = {clock() + 590_000}")
-    monkeypatch.setattr(process, "is_gone", lambda identity: True)
+    monkeypatch.setattr(process, "lives", lambda identity: False)
     store.open_run(Run("run-2", "agent", "instance", ALICE, "/srv/app"))
     again = store.create_request(draft(key="a" * 64, run_id="run-2", route="two"), TRUSTED)
     assert again.id != first.id

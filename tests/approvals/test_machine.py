@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Outcome, Permit, Run
-from humanlayer_agent.errors import StoreError
+from humanlayer_agent.errors import RunLost, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity as process
@@ -131,12 +131,13 @@ class Approvals(RuleBasedStateMachine):
         self.process = 1
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(process, "identity", lambda: f"boot:ns:{self.process}:0")
-        self.patches.setattr(process, "is_gone", lambda identity: identity != process.identity())
+        self.patches.setattr(process, "lives", lambda identity: identity == process.identity())
         path = Path(self.folder.name) / "store.sqlite3"
         self.stores = [SQLiteStore(path, clock=lambda: self.now) for _ in range(2)]
         self.authority = team()
         self.known: dict[str, Known] = {}
         self.runs_open: set[str] = set()
+        self.lost: set[str] = set()
         self.started: dict[str, Permit] = {}
         self.running: set[str] = set()
         self.count = 0
@@ -172,6 +173,7 @@ class Approvals(RuleBasedStateMachine):
         """kill -9 and a new start."""
         self.process += 1
         self.running.clear()
+        self.lost |= self.runs_open
         self.runs_open.clear()
         self.open_run()
 
@@ -239,6 +241,10 @@ class Approvals(RuleBasedStateMachine):
         content = known.edited if command == "right" else "rm -rf /"
         action = replace(known.request.action, content=content, run_id=self.run_of(parent))
         draft = self.draft(action, known.request.decision, secrets.token_hex(32), parent)
+        if action.run_id in self.lost:
+            with pytest.raises(RunLost):
+                self.stores[0].create_request(draft)
+            return multiple()
         if known.state == "superseded" and not known.child and command == "right":
             known.child = self.stores[0].create_request(draft).id
             self.known[draft.id] = Known(draft, draft.expires)

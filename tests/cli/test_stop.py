@@ -190,7 +190,7 @@ def test_a_planted_row_keeps_nobody_from_stopping(here: None, store: SQLiteStore
         assert isinstance(permit, Permit)
         assert gate.start(permit, LS) is None
     with closing(sqlite3.connect(default_store_path())) as connection:
-        connection.execute("INSERT INTO run VALUES ('x', 'a', 'i', 'os:1', '/', 'no process', 1, NULL, 'open')")
+        connection.execute("INSERT INTO run VALUES ('x', 'a', 'i', 'os:1', '/', 'no process', 1, NULL, 'open', '', 0)")
         connection.execute("DROP TRIGGER execution_immutable")
         connection.execute("UPDATE execution SET process = 'no process'")
         connection.commit()

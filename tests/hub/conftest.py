@@ -11,7 +11,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
 from humanlayer_agent.approvals.store_interface import now_ms
-from humanlayer_agent.hub import channel_service, lease
+from humanlayer_agent.hub import channel_service
 from humanlayer_agent.hub import hub as hub_module
 from humanlayer_agent.hub.hub import Hub
 from humanlayer_agent.keys.signing import process_signer
@@ -31,14 +31,9 @@ def team(*steps: Step, **fields: Any) -> Authority:
     return Authority(people, {"default": rule}).trusting(process_signer().fingerprint)
 
 
-LONGEST = 60.0
-"""Seconds of the longest lease that is believed."""
-
-
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hub that gets no processor for a while loses no lease, and has the time to settle what is left."""
-    monkeypatch.setattr(lease, "TTL", LONGEST)
+    """A hub that gets no processor for a while has the time to settle what is left."""
     for module in (hub_module, channel_service):
         monkeypatch.setattr(module, "LAST", PATIENCE)
 

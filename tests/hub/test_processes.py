@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.hub import lease
+from humanlayer_agent.processes.identity import pid_of
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import Board
-from tests.hub.conftest import ALICE, BOB, LONGEST
+from tests.hub.conftest import ALICE, BOB
 from tests.support import children, extent
 from tests.support.keys import make_key
 
@@ -24,6 +26,7 @@ import json, sys
 from pathlib import Path
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
 from tests.support.keys import open_key
+from humanlayer_agent.processes.identity import pid_of
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
 
@@ -76,7 +79,7 @@ class Machines:
     def agent(self, name: str, count: int) -> subprocess.Popen[str]:
         return self._start(AGENT, name, str(count))
 
-    def hub(self, ttl: float = LONGEST) -> subprocess.Popen[str]:
+    def hub(self, ttl: float = lease.TTL) -> subprocess.Popen[str]:
         """A hub that is up. `ttl`: seconds that its lease holds where it does not renew it."""
         started = self._start(HUB, str(ttl))
         assert started.stdout is not None
@@ -93,7 +96,7 @@ class Machines:
     def holder(self) -> int:
         """The pid of the process that serves the board; 0 where none does."""
         lease = self.store.surfaces.lease("board")
-        return int(lease.process.split(":")[2]) if lease else 0
+        return pid_of(lease.process) or 0 if lease else 0
 
     def close(self) -> None:
         for process in self._all:

@@ -1,39 +1,141 @@
 """The identity of a process: a row of the store may hold anything there."""
 
 import os
+import shutil
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.processes import identity
+from humanlayer_agent.processes import ancestry, identity
 from tests.support import children
 
 
+def parts() -> list[str]:
+    return identity.identity().split(":")
+
+
 def test_this_process_is_there() -> None:
-    assert not identity.is_gone(identity.identity())
+    assert identity.lives(identity.identity()) is True
 
 
 def test_a_process_that_has_ended_is_gone() -> None:
     child = children.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     known = identity.identity(child.pid)
-    assert not identity.is_gone(known)
+    assert identity.lives(known) is True
     child.communicate(b"\n")
-    assert identity.is_gone(known)
+    assert identity.lives(known) is False
 
 
 def test_a_pid_that_was_used_again_is_another_process() -> None:
-    boot, namespace, pid, start = identity.identity().split(":")
-    assert identity.is_gone(f"{boot}:{namespace}:{pid}:{int(start) - 1}")
-    assert identity.is_gone(f"another-boot:{namespace}:{pid}:{start}")
-    assert not identity.is_gone(f"{boot}:another:{pid}:{start}")
+    *where, pid, start = parts()
+    assert identity.lives(":".join((*where, pid, str(int(start) - 1)))) is False
+
+
+@pytest.mark.parametrize("part", range(3), ids=["machine", "boot", "pid namespace"])
+def test_what_is_elsewhere_is_neither_there_nor_gone(part: int) -> None:
+    """Two machines may share a store, and a state folder may be copied: another boot proves nothing by itself."""
+    for pid in (str(os.getpid()), "4194304"):  # one that is there, and one that can't be
+        known = parts()
+        known[3] = pid
+        known[part] = "another"
+        assert identity.lives(":".join(known)) is None
+
+
+def test_an_identity_of_an_older_version() -> None:
+    _, boot, namespace, pid, start = parts()
+    assert identity.lives(f"{boot}:{namespace}:{pid}:{start}") is True
+    assert identity.lives(f"{boot}:{namespace}:{pid}:{int(start) - 1}") is False
+    assert identity.lives(f"another-boot:{namespace}:{pid}:{start}") is None
+
+
+def test_a_start_that_can_not_be_read_proves_nothing() -> None:
+    *where, _ = parts()
+    assert identity.lives(":".join((*where, "-"))) is None
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "x", "a:b:c:d", ":::", "a:b:-1:d", "a:b:0:d", "a:b:1:d:e", "a:b:1", f"a:b:{2**70}:d"]
 )
-def test_what_is_no_identity_is_never_gone(wrong: str) -> None:
-    boot, namespace, *_ = identity.identity().split(":")
-    for text in (wrong, wrong.replace("a:b", f"{boot}:{namespace}")):
-        assert not identity.is_gone(text)
+def test_what_is_no_identity_proves_nothing(wrong: str) -> None:
+    machine, boot, namespace, *_ = parts()
+    for text in (
+        wrong,
+        *(wrong.replace("a:b", where) for where in (f"{boot}:{namespace}", f"{machine}:{boot}:{namespace}")),
+    ):
+        assert identity.lives(text) is None
+        assert not identity.is_same(text, identity.identity())
         assert identity.is_out_of_sight(text) is identity.is_out_of_sight(f"{boot}:another:{os.getpid()}:0")
+
+
+# The machine
+
+
+def other_machine(home: Path, monkeypatch: pytest.MonkeyPatch, *, host: str = "") -> str:
+    """The machine id that a process with this home has, on a host with this id of its own."""
+    monkeypatch.setenv("HOME", str(home))
+    with monkeypatch.context() as there:
+        if host:
+            (home / "machine-id").write_text(host)
+            there.setattr(identity, "_HOST", home / "machine-id")
+        identity.machine.cache_clear()
+        found = identity.machine()
+    identity.machine.cache_clear()
+    return found
+
+
+def test_a_machine_has_one_id_that_only_its_user_reads(own_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = other_machine(own_user, monkeypatch)
+    assert other_machine(own_user, monkeypatch) == first
+    kept = own_user / ".local/state/humanlayer-agent/machine.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert list(kept.parent.iterdir()) == [kept]
+    assert first not in kept.read_text()
+
+
+def test_a_state_folder_that_was_copied_or_is_shared_makes_no_two_machines_one(
+    own_user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = other_machine(own_user, monkeypatch, host="a" * 32)
+    shutil.copytree(own_user, tmp_path / "copy")
+    assert other_machine(tmp_path / "copy", monkeypatch, host="a" * 32) == first
+    assert other_machine(tmp_path / "copy", monkeypatch, host="b" * 32) != first
+    assert other_machine(own_user, monkeypatch, host="b" * 32) != first
+
+
+def test_without_a_folder_that_can_be_written_the_host_names_the_machine(
+    own_user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_user / ".local").write_text("")
+    one, other = (other_machine(own_user, monkeypatch, host=host * 32) for host in "ab")
+    assert "-" != one != other
+    monkeypatch.setattr(identity, "_HOST", own_user / "none")
+    assert other_machine(own_user, monkeypatch) == "-"
+
+
+def test_processes_that_start_at_once_agree(own_user: Path) -> None:
+    program = "import sys; from humanlayer_agent.processes import identity; sys.stdin.read(); print(identity.machine())"
+    started = [
+        children.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(6)
+    ]
+    for each in started:
+        assert each.stdin is not None
+        each.stdin.close()
+    assert len({each.stdout.read() for each in started}) == 1
+    for each in started:
+        each.wait()
+        each.stdout.close()
+
+
+def test_another_state_folder_hides_nobody_who_is_above(tmp_path: Path) -> None:
+    """What a command can set for itself is no way out of what it may not do."""
+    program = (
+        "import sys; from humanlayer_agent.processes import ancestry; print(ancestry.below_supervision(sys.argv[1:]))"
+    )
+    supervisor = identity.identity()
+    for environ in ({}, {"XDG_STATE_HOME": str(tmp_path)}, {"HOME": str(tmp_path)}):
+        command = [sys.executable, "-c", program, supervisor]
+        assert children.run(command, capture_output=True, env={**os.environ, **environ}).stdout == b"True\n"
+    assert not ancestry.below_supervision([supervisor.replace(f":{os.getpid()}:", ":1:")])

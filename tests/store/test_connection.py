@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.model import Denial, Outcome, Permit, Refused
 from humanlayer_agent.approvals.store_interface import sqlite_path
 from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store.rows import context_digest, dump_action, dump_decision
@@ -87,10 +88,20 @@ def first_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         past.setattr(database, "_migrations", lambda: scripts[:1])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
         store = SQLiteStore(path)
-        with store._transaction() as ledger:
-            ledger.start_run(Run("run-1", "agent", "instance", "os:1000:alice"))
+        open_run_of_then(store)
         store.close()
     return path
+
+
+def open_run_of_then(store: SQLiteStore) -> None:
+    """A run of a process that writes no heartbeat."""
+    run = {"agent": "agent", "instance": "instance", "requester": "os:1000:alice", "project": ""}
+    with store._transaction() as ledger:
+        ledger._db.execute(
+            "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            ("run-1", *run.values(), identity.identity().partition(":")[2], ledger.now),
+        )
+        ledger.append(events.RUN_STARTED, run="run-1", **run)
 
 
 def test_an_old_store_is_brought_up_to_date_where_it_is_used(first_version: Path, clock: Any, draft: Any) -> None:
@@ -119,8 +130,7 @@ def second_version(path: Path, clock: Any, draft: Any, monkeypatch: pytest.Monke
         past.setattr(database, "_migrations", lambda: scripts[:2])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
         store = SQLiteStore(path, clock=clock)
-        with store._transaction() as ledger:
-            ledger.start_run(Run("run-1", "agent", "instance", "os:1000:alice"))
+        open_run_of_then(store)
         for number, (kind, state) in enumerate(
             [("approve", "approved"), ("edit", "superseded"), ("reject", "rejected"), ("", "")]
         ):

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.errors import StoreError
+from humanlayer_agent.processes import identity as process
+from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers
 
@@ -66,18 +68,30 @@ def test_the_lease_of_a_process_that_is_gone_is_free_at_once(store, path, clock,
     assert store.surfaces.take_lease("slack", "one", 1_000)
 
 
-def test_a_clock_that_is_set_back_leaves_the_holder_in_place(store, clock):
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_leaves_the_holder_in_place(store, clock, hours):
     store.surfaces.take_lease("slack", "one", 1_000)
-    clock.jump_ms(-3_600_000)
-    assert store.surfaces.take_lease("slack", "one", 1_000)
+    clock.jump_ms(hours * 3_600_000)
+    assert store.surfaces.lease("slack").holder == "one"
     assert not store.surfaces.take_lease("slack", "two", 1_000)
+    assert store.surfaces.take_lease("slack", "one", 1_000)
     clock.pass_ms(1_000)
     assert store.surfaces.take_lease("slack", "two", 1_000), "it does not hold for the hour"
 
 
-def test_a_lease_from_another_clock_does_not_hold_for_ever(store, clock):
+@pytest.mark.parametrize(("name", "ticks"), [("another machine", 0), ("the test", 10**9)])
+def test_a_lease_by_another_clock_holds_until_it_was_seen_unchanged_for_as_long(store, clock, monkeypatch, name, ticks):
+    ours = heartbeats.clock
+    monkeypatch.setattr(heartbeats, "clock", lambda: (name, ticks))
     store.surfaces.take_lease("slack", "one", 1_000)
-    clock.jump_ms(-3_600_000)
+    monkeypatch.setattr(heartbeats, "clock", ours)
+    monkeypatch.setattr(process, "lives", lambda identity: None)
+    clock.pass_ms(3_600_000)
+    for _ in range(2):
+        assert store.surfaces.lease("slack").holder == "one"
+        assert not store.surfaces.take_lease("slack", "two", 1_000)
+        clock.pass_ms(999)
+    clock.pass_ms(1)
     assert store.surfaces.lease("slack") is None
     assert store.surfaces.take_lease("slack", "two", 1_000)
 
@@ -206,7 +220,7 @@ def test_what_is_not_there_is_an_error(store):
         "UPDATE lease SET taken = taken + 1",
         "UPDATE lease SET channel = 'email'",
         "UPDATE lease SET process = 'another'",
-        "UPDATE lease SET until = taken - 1",
+        "UPDATE lease SET ttl = 60001",
     ],
 )
 def test_the_schema_refuses_what_a_program_with_a_bug_would_write(store, path: Path, shown, statement):

@@ -96,7 +96,8 @@ def edit(path: Path, *statements: str) -> None:
         ("DELETE FROM vote", "its row is missing"),
         ("DELETE FROM execution", "its row is missing"),
         (
-            "INSERT INTO run SELECT 'forged', agent, instance, requester, project, process, 1, NULL, 'open' FROM run",
+            "INSERT INTO run SELECT 'forged', agent, instance, requester, project, process, 1, NULL, 'open', '', 0 "
+            "FROM run",
             "no event",
         ),
         (

@@ -282,7 +282,7 @@ def test_a_request_that_is_not_about_the_edit(
 
 def restarted(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of run-1 is gone, and a new one has opened run-2."""
-    monkeypatch.setattr(process, "is_gone", lambda identity: True)
+    monkeypatch.setattr(process, "lives", lambda identity: False)
     store.open_run(Run("run-2", "agent", "instance", "os:1000:alice", "/srv/app"))
 
 

@@ -20,6 +20,7 @@ from typing import IO
 import pytest
 
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE
+from humanlayer_agent.processes.identity import pid_of
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, TEAM, FakeSlack
 from humanlayer_agent.testing.patience import until
@@ -87,7 +88,7 @@ class Machines:
     def holder(self) -> int:
         """The pid of the process that serves Slack; 0 where none does."""
         lease = self.store.surfaces.lease("slack")
-        return int(lease.process.split(":")[2]) if lease else 0
+        return pid_of(lease.process) or 0 if lease else 0
 
     def close(self) -> None:
         for process in self._all:

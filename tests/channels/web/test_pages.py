@@ -186,7 +186,7 @@ def test_a_request_whose_agent_is_gone_says_so(inbox, monkeypatch: pytest.Monkey
     alice, gone = inbox.rig.alice(), "the agent that asked is gone"
     assert gone not in alice.get("/").text + alice.get(f"/r/{request.id}").text
     with monkeypatch.context() as later:
-        later.setattr(process, "is_gone", lambda identity: True)
+        later.setattr(process, "lives", lambda identity: False)
         inbox.store.reconcile()
     assert gone in alice.get("/").text
     assert gone in alice.get(f"/r/{request.id}").text

@@ -1,0 +1,142 @@
+"""Heartbeats, by which processes live: the one place that decides whether one, its runs and its leases are gone.
+
+A process says that it lives by a heartbeat in the store. Nobody's wall clock counts: it may be set, and two machines
+never agree on it. Times are those of a monotonic clock, and stand beside its name. Who reads the same clock compares;
+whoever reads another one notes since when, by its own, the last heartbeat has been the newest.
+
+Where the table of processes shows that a process is there, or has ended, that is certain, and its heartbeat does not
+matter: it may be late, because the machine slept or is loaded.
+"""
+
+import os
+import sqlite3
+import threading
+import time
+
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.processes import identity
+from humanlayer_agent.store.connection import Database
+
+EVERY = 5.0
+"""Seconds between two heartbeats of a process."""
+
+AGAIN = 1.0
+"""Seconds after which one that could not be written is tried again."""
+
+SILENT_MS = 30_000
+"""After so long without one, a process that can't be seen is gone."""
+
+_GOING_ON = (
+    "SELECT id FROM run WHERE state IN ('open', 'terminated') UNION "
+    "SELECT run_id FROM execution JOIN permit ON permit.id = permit_id WHERE execution.state = 'started'"
+)
+
+
+def clock() -> tuple[str, int]:
+    """Return the store's clock: its name, and the time in ms. A store on a server would have the server's.
+
+    Here it is this machine's, which stands still while that sleeps: nobody could give a sign of life then.
+    """
+    return identity.clock_source(), time.monotonic_ns() // 1_000_000
+
+
+def is_gone(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
+    """Tell whether the process of a run is gone.
+
+    Args:
+        db: in a write transaction.
+        run: has `run_id`, `process`, `clock` and `beat`.
+    """
+    alive = identity.lives(run["process"])
+    return _silent(db, f"run {run['run_id']}", run, SILENT_MS) if alive is None else not alive
+
+
+def holds(db: sqlite3.Connection, lease: sqlite3.Row, *, note: bool = True) -> bool:
+    """Tell whether a lease on a channel is somebody's at this moment.
+
+    Args:
+        db: in a write transaction, unless `note` is False: then nothing is written.
+    """
+    if identity.lives(lease["process"]) is False:
+        return False
+    return not _silent(db, f"lease {lease['channel']}", lease, lease["ttl"], note=note)
+
+
+def forget_run(db: sqlite3.Connection, run_id: str) -> None:
+    """Drop what was noted of the silence of a run that has ended."""
+    db.execute("DELETE FROM silence WHERE what = ?", (f"run {run_id}",))
+
+
+def _silent(db: sqlite3.Connection, what: str, sign: sqlite3.Row, limit: int, *, note: bool = True) -> bool:
+    """Tell whether the last sign of life has been the newest for `limit` ms. What can't be told yet is noted."""
+    name, now = clock()
+    if sign["clock"] == name and sign["beat"] <= now:
+        return bool(now - sign["beat"] >= limit)
+    noted = db.execute(
+        "SELECT since FROM silence WHERE what = ? AND watcher = ? AND clock = ? AND beat = ?",
+        (what, name, sign["clock"], sign["beat"]),
+    ).fetchone()
+    if noted is not None and noted["since"] <= now:
+        return bool(now - noted["since"] >= limit)
+    if note:
+        db.execute(
+            "INSERT OR REPLACE INTO silence (watcher, what, clock, beat, since) VALUES (?, ?, ?, ?, ?)",
+            (name, what, sign["clock"], sign["beat"], now),
+        )
+    return False
+
+
+class Heart:
+    """Writes the heartbeats of this process into one store, on a thread that keeps nobody from ending.
+
+    Nothing is written while no run of this process goes on.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._stopped: threading.Event | None = None  # that of the thread that is there
+
+    def start(self) -> None:
+        """Begin. Starting again changes nothing."""
+        with self._lock:
+            if self._stopped is None:
+                self._stopped = threading.Event()
+                arguments = (self._database, identity.identity(), self._stopped)
+                threading.Thread(target=_beat_on, args=arguments, name="heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        """End, soon."""
+        with self._lock:
+            if self._stopped is not None:
+                self._stopped.set()
+                self._stopped = None
+
+
+def _beat_on(database: Database, process: str, stopped: threading.Event) -> None:
+    late = False
+    while not stopped.wait(AGAIN if late else EVERY):
+        try:
+            # In this order: who forks may be in a transaction, and a heartbeat waits for that to end.
+            with database.read(), _no_fork:
+                beat(database, process)
+            late = False
+        except StoreError:
+            late = True
+        if stopped.is_set():
+            database.close()  # it was closed meanwhile, and we have opened it again
+
+
+def beat(database: Database, process: str) -> None:
+    """Write that a process lives, where a run of it goes on.
+
+    Raises:
+        StoreError: it can't be written.
+    """
+    with database.write() as db:
+        db.execute(f"UPDATE run SET clock = ?, beat = ? WHERE process = ? AND id IN ({_GOING_ON})", (*clock(), process))
+
+
+_no_fork = threading.Lock()
+"""Held while a heartbeat is written: what SQLite holds at a fork would be held in the child for ever."""
+os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_no_fork.release)
