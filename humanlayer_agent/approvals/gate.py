@@ -490,7 +490,8 @@ class Gate:
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
         authority = self._asking.authority if permit.request else self.authority
-        result = self.store.consume(permit, digest, authority)
+        # Not the permit's own word: it is this run that is about to use it.
+        result = self.store.consume(replace(permit, action=action), digest, authority)
         if isinstance(result, Halted):
             return self._asking.halted(result.halt, decision, permit.request_id)
         if isinstance(result, Execution) and result.permit_id == permit.id and result.digest == digest:

@@ -220,10 +220,11 @@ class Store(Protocol):
         ...
 
     def consume(self, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
-        """Use a permit, before execution, at most once. The votes are counted again.
+        """Use a permit, before execution, at most once, for a run of this process. The votes are counted again.
 
         Args:
-            permit: as this store issued it.
+            permit: as this store issued it, with the action as one of the run that is about to use it: a permit of
+                another run, or of another process, is refused, and stays good there.
             digest: computed anew from what is about to run.
             authority: that of the process that is about to run it.
 

@@ -13,6 +13,7 @@ from humanlayer_agent.approvals.votes import tally
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import LOST
 from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.processes import identity
 from humanlayer_agent.store.statements import Ledger
 
 
@@ -39,6 +40,20 @@ def prove(ledger: Ledger, request: ApprovalRequest, authority: Authority) -> Pro
     return Proof(counted.approvals, counted.decided + request.valid_for)
 
 
+def strange(permit: Permit, row: sqlite3.Row) -> str:
+    """Return why `permit` is not this run's to use, nor this process's; "" where it is.
+
+    Args:
+        permit: its action is one of the run that is about to use it.
+        row: the permit as the store has it, with the process of its run.
+    """
+    if row["run_id"] != permit.action.run_id:
+        return "the stored permit belongs to another run"
+    if not identity.is_same(row["process"], identity.identity()):
+        return "the permit belongs to a run of another process"
+    return ""
+
+
 def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, authority: Authority) -> str:
     """Return why `permit` may not be used although its row may say so; "" where it is proved.
 
@@ -51,8 +66,6 @@ def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, auth
         return "what is about to run is not what was permitted"
     if ledger.now >= permit.use_by:
         return "the permit was not used in time"
-    if row["run_id"] != permit.action.run_id:
-        return "the stored permit belongs to another run"
     if row["request_id"] != (request.id if request else None):
         return "the stored permit belongs to another request"
     if request is None:

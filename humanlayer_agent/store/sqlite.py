@@ -46,8 +46,16 @@ from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
-from humanlayer_agent.store.permit_checks import prove, unproved, why_refused
-from humanlayer_agent.store.rows import action_fields, decision_fields, load_action, load_decision, load_rule, read_vote
+from humanlayer_agent.store.permit_checks import prove, strange, unproved, why_refused
+from humanlayer_agent.store.rows import (
+    action_fields,
+    decision_fields,
+    load_action,
+    load_decision,
+    load_rule,
+    read_vote,
+    sayable,
+)
 from humanlayer_agent.store.rows_against_log import Agreement
 from humanlayer_agent.store.statements import Ledger, log_key
 from humanlayer_agent.store.stops import SQLiteHalts
@@ -446,6 +454,8 @@ class SQLiteStore:
                 common = {"run": row["run_id"], "request": request.id, "digest": row["digest"]}
                 ledger.append(events.PERMIT_REFUSED, **common, why=STOPPED, halt=halts[0].id)
                 return Halted(STOPPED, halts[0])
+            if row["run_id"] != request.action.run_id:
+                return Refused("another run of the agent waits for its answer now")
             if row["state"] != "approved":
                 return Refused(f"the request is {row['state']}")
             if row["decided"] + row["valid_for"] <= ledger.now:
@@ -615,6 +625,11 @@ class SQLiteStore:
     def _used(self, ledger: Ledger, permit: Permit, digest: str, authority: Authority) -> Execution | Refused:
         """Use a permit, in a transaction in which it was read that no stop holds."""
         row = ledger.permit(permit.id)
+        if row is not None and (why_not := strange(permit, row)):  # it stays good for its own run
+            tried = {"about_to_run": digest, "used_by": sayable(permit.action.run_id)}
+            common = {"run": row["run_id"], "request": row["request_id"], "permit": permit.id}
+            ledger.append(events.PERMIT_REFUSED, **common, why=why_not, **tried)
+            return Refused(why_not)
         why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
         if row is not None and not why_not and ledger.consume(permit.id, digest):
             return ledger.start(row)

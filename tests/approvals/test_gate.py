@@ -650,8 +650,12 @@ def test_only_exactly_what_was_permitted(make_gate: Make, act: Act, changed: dic
 def test_a_permit_of_one_run_in_another(make_gate: Make, act: Act) -> None:
     one, other = make_gate(run_id="one"), make_gate(run_id="other")
     permit = permitted(one.check(act("ls")))
+    denied(other.start(permit, act("ls")), "policy", "belongs to another run")
+    (refused,) = other.store.events(type="permit.refused")
+    assert (refused.event["run"], refused.event["used_by"]) == ("one", "other")
+    assert one.start(permit, act("ls")) is None, "nobody else takes it from the one it was given to"
     one.close()
-    denied(other.start(permit, act("ls")), "policy", "the run has ended")
+    denied(other.start(permit, act("ls")), "policy", "belongs to another run")
 
 
 def test_a_forged_permit(make_gate: Make, act: Act) -> None:

@@ -14,6 +14,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Run
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes.identity import identity
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 from tests.support import children, extent
@@ -90,10 +91,12 @@ RACE = (
 import json, random, sys
 from pathlib import Path
 from humanlayer_agent.approvals.model import Execution, Permit
+from humanlayer_agent.processes import identity
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import answer
 
 path, key, number = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+identity.identity = lambda pid=None: sys.argv[4]  # whoever is not the run's own process is refused before the race
 store, team = SQLiteStore(path, busy_ms=600_000), team(key)
 requests = store.requests()
 random.Random(number).shuffle(requests)
@@ -130,7 +133,7 @@ def test_six_processes_race(
     make_key(key)
     drafts = [draft(f"command {n}", ttl=10**12, route="two" if n % 2 else "default") for n in range(REQUESTS)]
     wanted = {store.create_request(request).id for request in drafts}
-    results_ = results([spawn(RACE, path, key, number) for number in range(6)])
+    results_ = results([spawn(RACE, path, key, number, identity()) for number in range(6)])
     assert Counter(one for decided, _, _ in results_ for one in decided) == Counter(wanted)
     settled = {request.id: request for request in store.requests()}
     assert {request.state for request in settled.values()} <= {"approved", "rejected", "lapsed"}
@@ -152,12 +155,14 @@ CONSUME = """
 import json, sys
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import Execution, Permit
+from humanlayer_agent.processes import identity
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 
 DECISION = PolicyDecision(Verdict.ALLOW, "", "", "0" * 64)
 
+identity.identity = lambda pid=None: sys.argv[3]  # whoever is not the run's own process is refused before the race
 store = SQLiteStore(sys.argv[1], busy_ms=600_000)
 permits = json.loads(sys.argv[2])
 print("ready", flush=True)
@@ -176,7 +181,7 @@ def test_six_processes_have_the_same_permits(
     store.open_run(Run("run-1", "agent", "instance", "os:1000:alice"))
     permits = [store.allow(act(), decide(Verdict.ALLOW), "d" * 64, use_by_ms=600_000) for _ in range(30)]
     listed = json.dumps([[permit.id, permit.digest] for permit in permits])
-    answers = results([spawn(CONSUME, path, listed) for _ in range(6)])
+    answers = results([spawn(CONSUME, path, listed, identity()) for _ in range(6)])
     assert [sum(column) for column in zip(*answers, strict=True)] == [1] * len(permits)
 
 

@@ -76,6 +76,19 @@ class Do:
     def start(self, run, command):
         return said(gate(run).start(permits[run], action(run, command)) or permits[run])
 
+    def start_stolen(self, run, owner, stolen, command):
+        "Somebody else's permit, by our API, under a run of our own."
+        decision = PolicyDecision(Verdict.ALLOW, "", "test", gate(run).director.evaluate(action(run, command)).policy_digest)
+        permit = Permit(stolen["id"], stolen["digest"], action(owner, command), decision, stolen["use_by"])
+        return said(gate(run).start(permit, action(run, command)) or permit)
+
+    def consume_stolen(self, owner, stolen):
+        "The same, under the name of its own run."
+        permit = Permit(stolen["id"], stolen["digest"], action(owner, "x"), PolicyDecision(Verdict.ALLOW, "", "", "0" * 64),
+                        stolen["use_by"])
+        result = store.consume(permit, stolen["digest"], TEST_AUTHORITY)
+        return getattr(result, "reason", "executed")
+
     def beat(self):
         heartbeats.beat(store.database, identity.identity())
 
@@ -259,6 +272,24 @@ def test_a_run_that_was_given_up_does_nothing_more(machine: Start, look: Look) -
     assert second.start("run-2", "ls") == "permitted"
     assert look("SELECT run_id FROM execution JOIN permit ON permit.id = permit_id") == [("run-2",)]
     assert look("SELECT state FROM run WHERE id = 'run-1'") == [("lost",)]
+
+
+def test_one_run_can_not_start_the_permit_of_another(machine: Start, look: Look) -> None:
+    """Another process of the same user has the permit's id, digest and run, and uses our API."""
+    boot = str(uuid.uuid4())
+    owner, thief = machine("one", boot=boot), machine("one", boot=boot)
+    permit = owner.check("run-1", "ls")
+    assert "another run" in thief.start_stolen("run-2", "run-1", permit, "ls")
+    assert "another process" in thief.consume_stolen("run-1", permit)
+    assert look("SELECT count(*) FROM execution") == [(0,)]
+    refused = look("SELECT body FROM audit_event WHERE type = 'permit.refused' ORDER BY seq")
+    told = [json.loads(body) for (body,) in refused]
+    assert [(each["permit"], each["run"], each["used_by"]) for each in told] == [
+        (permit["id"], "run-1", "run-2"),
+        (permit["id"], "run-1", "run-1"),
+    ]
+    assert owner.start("run-1", "ls") == "permitted", "it is still its own"
+    assert "another" in thief.consume_stolen("run-1", permit)
 
 
 # The thread

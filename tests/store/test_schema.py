@@ -158,6 +158,10 @@ def raw(
             "needs an approved request",
         ),
         ("UPDATE execution SET process = 'x'", "immutable"),
+        (
+            "INSERT INTO execution (permit_id, process, started) SELECT id, 'x', 1 FROM permit WHERE state = 'consumed'",
+            "only the process of its run",
+        ),
         ("DELETE FROM execution", "kept"),
         (
             "INSERT INTO execution (permit_id, process, started) SELECT id, 'x', 1 FROM permit WHERE state = 'issued'",

@@ -28,3 +28,9 @@ CREATE TABLE lease (
 CREATE TRIGGER lease_one_holder BEFORE UPDATE OF channel, holder, process, taken ON lease
 WHEN NEW.channel <> OLD.channel OR (NEW.holder = OLD.holder AND (NEW.taken <> OLD.taken OR NEW.process <> OLD.process))
 BEGIN SELECT RAISE(ABORT, 'lease: only a new holder takes it anew'); END;
+
+CREATE TRIGGER execution_of_its_run BEFORE INSERT ON execution
+WHEN EXISTS (
+    SELECT 1 FROM permit JOIN run ON run.id = permit.run_id
+    WHERE permit.id = NEW.permit_id AND permit.state = 'consumed' AND run.process <> NEW.process)
+BEGIN SELECT RAISE(ABORT, 'execution: only the process of its run starts it'); END;
