@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     import uvicorn
 
     from humanlayer_agent.channels.settings.schema import Web
+    from humanlayer_agent.channels.web.connections import Limits
 
 STARTING = 10.0
 """Seconds that the server may take to begin."""
+
+WAITING = 1024
+"""Connections that wait to be taken in."""
 
 
 class WebChannel:
@@ -36,6 +40,7 @@ class WebChannel:
         settings: from the channels file.
         tokens, links: of the mail channels whose links lead here.
         show: shows a line that no agent command can read, and says whether it could; `on_terminal` where it is None.
+        limits: of its connections; those of `connections.Limits` where it is None.
 
     Example:
         channel = WebChannel("web", Web(type="web"), None, ())
@@ -54,8 +59,10 @@ class WebChannel:
         links: tuple[MailLinks, ...],
         *,
         show: Callable[[str], bool] | None = None,
+        limits: "Limits | None" = None,
     ) -> None:
         self.name = name
+        self._limits = limits
         self._settings = settings
         self._tokens = tokens
         self._links = links
@@ -77,12 +84,14 @@ class WebChannel:
         """
         import uvicorn
 
+        from humanlayer_agent.channels.web.connections import ACCEPTED, Limits, bounded
+
         listener = self._listening()
         app = build_app(self._site(desk))
         config = uvicorn.Config(
-            app, http="h11", log_config=None, access_log=False, server_header=False, proxy_headers=False,
-            lifespan="off", timeout_keep_alive=5, limit_concurrency=100, h11_max_incomplete_event_size=32_768,
-            ws="none",
+            app, http=bounded(self._limits or Limits()), log_config=None, access_log=False, server_header=False,
+            proxy_headers=False, lifespan="off", timeout_keep_alive=5, backlog=ACCEPTED,
+            h11_max_incomplete_event_size=32_768, ws="none",
         )  # fmt: skip
         self._server = server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, args=(listener,), name="web inbox", daemon=True)
@@ -94,6 +103,7 @@ class WebChannel:
             raise ChannelError(
                 f"channel {self.name}: the web server did not start: {self._failed or 'no reason given'}"
             )
+        listener.listen(WAITING)  # asyncio takes in as many at once as it lets wait; of those, more are welcome
         self._login.offer()
 
     def _serve(self, listener: socket.socket) -> None:
@@ -114,7 +124,7 @@ class WebChannel:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, int(port)))
-            listener.listen(128)
+            listener.listen()
         except OSError as error:
             listener.close()
             where = f"channel {self.name}: can't listen on {self._settings.listen}"

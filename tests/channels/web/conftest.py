@@ -17,6 +17,7 @@ from humanlayer_agent.channels.settings.schema import Web
 from humanlayer_agent.channels.web import channel as web_channel
 from humanlayer_agent.channels.web.app import MailLinks
 from humanlayer_agent.channels.web.channel import WebChannel
+from humanlayer_agent.channels.web.connections import Limits
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.testing.conformance_rig import CannotHappen, World
 from humanlayer_agent.testing.patience import PATIENCE
@@ -132,6 +133,7 @@ class WebRig:
         self.lines: list[str] = []
         self.port = free_port()
         self.path = ""
+        self.limits = Limits()
         self.channels: list[WebChannel] = []
         self._clients: dict[int, httpx.Client] = {}
         self._surfaces: dict[str, Surface] = {}
@@ -144,7 +146,7 @@ class WebRig:
         for before in self.channels:
             before.close()  # a process that died has let go of the port
         settings = Web(type="web", listen=f"127.0.0.1:{self.port}", public_url=self.url + self.path)
-        made = WebChannel("web", settings, TOKENS, (MailLinks("mail", MAILED),), show=self._show)
+        made = WebChannel("web", settings, TOKENS, (MailLinks("mail", MAILED),), show=self._show, limits=self.limits)
         self.channels.append(made)
         return made
 

@@ -1,0 +1,138 @@
+"""The connections to the pages: how long each may keep us waiting, and how many there may be.
+
+uvicorn waits for headers and bodies as long as their sender likes, and answers nobody once a number of connections is
+open: whoever opens so many and says nothing has closed the inbox. Here each step of a connection has its time, and
+where there are too many the one ends that has kept us waiting longest. So a person who comes is let in, whoever else
+is there.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What connections may take.
+
+    Args:
+        head: seconds until the headers of a request are whole; the answer to the one before it is to be taken in these
+            as well.
+        body: seconds from there until its body is.
+        each: connections from one address. Some times ACCEPTED, so that what comes right behind a person's connection
+            does not end it before its request was looked at.
+        total: connections at all. A process may have 256 files open where least is allowed.
+    """
+
+    head: float = 10.0
+    body: float = 30.0
+    each: int = 128
+    total: int = 192
+
+
+ACCEPTED = 32
+"""Connections that are taken in at once."""
+
+
+class BoundedProtocol(H11Protocol):
+    """The protocol of one connection, within `limits`."""
+
+    limits = Limits()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._step: tuple[str, object] = ("", None)
+        self._since = 0.0
+        self._end_of_step: asyncio.TimerHandle | None = None
+        self._is_full = False
+
+    @property
+    def address(self) -> str:
+        """Where it comes from."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def waits_since(self) -> float | None:
+        """The time since which its sender keeps us waiting; None where it is we who have to answer."""
+        return None if self._step[0] == "answer" else self._since
+
+    def end(self) -> None:
+        """Close it at once, without a word."""
+        self.connections.discard(self)  # at once, and not when the transport says so: the next one counts them
+        self.transport.abort()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+        if (surplus := _surplus(self, self.connections)) is not None:
+            surplus.end()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._is_full = True
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._is_full = False
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end_of_step is not None:
+            self._end_of_step.cancel()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Begin to count the time of the step that it is in now, where that is another than before."""
+        step = self._current_step()
+        if step == self._step:
+            return
+        if self._end_of_step is not None:
+            self._end_of_step.cancel()
+            self._end_of_step = None
+        self._step, self._since = step, self.loop.time()
+        seconds = {"head": self.limits.head, "body": self.limits.body, "answer": None}[step[0]]
+        if seconds is not None:
+            self._end_of_step = self.loop.call_later(seconds, self.end)
+
+    def _current_step(self) -> tuple[str, object]:
+        """Return what has to come next (`head`, `body`, or our own `answer`), and to which request it belongs."""
+        if self.cycle is None or self.cycle.response_complete or self._is_full:
+            return "head", self.cycle
+        return "body" if self.cycle.more_body else "answer", self.cycle
+
+
+def bounded(limits: Limits) -> type[BoundedProtocol]:
+    """Return the protocol with these limits, as uvicorn takes it."""
+    return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
+
+
+def _surplus(latest: BoundedProtocol, connections: Iterable[object]) -> BoundedProtocol | None:
+    """Return the connection that has to end because `latest` has come; None where there are not too many."""
+    found = [each for each in connections if isinstance(each, BoundedProtocol)]
+    counts = Counter(each.address for each in found)
+    if counts[latest.address] > latest.limits.each:
+        full = {latest.address}
+    elif len(found) > latest.limits.total:
+        most = max(counts.values())
+        full = {address for address, count in counts.items() if count == most}
+    else:
+        return None
+    waiting = [
+        (each.waits_since, number)
+        for number, each in enumerate(found)
+        if each.address in full and each is not latest and each.waits_since is not None
+    ]
+    return found[min(waiting)[1]] if waiting else latest
