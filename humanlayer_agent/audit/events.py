@@ -85,6 +85,10 @@ HOOK_UNPROVEN = EventType(
     "hook.unproven", 611, "who answered a hook gave no proof in the log and was not believed: another process judged"
 )
 
+LOGIN_REFUSED = EventType(
+    "login.refused", 620, "a wrong login code was typed at the web inbox; `caller` says from where"
+)
+
 PERMIT_CONSUMED = EventType("permit.consumed", 700, "the right to run one action was used")
 PERMIT_REFUSED = EventType("permit.refused", 701, "a permit could not be used: late, changed, used before, run over")
 

@@ -176,6 +176,10 @@ class Desk(Protocol):
         """Write down that an answer was turned away before it came to `decide` (`vote.refused`)."""
         ...
 
+    def login_refused(self, caller: str) -> None:
+        """Write down that somebody typed a wrong login code (`login.refused`), and from where as far as is known."""
+        ...
+
     def requests(self, *, waiting: bool, last: int | None = None) -> tuple[ApprovalRequest, ...]:
         """Return all requests that wait for an answer, or all that don't any more, oldest first; for an inbox.
 

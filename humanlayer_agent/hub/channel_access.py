@@ -97,6 +97,9 @@ class StoreDesk:
             why=why,
         )
 
+    def login_refused(self, caller: str) -> None:
+        self._store.record(events.LOGIN_REFUSED, channel=self._channel, caller=sayable(caller))
+
     def failed(self, request_id: str, why: str) -> None:
         for each in self._store.surfaces.deliveries(request_id):
             if each.channel == self._channel:

@@ -84,6 +84,7 @@ def test_names_and_codes_are_stable() -> None:
         "vote.late": 602,
         "wall.refused": 610,
         "hook.unproven": 611,
+        "login.refused": 620,
         "permit.consumed": 700,
         "permit.refused": 701,
         "exec.started": 800,

@@ -3,6 +3,7 @@
 GET shows and changes nothing. POST decides, with a token that its page was given and that is good once.
 """
 
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.contract import Desk
 from humanlayer_agent.channels.web import pages
+from humanlayer_agent.channels.web.callers import caller
 from humanlayer_agent.channels.web.request_checks import Guard, Peers
 from humanlayer_agent.channels.web.sessions import (
     FORM_SECONDS,
@@ -108,6 +110,7 @@ class _Views:
         self._sessions = Shelf[Session](SESSION_SECONDS)
         self._forms = Shelf[Form](FORM_SECONDS)
         self._tries = Tries()
+        self._entering = asyncio.Semaphore()
         self._show = pages.Pages(site.base)
 
     def inbox_routes(self, home: str) -> list[Route]:
@@ -148,8 +151,10 @@ class _Views:
 
     async def login(self, request: Request) -> Response:
         form = await _form(request)
-        if not await run_in_threadpool(self._site.login.enter, form.get("code", "")):
-            return self._show.login(await run_in_threadpool(self._site.login.offer), wrong=True)
+        async with self._entering:  # it takes a while to see who that is, and the threads are few
+            wrong = await run_in_threadpool(self._wrong_login, request, form.get("code", ""))
+        if wrong:
+            return self._show.login(await run_in_threadpool(self._site.login.offer), said=wrong)
         session = Session(self._site.owner, secrets.token_urlsafe(24))
         home = f"{self._site.base}/s/{session.place}/"
         response = RedirectResponse(home, status_code=303)
@@ -157,6 +162,23 @@ class _Views:
         cookie = self._sessions.put(session)
         response.set_cookie(COOKIE, cookie, path=home, httponly=True, samesite="strict", secure=secure)
         return response
+
+    def _wrong_login(self, request: Request, code: str) -> str:
+        """Return why a login code does not do; "" where it does."""
+        who = self._caller(request)
+        wrong = self._site.login.enter(code, who)
+        if wrong is None:
+            return ""
+        if wrong.recorded:
+            self._site.desk.login_refused(who)
+        return wrong.why
+
+    def _caller(self, request: Request) -> str:
+        """Return whose wrong codes count together with those of this request."""
+        if vouched := self._site.proxy_user(request):
+            return f"email:{vouched}"
+        client, server = request.scope["client"], request.scope["server"]
+        return caller(client, server) if client and server else ""
 
     async def logout(self, request: Request) -> Response:
         visitor = self._visitor(request)

@@ -46,9 +46,9 @@ class Pages:
         """The same, for somebody whose pages are below another path."""
         return Pages(self._base, home)
 
-    def login(self, offered: bool, *, wrong: bool = False) -> Response:
-        """The login; `offered` says that there is a terminal where the code stands."""
-        return self._page("login.html", 403 if wrong else 200, offered=offered, wrong=wrong)
+    def login(self, offered: bool, *, said: str = "") -> Response:
+        """The login; `offered` says that there is a terminal where the code stands, `said` what was wrong."""
+        return self._page("login.html", 403 if said else 200, offered=offered, said=said)
 
     def inbox(
         self,

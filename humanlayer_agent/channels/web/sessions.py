@@ -16,7 +16,13 @@ SESSION_SECONDS = 8 * 3600.0
 FORM_SECONDS = 3600.0
 CODE_SECONDS = 600.0
 TRIES = 5
-"""Wrong codes after which a code is of no use any more."""
+"""Wrong codes after which whoever sent them is not listened to any more."""
+
+CALLERS = 1_000
+"""Callers whose wrong codes are counted; of more, the oldest are forgotten."""
+
+RECORDED = 100
+"""Wrong codes that are written down for one right one: who sends more is not to fill the log."""
 
 _LETTERS = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # 32, none of which is taken for another
 _CODE_LENGTH = 10
@@ -100,8 +106,19 @@ class Shelf(Generic[Value]):
         return value if value is not None and self._clock() < until else None
 
 
+@dataclass(frozen=True, slots=True)
+class WrongCode:
+    """A code that lets nobody in: why, for people to read, and whether that is to be written down."""
+
+    why: str
+    recorded: bool
+
+
 class LoginCode:
     """A code that is shown on the hub's own terminal, and logs one person in, once.
+
+    It has 50 random bits: a thousand guesses a second, for all of its ten minutes, find one such code in 1.9 billion.
+    So wrong ones need not end it, and whoever sends them keeps nobody out but themselves.
 
     Args:
         show: prints a new code where no agent command can read it. False where there is no such place.
@@ -113,36 +130,40 @@ class LoginCode:
         self._lock = threading.Lock()
         self._code = ""
         self._until = 0.0
-        self._tries = 0
+        self._wrong: OrderedDict[str, int] = OrderedDict()
+        self._recorded = 0
 
     def offer(self) -> bool:
         """See to it that there is a code to type. False where there is no terminal to show one on."""
         with self._lock:
             if self._code and self._clock() < self._until:
                 return True
-            if self._code == "" and self._clock() < self._until:
-                return True  # one was used up a moment ago: the next comes when its time is over
             code = "".join(secrets.choice(_LETTERS) for _ in range(_CODE_LENGTH))
             if not self._show(f"{code[:5]}-{code[5:]}"):
                 return False
-            self._code, self._until, self._tries = code, self._clock() + CODE_SECONDS, 0
+            self._code, self._until = code, self._clock() + CODE_SECONDS
+            self._wrong.clear()
+            self._recorded = 0
             return True
 
-    def enter(self, typed: str) -> bool:
-        """Tell whether `typed` is the code. Used, it is gone; after five wrong ones there is none until its time is
-        over.
+    def enter(self, typed: str, caller: str) -> WrongCode | None:
+        """Compare `typed` with the code: None where it is that one, which is gone then. After five wrong ones of a
+        caller no more of theirs are compared, until there is another code.
         """
         folded = "".join(letter for letter in typed.upper() if letter.isalnum())
         with self._lock:
-            if not self._code or self._clock() >= self._until:
-                return False
-            if hmac.compare_digest(folded.encode("utf-8", "replace"), self._code.encode()):
-                self._code, self._until = "", 0.0
-                return True
-            self._tries += 1
-            if self._tries >= TRIES:
+            count = self._wrong.get(caller, 0) + 1
+            if count > TRIES:
+                return WrongCode("Too many wrong codes came from where you are. Wait for the next code.", False)
+            good = bool(self._code) and self._clock() < self._until
+            if good and hmac.compare_digest(folded.encode("utf-8", "replace"), self._code.encode()):
                 self._code = ""
-            return False
+                return None
+            self._wrong[caller] = count
+            while len(self._wrong) > CALLERS:
+                self._wrong.popitem(last=False)
+            self._recorded += 1
+            return WrongCode("That code is not right, or not right any more.", self._recorded <= RECORDED)
 
 
 class Tries:

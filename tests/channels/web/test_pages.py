@@ -1,14 +1,17 @@
 """What decides on these pages and what does not: scanners, other sites, replays, guesses, and an agent with curl."""
 
+import os
 import re
 import subprocess
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
 
 from humanlayer_agent.channels.answer_tokens import Tokens
+from humanlayer_agent.channels.web.sessions import CALLERS, RECORDED, LoginCode
 from humanlayer_agent.processes import identity as process
 from tests.support import extent
 
@@ -62,6 +65,50 @@ def test_five_wrong_codes_end_it(inbox) -> None:
     for _ in range(20):
         client.get("/login")
     assert len(inbox.rig.lines) == shown, "no new code until the time of the old one is over"
+
+
+def test_wrong_codes_lock_out_only_who_sent_them(inbox) -> None:
+    """An agent's command, which has the same user and address as the human's browser, but no session with it."""
+    human = inbox.rig.client()
+    human.get("/login")
+    guessed = guesses(inbox.rig.url, 8, start_new_session=True)
+    assert guessed.count("not right any more") == 5
+    assert guessed.count("Too many wrong codes") == 3
+    logged = [entry.event for entry in inbox.store.events(type="login.refused")]
+    assert len(logged) == 5
+    assert {event["channel"] for event in logged} == {"web"}
+    (who,) = {event["caller"] for event in logged}
+    assert re.fullmatch(rf"user {os.getuid()}, session \d+", who)
+    assert inbox.rig.login(human).status_code == 303
+    assert human.get("/").status_code == 200
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a second user")
+def test_wrong_codes_of_another_user(inbox) -> None:
+    human = inbox.rig.client()
+    human.get("/login")
+    assert guesses(inbox.rig.url, 6, user=65534).count("Too many wrong codes") == 1
+    (who,) = {entry.event["caller"] for entry in inbox.store.events(type="login.refused")}
+    assert who.startswith("user 65534")
+    assert inbox.rig.login(human).status_code == 303
+
+
+def guesses(url: str, count: int, **options: Any) -> str:
+    """What the inbox says to a command that sends wrong codes."""
+    curl = f"curl -s {url}/login -H 'Origin: {url}' -d code=AAAAA-AAAAA"
+    script = f"for _ in {{1..{count}}}; do {curl}; done"
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd="/", **options).stdout
+
+
+def test_who_sends_wrong_codes_fills_neither_log_nor_memory() -> None:
+    shown: list[str] = []
+    code = LoginCode(lambda text: bool(shown.append(text)) or True)
+    assert code.offer()
+    told = [code.enter("AAAAA-AAAAA", f"session {number}") for number in range(CALLERS + 500)]
+    assert len([wrong for wrong in told if wrong is not None and wrong.recorded]) == RECORDED
+    assert len(told) == len([wrong for wrong in told if wrong is not None])
+    assert len(code._wrong) == CALLERS
+    assert code.enter(shown[0], "a human") is None
 
 
 def test_without_a_terminal_there_is_no_code(inbox) -> None:
