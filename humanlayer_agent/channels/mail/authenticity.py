@@ -6,11 +6,12 @@ and that a person wrote it: programs answer mail too.
 """
 
 import email
+import email.parser
 import email.policy
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
 
 from humanlayer_agent.channels.answer_tokens import Tokens, folded
 from humanlayer_agent.channels.mail.reply_text import Said, said
@@ -33,6 +34,13 @@ REFUSALS = {
     "two-tokens": "it holds tokens of several requests",
 }
 """Every reason why a mail is no answer, by its stable code."""
+
+MAX_PARTS = 50
+"""Parts of a mail, at most: reading it takes time that grows with those that are open, and one that is full of them all
+that the machine has."""
+
+MAX_DEPTH = 10
+"""Parts inside each other, at most; people's mail programs make three or four."""
 
 RECIPIENTS = ("Delivered-To", "X-Original-To", "Envelope-To", "To", "Cc")
 """The headers that an address of ours may stand in."""
@@ -108,10 +116,34 @@ def vet(raw: bytes, desk: Desk) -> Reply | Refusal:
         return Refusal("unreadable", type(error).__name__)
 
 
+class _TooNested(ValueError):
+    """Raised for a mail of more parts, or of parts further inside each other, than any mail program makes."""
+
+
 def _whole(raw: bytes) -> EmailMessage:
-    mail = email.message_from_bytes(raw, policy=email.policy.default)
-    assert isinstance(mail, EmailMessage)
+    """Return a mail with all its parts.
+
+    Raises:
+        _TooNested: nobody has written that.
+    """
+    made = 0
+
+    def part(policy: email.policy.Policy = email.policy.default) -> EmailMessage:
+        nonlocal made
+        made += 1  # the parser makes one more at its start, to see what it gets
+        if made > MAX_PARTS + 1:
+            raise _TooNested(f"it has more than {MAX_PARTS} parts")
+        return EmailMessage(policy)
+
+    mail = email.parser.BytesParser(part, policy=email.policy.default).parsebytes(raw)
+    if _depth(mail) > MAX_DEPTH:
+        raise _TooNested(f"its parts are more than {MAX_DEPTH} times inside each other")
     return mail
+
+
+def _depth(part: Message) -> int:
+    """Return how often parts are inside each other."""
+    return 1 + max(map(_depth, part.get_payload()), default=0) if part.is_multipart() else 0
 
 
 def _vetted(mail: EmailMessage, raw: bytes, desk: Desk) -> Reply | Refusal:
@@ -130,7 +162,11 @@ def _vetted(mail: EmailMessage, raw: bytes, desk: Desk) -> Reply | Refusal:
         return Refusal("two-tokens" if found else "no-token", sender, sender=sender)
     if not _authenticated(mail, sender, desk.authserv_id):
         return Refusal("unauthenticated", sender, request_id=found.pop(), sender=sender)
-    return Reply(found.pop(), sender, said(_whole(raw)))
+    try:
+        answer = said(_whole(raw))
+    except _TooNested as error:
+        answer = Said("unclear", str(error))
+    return Reply(found.pop(), sender, answer)
 
 
 # ---- programs ---------------------------------------------------------------------------------------------
@@ -158,15 +194,19 @@ def _bounced(mail: EmailMessage, raw: bytes, desk: Desk) -> Refusal | None:
     for token in _tokens(mail, desk.address):
         holder = desk.tokens.holder(token, "bounce", desk.approvers)
         if holder is not None:
-            failed = mail.get_content_type() == "multipart/report" and _failed(_whole(raw))
+            failed = mail.get_content_type() == "multipart/report" and _failed(raw)
             code = "bounce" if failed else "automatic"
             return Refusal(code, f"to {holder[1]}", request_id=holder[0], sender=holder[1])
     return None
 
 
-def _failed(mail: EmailMessage) -> bool:
+def _failed(raw: bytes) -> bool:
     """Tell whether a delivery report says that delivery has failed for good (and not that it is late, or was done)."""
-    for part in mail.walk():
+    try:
+        parts = list(_whole(raw).walk())
+    except _TooNested:
+        return False
+    for part in parts:
         if part.get_content_type() == "message/delivery-status":
             for block in part.get_payload() if isinstance(part.get_payload(), list) else ():
                 action = str(getattr(block, "get", lambda *_: "")("Action", "")).strip().lower()

@@ -13,6 +13,8 @@ from email.message import EmailMessage, MIMEPart
 from html.parser import HTMLParser
 from typing import Literal
 
+from humanlayer_agent.channels.mail.visibility import Look, hides_something
+
 MARKER = "##- reply above this line -##"
 """Stands at the top of each message that may be answered by replying."""
 
@@ -34,7 +36,7 @@ _TAGS = 5_000
 _DEEP = 500
 """Elements inside each other in HTML, at most; people's mail programs write a few dozen."""
 
-_UNSEEN = frozenset({"script", "style", "head", "title", "template", "svg", "math", "noscript"})
+_UNSEEN = frozenset({"script", "style", "title"})
 _QUOTING = (
     "gmail_quote",
     "gmail_attr",
@@ -93,9 +95,19 @@ _DATED = re.compile(
 )
 _WROTE = re.compile(rf"(?:{SENDER}|<[^<>]+@[^<>]+>).*[:：][ \t]*\Z", re.IGNORECASE | re.DOTALL)
 
+_HIDDEN = "\ue000"
+"""Stands in what was read of HTML where a text was left out that people do not see, or see struck out."""
+
+_DOUBTFUL = "\ue001"
+"""Stands where nobody can tell which of the words that follow people see."""
+
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 _APPROVE = re.compile(r"approve[.!]?", re.IGNORECASE | re.ASCII)
 _REJECT = re.compile(r"reject(?![a-z0-9_-])[ \t]*[.:,]?(.*)", re.IGNORECASE | re.DOTALL | re.ASCII)
+
+
+Kind = Literal["plain", "html"]
+"""What a text was sent as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +121,22 @@ class Said:
 
 
 def said(message: EmailMessage) -> Said:
-    """Return the answer of the sender of `message`, by their own words in it."""
-    return decided(own_words(message))
+    """Return the answer of the sender of `message`, by their own words in it: in its text and in its HTML the same."""
+    plain, html = (decided(own_words(message, kind)) for kind in ("plain", "html"))
+    if plain.kind != html.kind:
+        return Said("unclear", "its text and its HTML do not say the same")
+    return plain
 
 
-def own_words(message: EmailMessage) -> str:
-    """The text above everything that was quoted; "" where there is none that can be read."""
+def own_words(message: EmailMessage, kind: Kind = "plain") -> str:
+    """The text above everything that was quoted; "" where there is none that can be read.
+
+    Args:
+        kind: which of them is read where the same was sent as text and as HTML.
+    """
     texts, whole = [], True
     try:
-        for read, all_of_it in _texts(message):
+        for read, all_of_it in _texts(message, kind):
             texts.append(read)
             whole = whole and all_of_it
     except (LookupError, ValueError, AttributeError, RecursionError):  # an unknown charset or encoding
@@ -146,7 +165,7 @@ def _tail(text: str) -> int:
     return len("\n".join(lines[:-1])) if _WROTE.search(lines[-1]) else len(text)
 
 
-def _texts(part: MIMEPart) -> Iterator[tuple[str, bool]]:
+def _texts(part: MIMEPart, preferred: Kind) -> Iterator[tuple[str, bool]]:
     """All text that people see as one message (a picture in the middle must not hide the words below it); of each
     whether that is all of it."""
     kind = part.get_content_type()
@@ -156,12 +175,20 @@ def _texts(part: MIMEPart) -> Iterator[tuple[str, bool]]:
         text = str(part.get_content())
         yield text[:_LONG] if kind == "text/plain" else _read(text[:_LONG]), len(text) <= _LONG
     elif kind == "multipart/alternative":
-        best = part.get_body(preferencelist=("plain", "html"))
-        if best is not None and best is not part:
-            yield from _texts(best)
+        found = [(of, inner) for inner in part.iter_parts() if (of := _kind(inner)) is not None]
+        if len(found) != len(dict(found)):
+            raise ValueError("nobody knows which of two texts of one kind people see")
+        for _, best in sorted(found, key=lambda each: each[0] != preferred)[:1]:
+            yield from _texts(best, preferred)
     elif part.get_content_maintype() == "multipart" and part.is_multipart():
         for inner in part.iter_parts():
-            yield from _texts(inner)
+            yield from _texts(inner, preferred)
+
+
+def _kind(part: MIMEPart) -> Kind | None:
+    """Return what one of several forms of a message is, by the texts in it."""
+    kinds = {inner.get_content_type() for inner in part.walk() if not inner.is_attachment()}
+    return "html" if "text/html" in kinds else "plain" if "text/plain" in kinds else None
 
 
 def _read(html: str) -> str:
@@ -183,29 +210,42 @@ def decided(text: str) -> Said:
         >>> decided("approve, but only the first one").kind
         'unclear'
     """
-    if not text.strip():
+    if _DOUBTFUL in text:
+        return Said("unclear", "nobody can tell which of its words people see")
+    hidden, text = _HIDDEN in text, text.replace(_HIDDEN, "").strip()
+    if not text:
         return Said("unclear", "there is nothing above the quoted message")
-    if _APPROVE.fullmatch(text.strip()):
-        return Said("approve")
-    first = text.strip().split("\n", 1)[0].strip()
+    if _APPROVE.fullmatch(text):
+        return Said("unclear", "there are words that nobody sees, or struck out") if hidden else Said("approve")
+    first = text.split("\n", 1)[0].strip()
     if _APPROVE.fullmatch(first):
         return Said("unclear", "there are more words after approve")
-    if found := _REJECT.fullmatch(text.strip()):
+    if found := _REJECT.fullmatch(text):
         return Said("reject", found[1].strip()[:COMMENT_LIMIT])
     return Said("unclear", "the first line is neither approve nor reject")
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An element that has begun: it quotes or holds no words of the message, and how it shows them."""
+
+    tag: str
+    skipped: bool
+    look: Look
+
+
 class _Text(HTMLParser):
-    """The words of an HTML message, without what it quotes."""
+    """The words of an HTML message that people see, without what it quotes."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._found: list[str] = []
-        self._open: list[tuple[str, bool]] = []
+        self._open: list[_Open] = []
+        self._sheets: list[str] = []
 
     @property
     def text(self) -> str:
-        return "".join(self._found)
+        return (_DOUBTFUL if hides_something("".join(self._sheets)) else "") + "".join(self._found)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _BLOCKS:
@@ -213,36 +253,46 @@ class _Text(HTMLParser):
         if tag in _VOID:
             return
         about = " ".join(value or "" for name, value in attrs if name in ("class", "id"))
-        hidden = any(name == "hidden" for name, _ in attrs) or _is_hidden(dict(attrs).get("style") or "")
         quoting = tag == "blockquote" or any(word in about for word in _QUOTING)
         if quoting:
             self._say("\n> \n")  # what follows a quotation counts no more than what follows a quoted line
         if len(self._open) >= _DEEP:
             raise ValueError("no person's mail is so deep")
-        self._open.append((tag, quoting or hidden or tag in _UNSEEN))
+        self._open.append(_Open(tag, quoting or tag in _UNSEEN, self._look.inside(tag, attrs)))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _BLOCKS:
-            self._say("\n")
+        self.handle_starttag(tag, attrs)  # a browser takes no notice of the slash
 
     def handle_endtag(self, tag: str) -> None:
         for index in range(len(self._open) - 1, -1, -1):
-            if self._open[index][0] == tag:
+            if self._open[index].tag == tag:
+                if index < len(self._open) - 1 and not self._look.seen:
+                    self._say(_DOUBTFUL)  # out of order: a browser may hide what follows as well
                 del self._open[index:]
                 break
         if tag in _BLOCKS:
             self._say("\n")
 
     def handle_data(self, data: str) -> None:
-        self._say(_SPACE.sub(" ", data))
+        if self._open and self._open[-1].tag == "style":
+            self._sheets.append(data)
+        elif self._look.seen or not data.strip():
+            self._say(_SPACE.sub(" ", data))
+        else:
+            self._say(_HIDDEN)
+
+    def handle_comment(self, data: str) -> None:
+        if data.startswith((">", "->")) or "--!>" in data:
+            self._say(_DOUBTFUL)  # a browser ends it there, and shows the rest
+
+    def unknown_decl(self, data: str) -> None:
+        if ">" in data:
+            self._say(_DOUBTFUL)  # the same
+
+    @property
+    def _look(self) -> Look:
+        return self._open[-1].look if self._open else Look()
 
     def _say(self, text: str) -> None:
-        if not any(skipped for _, skipped in self._open):
+        if not any(each.skipped for each in self._open):
             self._found.append(text)
-
-
-def _is_hidden(style: str) -> bool:
-    flat = "".join(style.lower().split())
-    return any(
-        word in flat for word in ("display:none", "visibility:hidden", "font-size:0", "opacity:0", "mso-hide:all")
-    )

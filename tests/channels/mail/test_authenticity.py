@@ -91,6 +91,27 @@ def mixed(*texts: str) -> bytes:
     return mail().partition(b"MIME-Version")[0] + message.as_bytes()
 
 
+def both(text: str, html: str, *more: str) -> bytes:
+    """The same mail as text, as HTML, and as more texts."""
+    message = EmailMessage()
+    message.set_content(text)
+    message.add_alternative(html, subtype="html")
+    for each in more:
+        message.add_alternative(each)
+    return mail().partition(b"MIME-Version")[0] + message.as_bytes()
+
+
+def nested(levels: int, kind: str = "mixed") -> bytes:
+    """An approval inside so many parts inside each other."""
+    parts = "".join(f'Content-Type: multipart/{kind}; boundary="b{n}x"\n\n--b{n}x\n' for n in range(levels))
+    if kind == "rfc822":
+        parts = "Content-Type: message/rfc822\n\n" * levels
+    return (
+        mail().partition(b"MIME-Version")[0]
+        + f"MIME-Version: 1.0\n{parts}Content-Type: text/plain\n\napprove\n".encode()
+    )
+
+
 QUOTED = f"\nOn Mon, 1 Jan 2026 at 10:00, Agents <agents@hub.test> wrote:\n> {MARKER}\n> rm -rf build\n"
 BOUNCE = TOKENS.token("bounce", REQUEST, ALICE)
 
@@ -274,7 +295,20 @@ ANSWERED = {
     ),
     "a comment in the address": ("approve", "", mail(From=f"Alice (dmarc=fail) <{ALICE}>")),
     "a token in two headers": ("approve", "", mail(Cc=REPLY_TO, Delivered_To=REPLY_TO)),
+    "the same as text and as HTML": ("approve", "", both("Approve.\n" + QUOTED, "<p>approve</p>")),
+    "inside a few parts": ("approve", "", nested(4)),
     # Not clear enough
+    "another answer in HTML": ("unclear", None, both("approve\n", "<p>reject</p>")),
+    "an answer in HTML alone": ("unclear", None, both("no\n", "<p>approve</p>")),
+    "a condition in HTML": ("unclear", None, both("approve\n", "<p>approve</p><p>but only on staging</p>")),
+    "struck out in HTML": ("unclear", None, both("approve\n", "<p><s>approve</s></p>")),
+    "HTML that nobody can read": ("unclear", None, both("approve\n", "<b>" * 1000 + "approve")),
+    "a second text": ("unclear", None, both("approve\n", "<p>approve</p>", "no\n")),
+    "many parts inside each other": ("unclear", None, nested(12)),
+    "more parts than anybody makes": ("unclear", None, nested(400)),
+    "more alternatives than anybody makes": ("unclear", None, nested(400, "alternative")),
+    "more mails inside each other than anybody sends": ("unclear", None, nested(400, "rfc822")),
+    "many parts beside each other": ("unclear", None, mixed("approve\n", *[""] * 60)),
     "a condition that looks like an attribution": ("unclear", None, mail("approve\nOn these conditions:\n- only staging\n")),
     "a condition that looks like a header": ("unclear", None, mail("approve\nfrom: tomorrow\nto: Friday\n")),
     "a condition below dashes": ("unclear", None, mail("approve\n-----\nbut only on staging\n")),

@@ -140,6 +140,13 @@ HTML: dict[str, Callable[[str, str], str]] = {
         f'      Agent approvals wrote:<br>\n    </div>\n    <blockquote type="cite" cite="mid:x">{ours}</blockquote>\n'
         "</body></html>"
     ),
+    "gmail with a signature": lambda said, ours: (
+        f'<div dir="ltr">{said}<div><br></div><span class="gmail_signature_prefix">-- </span><br><div dir="ltr" '
+        'class="gmail_signature" data-smartmail="gmail_signature"><div dir="ltr">Alice Example<br><span style="color:'
+        'rgb(136,136,136);font-size:x-small">Platform</span></div></div></div><br><div class="gmail_quote">'
+        f'<div dir="ltr" class="gmail_attr">On Sat, {USH} wrote:<br></div><blockquote class="gmail_quote">{ours}'
+        "</blockquote></div>"
+    ),
     "yahoo": lambda said, ours: (
         f'<html><body><div class="ydp1yahoo-style-wrap"><div dir="ltr">{said}</div></div><div id="yahoo_quoted_12" '
         f'class="yahoo_quoted"><div>On Saturday, {USH} wrote:</div>{ours}</div></body></html>'

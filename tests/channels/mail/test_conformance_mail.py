@@ -14,7 +14,7 @@ from humanlayer_agent.channels.mail.channel import MailChannel
 from humanlayer_agent.channels.mail.message import Letterhead
 from humanlayer_agent.channels.settings.schema import Mail
 from humanlayer_agent.testing.conformance import ChannelConformance
-from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault
+from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, World
 from tests.support.certificates import Certificates
 from tests.support.mail_servers import PASSWORD, USER, ImapServer, SmtpServer
 
@@ -64,17 +64,20 @@ class MailSurface:
     def answer(self, kind: str, who: str, words: str = "") -> None:
         if kind not in ("approve", "reject"):
             raise CannotHappen
+        said = kind if not words else f"{kind} {words}"
+        self.send(who, b"Content-Type: text/plain; charset=utf-8\r\n\r\n" + said.encode("utf-8", "replace"))
+
+    def send(self, who: str, content: bytes) -> None:
+        """Reply with this, which begins with its type."""
         address = PEOPLE[who].removeprefix("email:")
         asked = next((mail for mail in self._asks if mail["To"] == address), None)
         if asked is None:
             raise CannotHappen
         domain = address.partition("@")[2]
-        said = kind if not words else f"{kind} {words}"
         self._last = (
             f"Authentication-Results: mx.hub.test; dmarc=pass header.from={domain}\r\nFrom: {address}\r\n"
-            f"To: {asked['Reply-To']}\r\nMessage-ID: <{time.monotonic_ns()}@{domain}>\r\n"
-            "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n"
-        ).encode() + said.encode("utf-8", "replace")
+            f"To: {asked['Reply-To']}\r\nMessage-ID: <{time.monotonic_ns()}@{domain}>\r\nMIME-Version: 1.0\r\n"
+        ).encode() + content
         self._rig.imap.deliver(self._last)
 
     def repeat(self) -> None:
@@ -149,3 +152,18 @@ class TestMail(ChannelConformance):
         yield made
         for channel in made.channels:
             channel.close()
+
+    def test_a_mail_of_too_many_parts_is_told_of_and_nothing_is_lost(self, world: World, rig: MailRig) -> None:
+        request = world.ask()
+        world.deliver(request)
+        surface = world.surface(request)
+        assert isinstance(surface, MailSurface)
+        parts = "".join(f'Content-Type: multipart/mixed; boundary="{n}"\r\n\r\n--{n}\r\n' for n in range(60))
+        surface.send("alice", parts.encode() + b"Content-Type: text/plain\r\n\r\napprove\r\n")
+        world.until(lambda: rig.told("alice"), "that she is told")
+        assert "it has more than 50 parts" in rig.told("alice")[0]
+        (refused,) = world.events(request, "vote.refused")
+        assert refused.event["refusal"] == "unclear"
+        assert world.state(request) == "pending"
+        surface.answer("approve", "alice")
+        world.until(lambda: world.state(request) == "approved", "her answer")
