@@ -76,11 +76,14 @@ def config_path(*names: str) -> str:
 
 
 def own_places() -> dict[str, str]:
-    """Return the variables of policies that name what is ours: the files of store and passphrase, and our folders."""
+    """Return the variables of policies that name what is ours: the files of store and passphrase, our folders, and
+    the one with the Python that runs us.
+    """
     return {
         "STORE": _store_path(),
         "PASSPHRASE_FILE": _passphrase_path(),
         "PACKAGE": spelled(os.path.dirname(__file__)),
+        "OWN_PROGRAMS": spelled(os.path.dirname(sys.executable or f"{sys.prefix}/bin/python")),
         "OWN_CONFIG": config_path(),
         "OWN_STATE": state_path(),
         "OWN_DATA": _data_folder(),

@@ -1,6 +1,7 @@
 """Where our own files are, in the spelling of `pathlib`."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_folders_are_below_the_home(home: str | None, monkeypatch: pytest.Monkey
         "STORE": str(locations.default_store_path()),
         "PASSPHRASE_FILE": str(locations.data_folder() / "passphrase"),
         "PACKAGE": str(Path(locations.__file__).parent),
+        "OWN_PROGRAMS": str(Path(sys.executable).parent),
         "OWN_CONFIG": str(locations.config_folder()),
         "OWN_STATE": str(locations.state_folder()),
         "OWN_DATA": str(locations.data_folder()),

@@ -1,5 +1,8 @@
 """No spelling that reaches the supervision is allowed: deciding one's own request, its key, its store, its processes."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from humanlayer_agent.action import Action
@@ -52,6 +55,24 @@ EVERYWHERE = [
     "mv -t /tmp ~/.local",
     "rsync -a conf/ ~/.config/",
     '.venv/bin/python -c \'open("/etc/humanlayer-agent/policy.yaml", "w").write("x")\'',
+    # What it runs from, and what every Python of it reads first.
+    "echo x > .venv/bin/hla",
+    "sed -i 1d env/bin/humanlayer-agent",
+    "mv a myenv/bin/hla",
+    "rm .venv/bin/hla",
+    "cp hla .venv/bin/",
+    "install -m 755 hla -t venv/bin",
+    '.venv/bin/python -c \'open(".venv/bin/hla", "w").write("x")\'',
+    f"cp a {sys.executable}",
+    f"ln -sf /bin/true {Path(sys.executable).parent}/python3",
+    f"rm -rf {Path(sys.executable).parent}",
+    "echo x > sitecustomize.py",
+    "echo x > sitecustomize/__init__.py",
+    "cp a .venv/lib/python3.11/site-packages/usercustomize.py",
+    "cp sitecustomize.py .venv/lib/python3.11/site-packages/",
+    "echo 'import x' > ~/.local/lib/python3.11/site-packages/a.pth",
+    '.venv/bin/python -c \'open("a.pth", "w").write("import x")\'',
+    "tee .venv/pyvenv.cfg < a",
     # Its processes.
     "pkill -9 python",
     "killall python3",
@@ -124,6 +145,9 @@ def test_nothing_leaves_the_project(directors: dict[str, Director], policy: str,
     "command",
     [
         "./rm a",
+        "rm -rf .venv",
+        "python -m venv .venv",
+        "echo ls > .venv/bin/run",
         ".venv/bin/python x.py",
         ".venv/bin/python -m pytest -q",
         ".venv/bin/python -c 'print(1)'",

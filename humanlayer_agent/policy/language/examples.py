@@ -69,6 +69,7 @@ def director_for(policy: Policy, variables: Iterable[str] = (), *, observe: bool
         **own,
         "STORE": f"{own['OWN_DATA']}/store.sqlite3",
         "PACKAGE": "/nowhere/package",
+        "OWN_PROGRAMS": "/nowhere/bin",
         "TMPDIR": "/tmp",
     }
     return Director(policy, project=PROJECT, environ={"HOME": HOME}, variables=given, observe=observe)
