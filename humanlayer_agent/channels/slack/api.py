@@ -81,6 +81,8 @@ SECONDS = 10
 """For a call that nobody waits for."""
 QUICK_SECONDS = 2
 """For a call that a click waits for: Slack wants it acknowledged within 3 s."""
+SNIPPET_BYTES = 1_000_000
+"""A longer file is no snippet, but can be opened all the same."""
 _HOSTS = (".slack.com", ".slack-gov.com")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SECONDS = re.compile("[0-9]{1,6}")
@@ -223,6 +225,19 @@ class SlackApi:
         if not self._is_slack(url, "wss", "ws"):
             raise SlackError("Slack names an address for Socket Mode that is not Slack's", "bad_url")
         return url
+
+    def attach(self, text: str, *, channel: str, thread: str, title: str) -> str:
+        """Upload `text` as a file to a thread; returns the file's id. Raises as `call` does."""
+        content = text.encode("utf-8", "replace")
+        wanted: Json = {"filename": "command.txt", "length": len(content)}
+        if len(content) <= SNIPPET_BYTES:
+            wanted["snippet_type"] = "text"
+        place = self.call("files.getUploadURLExternal", **wanted)
+        file_id = str(place["file_id"])
+        self.upload(str(place["upload_url"]), content)
+        files = [{"id": file_id, "title": title}]
+        self.call("files.completeUploadExternal", files=files, channel_id=channel, thread_ts=thread)
+        return file_id
 
     def upload(self, url: str, content: bytes) -> None:
         """Send the bytes of a file to where Slack wants them. Raises as `call` does."""

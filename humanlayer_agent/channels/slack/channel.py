@@ -10,7 +10,7 @@ from typing import Any
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
-from humanlayer_agent.channels.slack import blocks, health, message, snippet
+from humanlayer_agent.channels.slack import blocks, health, message
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
 from humanlayer_agent.channels.slack.message import Attachment, Message, Shown
@@ -191,8 +191,7 @@ class SlackChannel:
         where = posted.where
         attachment = Attachment.THERE
         try:
-            snippet.attach(
-                self._api,
+            self._api.attach(
                 what.whole,
                 channel=str(where["channel"]),
                 thread=str(where["thread"]),

@@ -21,7 +21,7 @@ from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.contract import Desk
 from humanlayer_agent.channels.web import pages
-from humanlayer_agent.channels.web.callers import caller
+from humanlayer_agent.channels.web.connections import caller
 from humanlayer_agent.channels.web.request_checks import Guard, Peers
 from humanlayer_agent.channels.web.sessions import (
     FORM_SECONDS,
