@@ -8,6 +8,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -35,6 +36,7 @@ from humanlayer_agent.channels.web.sessions import (
 )
 from humanlayer_agent.errors import StoreError
 
+Result = TypeVar("Result")
 COOKIE = "hla_session"
 ANSWERS: Mapping[str, AnswerKind] = {
     "approve": "approve",
@@ -46,6 +48,8 @@ ANSWERS: Mapping[str, AnswerKind] = {
 """What a form may say."""
 
 COMMENT_LIMIT = 2000
+IN_LINE = 32
+"""Strangers who may wait for a thread."""
 RECENT = 50
 """Decided requests that the inbox shows."""
 
@@ -110,7 +114,8 @@ class _Views:
         self._sessions = Shelf[Session](SESSION_SECONDS)
         self._forms = Shelf[Form](FORM_SECONDS)
         self._tries = Tries()
-        self._entering = asyncio.Semaphore()
+        self._turn = asyncio.Semaphore()
+        self._in_line = 0
         self._show = pages.Pages(site.base)
 
     def inbox_routes(self, home: str) -> list[Route]:
@@ -147,14 +152,21 @@ class _Views:
         return None
 
     async def login_page(self, request: Request) -> Response:
-        return self._show.login(await run_in_threadpool(self._site.login.offer))
+        return await self._login_form()
+
+    async def _login_form(self, said: str = "") -> Response:
+        # Where there is no code yet, showing one may take as long as a terminal takes nothing.
+        offered = self._site.login.is_offered or await self._in_turn(self._site.login.offer)
+        return self._show.login(offered is not False, said=said)
 
     async def login(self, request: Request) -> Response:
-        form = await _form(request)
-        async with self._entering:  # it takes a while to see who that is, and the threads are few
-            wrong = await run_in_threadpool(self._wrong_login, request, form.get("code", ""))
+        code = (await _form(request)).get("code", "")
+        if self._site.login.fits(code):  # that one waits for nobody
+            wrong = await run_in_threadpool(self._wrong_login, request, code)
+        else:
+            wrong = await self._in_turn(self._wrong_login, request, code) or "Too many codes came at once. Try again."
         if wrong:
-            return self._show.login(await run_in_threadpool(self._site.login.offer), said=wrong)
+            return await self._login_form(wrong)
         session = Session(self._site.owner, secrets.token_urlsafe(24))
         home = f"{self._site.base}/s/{session.place}/"
         response = RedirectResponse(home, status_code=303)
@@ -162,6 +174,20 @@ class _Views:
         cookie = self._sessions.put(session)
         response.set_cookie(COOKIE, cookie, path=home, httponly=True, samesite="strict", secure=secure)
         return response
+
+    async def _in_turn(self, function: Callable[..., Result], *arguments: object) -> Result | None:
+        """Call what takes a while, and what strangers can have us do, on one thread; None where too many wait for it.
+
+        The other threads are for people who are logged in.
+        """
+        if self._in_line >= IN_LINE:
+            return None
+        self._in_line += 1
+        try:
+            async with self._turn:
+                return await run_in_threadpool(function, *arguments)
+        finally:
+            self._in_line -= 1
 
     def _wrong_login(self, request: Request, code: str) -> str:
         """Return why a login code does not do; "" where it does."""

@@ -89,8 +89,8 @@ class WebChannel:
         listener = self._listening()
         app = build_app(self._site(desk))
         config = uvicorn.Config(
-            app, http=bounded(self._limits or Limits()), log_config=None, access_log=False, server_header=False,
-            proxy_headers=False, lifespan="off", timeout_keep_alive=5, backlog=ACCEPTED,
+            app, http=bounded(self._limits or Limits()), log_config=None, log_level="error", access_log=False,
+            server_header=False, proxy_headers=False, lifespan="off", timeout_keep_alive=5, backlog=ACCEPTED,
             h11_max_incomplete_event_size=32_768, ws="none",
         )  # fmt: skip
         self._server = server = uvicorn.Server(config)

@@ -2,8 +2,7 @@
 
 uvicorn waits for headers and bodies as long as their sender likes, and answers nobody once a number of connections is
 open: whoever opens so many and says nothing has closed the inbox. Here each step of a connection has its time, and
-where there are too many the one ends that has kept us waiting longest. So a person who comes is let in, whoever else
-is there.
+where there are too many the oldest ends that we wait for. So a person who comes is let in, whoever else is there.
 
 A caller is whose wrong codes count together. From elsewhere that is an address. On this machine all have the same, an
 agent's commands and the browser of the human whom they would like to keep out: there it is the user whose socket it is,
@@ -56,9 +55,9 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._step: tuple[str, object] = ("", None)
-        self._since = 0.0
+        self.made = self.loop.time()
+        """The time at which it came, as the event loop counts."""
         self._end_of_step: asyncio.TimerHandle | None = None
-        self._is_full = False
 
     @property
     def address(self) -> str:
@@ -66,9 +65,9 @@ class BoundedProtocol(H11Protocol):
         return self.client[0] if self.client else ""
 
     @property
-    def waits_since(self) -> float | None:
-        """The time since which its sender keeps us waiting; None where it is we who have to answer."""
-        return None if self._step[0] == "answer" else self._since
+    def is_ours(self) -> bool:
+        """Whether it is we who have to say something next."""
+        return self._step[0] == "answer"
 
     def end(self) -> None:
         """Close it at once, without a word."""
@@ -78,25 +77,17 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._watch()
-        if (surplus := _surplus(self, self.connections)) is not None:
+        for surplus in _surplus(self, self.connections):
             surplus.end()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch()
+        if self.is_ours and self.conn.trailing_data[0].strip(b"\r\n"):
+            self.end()  # no browser asks on before it is answered, and who does never keeps us waiting
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._watch()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._is_full = True
-        self._watch()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._is_full = False
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -112,14 +103,14 @@ class BoundedProtocol(H11Protocol):
         if self._end_of_step is not None:
             self._end_of_step.cancel()
             self._end_of_step = None
-        self._step, self._since = step, self.loop.time()
+        self._step = step
         seconds = {"head": self.limits.head, "body": self.limits.body, "answer": None}[step[0]]
         if seconds is not None:
             self._end_of_step = self.loop.call_later(seconds, self.end)
 
     def _current_step(self) -> tuple[str, object]:
         """Return what has to come next (`head`, `body`, or our own `answer`), and to which request it belongs."""
-        if self.cycle is None or self.cycle.response_complete or self._is_full:
+        if self.cycle is None or self.cycle.response_complete:
             return "head", self.cycle
         return "body" if self.cycle.more_body else "answer", self.cycle
 
@@ -129,23 +120,22 @@ def bounded(limits: Limits) -> type[BoundedProtocol]:
     return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
 
 
-def _surplus(latest: BoundedProtocol, connections: Iterable[object]) -> BoundedProtocol | None:
-    """Return the connection that has to end because `latest` has come; None where there are not too many."""
-    found = [each for each in connections if isinstance(each, BoundedProtocol)]
+def _surplus(latest: BoundedProtocol, connections: Iterable[object]) -> list[BoundedProtocol]:
+    """Return the connections that have to end because `latest` has come: of those that we wait for, the oldest.
+
+    By their ages, and not by when they last said something: who never stops talking is not to outlast a person who has
+    just come. While all are being answered, which does not take long, there may be more from one address, and only what
+    is more than all that there may be ends one of these.
+    """
+    found = sorted((each for each in connections if isinstance(each, BoundedProtocol)), key=lambda each: each.made)
     counts = Counter(each.address for each in found)
-    if counts[latest.address] > latest.limits.each:
-        full = {latest.address}
-    elif len(found) > latest.limits.total:
-        most = max(counts.values())
-        full = {address for address, count in counts.items() if count == most}
-    else:
-        return None
-    waiting = [
-        (each.waits_since, number)
-        for number, each in enumerate(found)
-        if each.address in full and each is not latest and each.waits_since is not None
-    ]
-    return found[min(waiting)[1]] if waiting else latest
+    full, count = {latest.address}, counts[latest.address] - latest.limits.each
+    if count <= 0:
+        full = {address for address, number in counts.items() if number == max(counts.values())}
+        count = max(0, len(found) - latest.limits.total)
+    crowd = [each for each in found if each.address in full and each is not latest]
+    ended = [each for each in crowd if not each.is_ours][:count]
+    return ended or crowd[: max(0, len(found) - latest.limits.total)]
 
 
 Place = tuple[str, int]

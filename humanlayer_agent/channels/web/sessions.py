@@ -133,10 +133,20 @@ class LoginCode:
         self._wrong: OrderedDict[str, int] = OrderedDict()
         self._recorded = 0
 
+    def fits(self, typed: str) -> bool:
+        """Tell whether `typed` is the code now. Whether it lets somebody in says `enter`."""
+        folded = "".join(letter for letter in typed.upper() if letter.isalnum())
+        return self.is_offered and hmac.compare_digest(folded.encode("utf-8", "replace"), self._code.encode())
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether there is a code to type."""
+        return bool(self._code) and self._clock() < self._until
+
     def offer(self) -> bool:
         """See to it that there is a code to type. False where there is no terminal to show one on."""
         with self._lock:
-            if self._code and self._clock() < self._until:
+            if self.is_offered:
                 return True
             code = "".join(secrets.choice(_LETTERS) for _ in range(_CODE_LENGTH))
             if not self._show(f"{code[:5]}-{code[5:]}"):
@@ -150,13 +160,11 @@ class LoginCode:
         """Compare `typed` with the code: None where it is that one, which is gone then. After five wrong ones of a
         caller no more of theirs are compared, until there is another code.
         """
-        folded = "".join(letter for letter in typed.upper() if letter.isalnum())
         with self._lock:
             count = self._wrong.get(caller, 0) + 1
             if count > TRIES:
                 return WrongCode("Too many wrong codes came from where you are. Wait for the next code.", False)
-            good = bool(self._code) and self._clock() < self._until
-            if good and hmac.compare_digest(folded.encode("utf-8", "replace"), self._code.encode()):
+            if self.fits(typed):
                 self._code = ""
                 return None
             self._wrong[caller] = count

@@ -2,6 +2,7 @@
 
 import html
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from html.parser import HTMLParser
@@ -178,6 +179,17 @@ class WebRig:
             self._clients[number] = self.client()
             assert self.login(self._clients[number]).status_code == 303
         return self._clients[number]
+
+    def connections(self) -> set[Any]:
+        """What is connected to the server now."""
+        server = self.channels[-1]._server
+        return set(server.server_state.connections) if server else set()
+
+    def send_little_at_once(self) -> None:
+        """Have the kernel keep little of what connections from now on do not take."""
+        server = self.channels[-1]._server
+        assert server is not None
+        server.servers[0].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
 
     @property
     def serving(self) -> int:
