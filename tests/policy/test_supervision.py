@@ -71,7 +71,7 @@ EVERYWHERE = [
     "cp a .venv/lib/python3.11/site-packages/usercustomize.py",
     "cp sitecustomize.py .venv/lib/python3.11/site-packages/",
     "echo 'import x' > ~/.local/lib/python3.11/site-packages/a.pth",
-    '.venv/bin/python -c \'open("a.pth", "w").write("import x")\'',
+    '.venv/bin/python -c \'open(".venv/lib/python3.11/site-packages/a.pth", "w").write("import x")\'',
     "tee .venv/pyvenv.cfg < a",
     # Its processes.
     "pkill -9 python",
