@@ -75,7 +75,9 @@ def _web_key_ed25519() -> FreshKey:
 
 
 def _web_key_rsa() -> FreshKey:
-    numbers = _rsa(2048).private_numbers()
+    numbers = _rsa(
+        1536
+    ).private_numbers()  # of its own: what is public of it is shown, and stands in other keys as well
     hidden = {
         "d": numbers.d,
         "p": numbers.p,
