@@ -152,7 +152,7 @@ TRIALS: dict[str, dict[str, Any]] = {
 DIRECTORY = {"name": "the working directory", "command": "cat name", "cwd": "place", "pair": ["place", "another"]}
 
 
-@pytest.fixture(params=["us", "ordinary"])
+@pytest.fixture(params=["us", pytest.param("ordinary", marks=pytest.mark.long)])
 def play(
     request: pytest.FixtureRequest, project: Path, tmp_path: Path, ordinary_user: Callable[[str], list[str]]
 ) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:

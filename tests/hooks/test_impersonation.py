@@ -72,7 +72,7 @@ if os.fork() == 0:
 """
 
 
-@pytest.fixture(params=["us", "ordinary"])
+@pytest.fixture(params=["us", pytest.param("ordinary", marks=pytest.mark.long)])
 def user(
     request: pytest.FixtureRequest, tmp_path: Path, ordinary_user: Callable[[str], list[str]]
 ) -> Iterator[Machine]:

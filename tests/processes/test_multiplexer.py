@@ -120,7 +120,9 @@ def copied(tmp_path: Path) -> Callable[..., str]:
     return copy
 
 
-both = pytest.mark.parametrize("ordinary", [False, True], ids=["this user", "an ordinary user"])
+both = pytest.mark.parametrize(
+    "ordinary", [False, pytest.param(True, marks=pytest.mark.long)], ids=["this user", "an ordinary user"]
+)
 told = pytest.mark.parametrize("told", [True, False], ids=["with its variable", "without its variable"])
 
 

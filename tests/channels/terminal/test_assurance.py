@@ -180,7 +180,9 @@ def in_tmux(
         window.close()
 
 
-both = pytest.mark.parametrize("ordinary", [False, True], ids=["this user", "an ordinary user"])
+both = pytest.mark.parametrize(
+    "ordinary", [False, pytest.param(True, marks=pytest.mark.long)], ids=["this user", "an ordinary user"]
+)
 
 
 @both
