@@ -1,4 +1,4 @@
-"""What holds the other end of our terminal, and whether other processes of this user can have it type.
+"""Finds what holds the other end of our terminal, and whether other processes of this user can have it type.
 
 Commands of agents have our user id. They can't type into our terminal by themselves, but a program that holds the other
 end of it (a multiplexer, `script`, an editor) types what it is told, and it takes orders from every process of its
