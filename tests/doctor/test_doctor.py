@@ -242,6 +242,7 @@ def test_a_terminal(project: Path) -> None:
         command[0], command[1:], env={**os.environ, "LC_ALL": "C.UTF-8"}, timeout=600, encoding="utf-8"
     )
     child.expect_exact("a terminal to ask at (/dev/tty)")
+    child.expect_exact("an agent's command can type here too, through ")
     child.expect(r"\d+ are fine")
 
 
