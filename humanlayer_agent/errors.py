@@ -27,6 +27,18 @@ class StoreError(HumanlayerError):
     """Raised where the store can't be read or written: the action is denied."""
 
 
+class StoreTampered(StoreError):
+    """Raised where the store is not what was written: its schema was changed, or its log set back.
+
+    Args:
+        seq: the first event that is not there any more; 0 where none can be told.
+    """
+
+    def __init__(self, said: str, seq: int = 0) -> None:
+        super().__init__(said)
+        self.seq = seq
+
+
 class ChannelError(HumanlayerError):
     """Raised where a channel can't reach its humans."""
 

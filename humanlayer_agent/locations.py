@@ -65,6 +65,11 @@ def audit_key_path() -> Path:
     return data_folder() / "audit.key"
 
 
+def anchor_folder() -> Path:
+    """Return the folder beside that key where it is kept how far each log went."""
+    return data_folder() / "anchors"
+
+
 def state_path(*names: str) -> str:
     """Return `state_folder()`, or what is called `names` below it."""
     return os.path.join(_xdg("XDG_STATE_HOME", ".local/state"), *names)

@@ -26,6 +26,17 @@ AUDIT_CLOSED = EventType(
     "the last run that was open has ended in order, and no channel is served: a signed head follows",
 )
 
+AUDIT_ANCHORED = EventType(
+    "audit.anchored",
+    105,
+    "the log had no anchor beside the user's keys, and got one: it was lost, or another user or version wrote this",
+)
+AUDIT_LOSS_ACCEPTED = EventType(
+    "audit.loss-accepted",
+    106,
+    "events that the anchor names are missing: a human goes on without them, and signed that",
+)
+
 KEY_ROTATED = EventType("key.rotated", 150, "heads are signed with another key of the user from here on")
 SIGNERS_CHANGED = EventType(
     "signers.changed", 151, "a process began whose channels files name other signers of answers than were named before"

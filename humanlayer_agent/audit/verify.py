@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from humanlayer_agent.audit.anchor import is_accepted
 from humanlayer_agent.audit.chain import GENESIS, Entry, decoded
-from humanlayer_agent.audit.events import AUDIT_HEAD, AUDIT_OPENED
+from humanlayer_agent.audit.events import AUDIT_HEAD, AUDIT_LOSS_ACCEPTED, AUDIT_OPENED
 from humanlayer_agent.audit.heads import Head, head_in, is_signed
 from humanlayer_agent.canonical_json import canonical
 
@@ -127,6 +128,8 @@ class _Walk:
         if seq == 0:
             self._store = str(event.get("store", ""))
             return self._strangers()
+        if kind == AUDIT_LOSS_ACCEPTED.name and not is_accepted(event):
+            return "it says that a human accepts a loss, and its signature is not one"
         if kind != AUDIT_HEAD.name:
             return ""
         head = head_in(event)

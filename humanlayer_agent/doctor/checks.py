@@ -47,6 +47,7 @@ CHECKS = (
     Check("store.schema", "Store and log", store.schema),
     Check("store.wal", "Store and log", store.wal),
     Check("store.log", "Store and log", store.log),
+    Check("store.anchor", "Store and log", store.anchor),
     Check("store.stopped", "Store and log", store.stopped),
     Check("store.heads", "Store and log", store.heads),
     Check("clock", "Store and log", store.clock),

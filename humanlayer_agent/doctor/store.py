@@ -7,12 +7,15 @@ from contextlib import closing
 from pathlib import Path
 
 from humanlayer_agent.approvals.stop import described
+from humanlayer_agent.audit.anchor import Loss, anchor_of
 from humanlayer_agent.audit.heads import head_in
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
-from humanlayer_agent.errors import ConfigError, StoreError
-from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
+from humanlayer_agent.locations import anchor_folder, default_store_path
 from humanlayer_agent.safe_text import one_line
-from humanlayer_agent.store.connection import network_file_system, newest_schema
+from humanlayer_agent.store import schema as store_schema
+from humanlayer_agent.store.connection import network_file_system
+from humanlayer_agent.store.log_position import loss_of
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.verification_record import last_whole
 
@@ -63,9 +66,16 @@ def opens(context: Context) -> Iterator[Finding]:
 
 def schema(context: Context) -> Iterator[Finding]:
     """Its tables are those of this version."""
-    version, newest = _pragma("user_version"), newest_schema()
+    version, newest = _pragma("user_version"), store_schema.newest()
     if not isinstance(version, int):
         return
+    try:
+        SQLiteStore(default_store_path(), create=False).close()
+    except StoreTampered as error:
+        yield failed(str(error), "hla audit verify says the same. Nothing runs before it is as it was.")
+        return
+    except StoreError:
+        pass  # `opens` says so
     if version < newest:
         yield ok(f"its schema is {version}; the next run brings it to {newest}")
     elif version > newest:
@@ -82,6 +92,34 @@ def wal(context: Context) -> Iterator[Finding]:
         yield ok("it is in WAL mode")
     else:
         yield warning(f"it is in {mode} mode, not WAL: another program has changed it", "The next run changes it back.")
+
+
+def anchor(context: Context) -> Iterator[Finding]:
+    """Its log goes as far as the anchor beside the user's keys says."""
+    path = default_store_path()
+    known = anchor_of(path)
+    if not path.exists() or not path.stat().st_size:
+        if known:
+            yield failed(str(Loss(known, None)), "hla audit accept-loss")
+        return
+    if (store := _opened()) is None:
+        return
+    try:
+        with store.database.read() as connection:
+            loss = loss_of(connection, known) if known else None
+    except StoreError:
+        return  # `log` says so
+    finally:
+        store.close()
+    if known is None:
+        yield warning(
+            f"there is no anchor of its log in {anchor_folder()}: that it was set back, or deleted, does not show",
+            "The next run makes one. A new disk, home or user has none; else find out who removed it.",
+        )
+    elif loss:
+        yield failed(str(loss), "Restore what is missing, or: hla audit accept-loss")
+    else:
+        yield ok(f"its log goes as far as its anchor says, event {known.head.seq} ({known.file})")
 
 
 def log(context: Context) -> Iterator[Finding]:

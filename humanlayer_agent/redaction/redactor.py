@@ -36,6 +36,8 @@ PLAIN = frozenset(
         "version",
         "head",
         "head_signature",
+        "lost",
+        "loss_signature",
         "signer",
         "signers",
         "former",

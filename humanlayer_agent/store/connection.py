@@ -10,13 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
-from humanlayer_agent.errors import StoreError
-
-APPLICATION_ID = 0x484C4131
-"""Marks the file as ours in its header ("HLA1")."""
+from humanlayer_agent.errors import StoreError, StoreTampered
+from humanlayer_agent.store import schema
+from humanlayer_agent.store.log_position import LogPosition, WalTail
 
 _NETWORK = frozenset(
     {
@@ -51,34 +49,41 @@ class Database:
         if sqlite3.sqlite_version_info < _NEEDED:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old: 3.37 or newer is needed")
         self.path = path
-        self._beside = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+        self._wal, self._index = f"{path}-wal", f"{path}-shm"
         self._writable = create
         self._busy_ms = busy_ms
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
         self._log: tuple[int, ...] | None = None  # device and inode of this connection's write-ahead log and its index
+        self._tail: WalTail | None = None
+        self._torn = False  # somebody has overwritten it
         self._size = 0
+        self._changed: int | None = None  # when the file was, as far as this connection has read it
+        self._checked: tuple[int, int] | None = (
+            None  # SQLite's number of the schema that was found to be ours, and its version
+        )
+        self._roots: tuple[int, float] | None = None  # under which number of the schema, where its tables are
+        self._looked: tuple[sqlite3.Connection, int] | None = None  # when that was looked at
+        self.position = LogPosition(path)
         with self._reported():
             self._file = _prepare(path, create)
             self._connect()
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection for statements that change nothing."""
+        """A connection for statements that change nothing: it sees one moment of the store, whatever others write."""
         self._check_process()
         with self._lock, self._reported():
-            yield self._connect()
-
-    @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one moment of the store, whatever others write meanwhile."""
-        with self.read() as connection:
+            connection = self._connect()
+            self.position.look()
             connection.execute("BEGIN")
             try:
+                self._check_content(connection)
                 yield connection
             finally:
-                connection.execute("ROLLBACK")
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -89,16 +94,28 @@ class Database:
         """
         self._check_process()
         with self._lock, self._reported():
-            connection = self._connect()
-            self._check_file()
+            self._connect()
+            connection = self._check_file()
+            self.position.look()
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                self._check_tail()
+                self._check_content(connection)
                 yield connection
+                newest = self.position.newest(connection)
                 connection.execute("COMMIT")
-                self._check_log()
+                before, self.position.seen = self.position.seen, newest
+                self._check_log(newest[1] if newest and newest != before else "")
             except BaseException:
                 self._undo(connection)
                 raise
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep the other threads of this process from the connection meanwhile."""
+        self._check_process()
+        with self._lock:
+            yield
 
     def rewrite(self) -> bool:
         """Write the file anew without what was deleted, and empty the write-ahead log, which holds older pages.
@@ -108,8 +125,8 @@ class Database:
         """
         self._check_process()
         with self._lock, self._reported():
-            connection = self._connect()
-            self._check_file()
+            self._connect()
+            connection = self._check_file()
             connection.execute("VACUUM")
             (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
@@ -120,8 +137,15 @@ class Database:
             return
         with self._lock:
             if self._connection is not None:
-                self._connection.close()
+                if not self._torn:
+                    self._connection.close()
                 self._connection = None
+                self._forget_log()
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether this process has a connection to the file."""
+        return self._connection is not None and os.getpid() == self._pid
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):
@@ -131,6 +155,13 @@ class Database:
             with suppress(sqlite3.Error):
                 connection.close()
             self._connection = None
+            self._forget_log()
+
+    def _forget_log(self) -> None:
+        """The last connection that is closed removes the write-ahead log."""
+        if self._tail is not None:
+            self._tail.close()
+        self._tail = self._log = None
 
     def _check_process(self) -> None:
         """Refuse to go on in the child of a fork. The lock may be held there by a thread that is not there any more."""
@@ -139,7 +170,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection, self._log = self._open(), None
+            self._connection, self._changed = self._open(), None
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
@@ -153,11 +184,16 @@ class Database:
         connection.row_factory = sqlite3.Row
         try:
             connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute("BEGIN")  # before anything has SQLite read the schema: see `_check_content`
+            (number,) = connection.execute("PRAGMA schema_version").fetchone()
+            version = schema.check(connection, self.path)
+            connection.execute("COMMIT")
+            self._checked = number, version
             connection.execute("PRAGMA synchronous=FULL")  # NORMAL may lose acknowledged commits at power loss
             if self._writable:
                 self._use_wal(connection)
-                self._migrate(connection)
-            elif _check_version(connection, self.path, newest=len(_migrations())) < len(_migrations()):
+                self._migrate(connection, version)
+            elif version < schema.newest():
                 connection = self._migrated_copy(connection)
         except BaseException:
             connection.close()
@@ -186,11 +222,12 @@ class Database:
         if mode != "wal":
             raise StoreError(f"the store {self.path} can't be used in WAL mode there (it is in {mode} mode)")
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        newest = len(_migrations())
+    def _migrate(self, connection: sqlite3.Connection, version: int) -> None:
+        if version == schema.newest():
+            return
         deadline = time.monotonic() + self._busy_ms / 1000
         connection.execute(f"PRAGMA busy_timeout={min(self._busy_ms, _LOOK_AGAIN_MS)}")
-        while _check_version(connection, self.path, newest=newest) < newest:
+        while schema.version_of(connection, self.path) < schema.newest():
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
@@ -198,7 +235,7 @@ class Database:
                     raise
                 continue  # another process is at it; afterwards it may write so much that we never get the lock
             try:
-                _upgrade(connection, _check_version(connection, self.path, newest=newest))
+                schema.upgrade(connection, schema.check(connection, self.path))
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -212,12 +249,46 @@ class Database:
         copy.row_factory = sqlite3.Row
         connection.backup(copy)
         connection.close()
-        _upgrade(copy, _check_version(copy, self.path, newest=len(_migrations())))
+        schema.upgrade(copy, schema.check(copy, self.path))
         copy.execute("PRAGMA query_only=ON")
         return copy
 
-    def _check_file(self) -> None:
-        """Refuse to write into a file that nobody will ever find again."""
+    def _check_content(self, connection: sqlite3.Connection) -> None:
+        """Refuse a schema that is not ours or not of our version any more, and a log that was set back.
+
+        Every statement but these is prepared in a transaction that has passed here, so what SQLite makes of the schema
+        is what was looked at, under this number: whoever sets the number back can't slip another one in.
+        """
+        (number,) = connection.execute("PRAGMA schema_version").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if (number, version) != self._checked:
+            self._checked = None
+            try:
+                if schema.check(connection, self.path) < schema.newest():
+                    raise StoreTampered(f"the schema of the store {self.path} was set back to an older version")
+            except BaseException:
+                connection.execute("PRAGMA writable_schema=RESET")  # SQLite forgets what it has read
+                raise
+            self._checked = number, version
+        self._check_roots(connection, number)
+        self.position.check(connection)
+
+    def _check_roots(self, connection: sqlite3.Connection, number: int) -> None:
+        """Refuse pages in the place of others under the same schema: processes would each see other tables."""
+        (written,) = connection.execute("PRAGMA data_version").fetchone()  # moves where another connection has written
+        if (connection, written) == self._looked:
+            return
+        (roots,) = connection.execute("SELECT total(rootpage * rowid) FROM sqlite_schema").fetchone()
+        if self._roots is not None and self._roots[0] == number and self._roots[1] != roots:
+            raise StoreTampered(f"the schema of the store {self.path} was changed: its tables are on other pages")
+        self._roots, self._looked = (number, roots), (connection, written)
+
+    def _check_file(self) -> sqlite3.Connection:
+        """Refuse to write into a file that nobody will ever find again; returns a connection that has read it.
+
+        SQLite does not notice that the file itself was written over: it goes on with the pages that it holds. So they
+        are read anew after each change, which is a checkpoint in most cases.
+        """
         try:
             found = self.path.stat()
         except OSError as error:
@@ -227,27 +298,43 @@ class Database:
         if self._size and not found.st_size:
             raise StoreError(f"the store {self.path} was emptied while it was in use")
         self._size = found.st_size
+        connection = self._connect()
+        if self._changed not in (None, found.st_ctime_ns):
+            self._connection = self._open()  # before the other is closed: the last one to go takes the log with it
+            connection.close()
+        self._changed = found.st_ctime_ns
+        return self._connect()
 
-    def _check_log(self) -> None:
+    def _check_tail(self) -> None:
+        """Refuse to follow what somebody has overwritten: nobody who opens the store later will find it."""
+        if self._tail is not None and not self._tail.is_there():
+            if not self._torn and self._connection is not None:
+                _leave_open(self._connection)
+            self._torn = True
+            raise StoreTampered(
+                f"the end of {self._wal} was overwritten while it was in use: what this process has written there last "
+                "may be lost. End what uses the store; hla audit verify says more"
+            )
+
+    def _check_log(self, hash_: str) -> None:
         """Refuse what was committed into a write-ahead log that nobody will ever find again, or be able to read.
 
         As long as a connection is open, no other removes that file or its index, nor cuts off its head. By the index
-        processes keep apart what they write.
+        processes keep apart what they write. `hash_` is that of the newest event, if it was written now.
         """
-        path, index = self._beside
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                log, magic = os.fstat(descriptor), os.read(descriptor, 4)
-            finally:
-                os.close(descriptor)
-            about = index.stat()  # not opened: closing it would drop the locks that SQLite holds on it
+            if self._tail is None:
+                self._tail = WalTail(os.open(self._wal, os.O_RDONLY | os.O_CLOEXEC))
+            log, header = os.stat(self._wal), self._tail.begins()
+            about = os.stat(self._index)  # not opened: closing it would drop the locks that SQLite holds on it
         except OSError as error:
-            raise StoreError(f"{error.filename or path} was removed while it was in use: {error.strerror}") from error
+            raise StoreError(f"{error.filename} was removed while it was in use: {error.strerror}") from error
         found = log.st_dev, log.st_ino, about.st_dev, about.st_ino
         self._log = self._log or found
-        if found != self._log or (log.st_size and magic not in _LOG_MAGIC):  # empty: nothing was written yet
-            raise StoreError(f"{path}, or its index, was replaced or overwritten while it was in use")
+        if found != self._log or (log.st_size and header[:4] not in _LOG_MAGIC):  # empty: nothing was written yet
+            raise StoreError(f"{self._wal}, or its index, was replaced or overwritten while it was in use")
+        if hash_:
+            self._tail.keep(header, hash_)
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -259,6 +346,17 @@ class Database:
             raise StoreError(f"the store {self.path}: {error}") from error
         except (ValueError, OverflowError) as error:  # text that is not Unicode, an integer too large
             raise StoreError(f"the store {self.path} can't hold this: {error}") from error
+
+
+def _leave_open(connection: sqlite3.Connection) -> None:
+    """Never close a connection, not even where nobody refers to it any more.
+
+    With the last one, SQLite copies the write-ahead log into the file as it stands, garbage and all. Where it is left
+    there, whoever opens the store next has SQLite look at it first, and drop what is not whole: that is seen.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _prepare(path: Path, create: bool) -> tuple[int, int]:
@@ -299,48 +397,3 @@ def _file_system(path: Path) -> str:
     except OSError:
         return ""
     return next((line.partition(" - ")[2].split()[0] for line in lines if line.split()[2] == wanted), "")
-
-
-def _check_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> int:
-    (mark,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if mark != APPLICATION_ID and (mark or version or tables):
-        raise StoreError(f"{path} is a database of another program, not a humanlayer-agent store")
-    if version > newest:
-        raise StoreError(
-            f"the store {path} was written by a newer humanlayer-agent (schema {version}, this one knows {newest}): "
-            "upgrade humanlayer-agent, or name another store"
-        )
-    return int(version)
-
-
-def _upgrade(connection: sqlite3.Connection, version: int) -> None:
-    migrations = _migrations()
-    for script in migrations[version:]:
-        for statement in _statements(script):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version={len(migrations)}")
-
-
-def newest_schema() -> int:
-    """The version of the schema that this version of ours writes."""
-    return len(_migrations())
-
-
-@cache
-def _migrations() -> list[str]:
-    """The scripts that lead from an empty file to the newest schema, in order."""
-    scripts = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
-    return [script.read_text(encoding="utf-8") for script in scripts]
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script. (`executescript` would commit before it starts.)"""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

@@ -118,7 +118,7 @@ def _beat_on(database: Database, process: str, stopped: threading.Event) -> None
     while not stopped.wait(AGAIN if late else EVERY):
         try:
             # In this order: who forks may be in a transaction, and a heartbeat waits for that to end.
-            with database.read(), _no_fork:
+            with database.alone(), _no_fork:
                 beat(database, process)
             late = False
         except StoreError:

@@ -10,17 +10,24 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import Approver, Refused
+from humanlayer_agent.approvals.stop import who_may_resume
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind, Signs
-from humanlayer_agent.errors import ConfigError, StoreError
+from humanlayer_agent.audit.anchor import Loss, acceptance
+from humanlayer_agent.audit.heads import EVERY_EVENTS, EVERY_MS, Head, KeyKind, Signs, signed
+from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
 from humanlayer_agent.keys.key_file import AuditKey
-from humanlayer_agent.keys.signing import process_signer
+from humanlayer_agent.keys.signing import Signer, process_signer
 from humanlayer_agent.locations import audit_key_path
 from humanlayer_agent.store.connection import Database
+from humanlayer_agent.store.log_position import LogPosition
+from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.store_interface import Store
+    from humanlayer_agent.store.sqlite import SQLiteStore
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -44,6 +51,37 @@ def note_signers(store: "Store", signers: Collection[str]) -> None:
         before, now = known_signers(store), sorted(signers)
         if now != before:
             store.record(events.SIGNERS_CHANGED, former=before, signers=now)
+
+
+def accept_loss(
+    store: "SQLiteStore", loss: Loss, approver: Approver, comment: str, authority: Authority, signer: Signer
+) -> Refused | None:
+    """Go on without what is lost: that is signed, and said in the log. Anchors reach as far as the log from then on.
+
+    Args:
+        store: opened without being compared with its anchor.
+        approver: the human who was shown `loss`. comment: their words. signer: their key, unlocked.
+
+    Returns:
+        Why they may not; then nothing is changed.
+
+    Raises:
+        StoreError, OSError: it can't be written.
+    """
+    person = who_may_resume(authority, approver)
+    if isinstance(person, Refused):
+        return person
+    if signer.fingerprint not in authority.signers:
+        return Refused("the key of this process is not one of the signers")
+    said = loss.fields() | {"approver": said_approver(approver), "signer": signer.fingerprint}
+    signature = signer.sign_text(acceptance(said))
+    store.record(
+        events.AUDIT_LOSS_ACCEPTED, **said, person=person.id, comment=storable(comment), loss_signature=signature
+    )
+    if loss.left is None:
+        loss.anchor.file.unlink(missing_ok=True)
+    store.anchor_anew(loss.anchor.head.seq if loss.left is not None else -1)
+    return None
 
 
 def known_signers(store: "Store") -> list[str]:
@@ -97,7 +135,8 @@ class Keeper:
         cause = error.__cause__
         if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError | ValueError | OverflowError):
             return
-        if cause is None and "while it was in use" not in str(error):  # what a method itself refuses
+        tampered = isinstance(error, StoreTampered) or "while it was in use" in str(error)
+        if cause is None and not tampered:  # what a method itself refuses
             return
         with self._lock:
             before = self.degraded
@@ -151,6 +190,22 @@ class Keeper:
         head = ledger.write_head(signer, key)
         self._last_head = (head.seq + 1, head.time)
         return head
+
+    def anchor(self, position: LogPosition, now: int) -> bool:
+        """Write down, beside the user's keys, how far the log goes; False where that can't be done.
+
+        Nothing is denied for want of it: `hla doctor` says that it is missing.
+        """
+        if position.seen is None or not position.store:
+            return False
+        seq, hash_ = position.seen
+        try:
+            signer, key = self.signer()
+            position.move_anchor(signed(Head(position.store, seq, hash_, seq + 1, now, key), signer))
+        except (ConfigError, OSError) as error:
+            logger.debug("the anchor of the log can't be written: %s", error)
+            return False
+        return True
 
 
 def _last_head(ledger: Ledger) -> tuple[int, int]:

@@ -33,19 +33,22 @@ from humanlayer_agent.approvals.model import (
 from humanlayer_agent.approvals.stop import STOPPED, Halted
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit import events
-from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
+from humanlayer_agent.audit.chain import GENESIS, Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.audit.verify import Verification, verify
-from humanlayer_agent.errors import LOST, AgentsStopped, RunLost, StoreError
+from humanlayer_agent.errors import LOST, AgentsStopped, RunLost, StoreError, StoreTampered
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
 from humanlayer_agent.store.answer_record import adoptable, as_asked, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
+from humanlayer_agent.store.log_position import LogLost
 from humanlayer_agent.store.permit_checks import prove, strange, unproved, why_refused
 from humanlayer_agent.store.rows import (
     action_fields,
@@ -174,7 +177,16 @@ def read_verified(
     Args:
         since: only from the event that this head names on, and the rows that are told of there.
     """
-    with database.snapshot() as connection:
+    try:
+        return _verified(database, told, heads, progress, since)
+    except StoreTampered as error:
+        return Verification(0, GENESIS, bad_seq=error.seq, problem=str(error), kind="tampered")
+
+
+def _verified(
+    database: Database, told: Agreement, heads: Sequence[Head], progress: Callable[[int], None], since: Head | None
+) -> Verification:
+    with database.read() as connection:
         first = since.seq if since else -(2**63)  # a number below 0 shows as well
         rows = connection.execute(
             "SELECT seq, hash, body FROM audit_event NOT INDEXED WHERE seq >= ? ORDER BY seq", (first,)
@@ -194,6 +206,19 @@ def entry_of(row: sqlite3.Row) -> Entry:
     """The event of a row of the log."""
     body = row["body"]  # text, unless somebody has rebuilt the table
     return Entry(row["seq"], str(row["hash"]), body.encode() if isinstance(body, str) else b"")
+
+
+def refuse_deleted(path: Path) -> None:
+    """Raise LogLost where a store was at `path`, and nothing is there now: an empty one would take its place unseen."""
+    if not _holds_something(path) and (anchor := anchor_of(path)) and not _holds_something(path):
+        raise LogLost(Loss(anchor, None))  # looked at twice: another process may just have made the store
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _request(row: sqlite3.Row) -> ApprovalRequest:
@@ -230,9 +255,11 @@ class SQLiteStore:
         clock: the time in ms; for tests.
         create: False opens a store that is there, to read it.
         busy_ms: how long to wait for another process's write.
+        anchored: False opens it also where events are missing that its anchor names, or where another store was.
 
     Raises:
         StoreError: the file can't be used.
+        LogLost: its log was set back, or the store that was there is gone.
 
     Example:
         >>> store = SQLiteStore("store.db")
@@ -241,9 +268,17 @@ class SQLiteStore:
     """
 
     def __init__(
-        self, path: Path | str, *, clock: Callable[[], int] = now_ms, create: bool = True, busy_ms: int = 5_000
+        self,
+        path: Path | str,
+        *,
+        clock: Callable[[], int] = now_ms,
+        create: bool = True,
+        busy_ms: int = 5_000,
+        anchored: bool = True,
     ) -> None:
         self._clock = clock
+        if create and anchored:
+            refuse_deleted(Path(path))
         self._database = Database(Path(path), create=create, busy_ms=busy_ms)
         self._keeper = Keeper()
         self._redactor: Redactor | None = None
@@ -251,8 +286,11 @@ class SQLiteStore:
         weakref.finalize(self, self._heart.stop).atexit = False
         self.surfaces = SQLiteSurfaces(self._database, clock)
         self.halts = SQLiteHalts(self._database, self._transaction, clock)
+        self._position = self._database.position
         if create:
-            self._open_log()
+            self._open_log(anchored)
+        if create and anchored:
+            self._follow_anchor()
 
     @property
     def path(self) -> Path:
@@ -260,6 +298,8 @@ class SQLiteStore:
 
     def close(self) -> None:
         self._heart.stop()
+        if self._database.is_open and self._position.is_behind():
+            self._keeper.anchor(self._position, self._clock())
         self._database.close()
 
     @contextmanager
@@ -272,20 +312,42 @@ class SQLiteStore:
                 yield ledger
         except StoreError as error:
             self._keeper.failed(error, self._clock())
+            if isinstance(error, StoreTampered) and self._position.is_behind():  # nobody else may ever see what it has
+                self._keeper.anchor(self._position, self._clock())
             raise
         self._redactor = ledger.redactor() if ledger.last is not None else self._redactor  # its key is committed now
         self._keeper.recovered(said)
         if self._keeper.due(self._database, ledger):
             self._write_head()
+        elif ledger.last is not None and self._position.due(ledger.now):
+            self._keeper.anchor(self._position, ledger.now)
 
-    def _open_log(self) -> None:
+    def _open_log(self, anchored: bool) -> None:
         with self._database.read() as connection:
             (begun,) = connection.execute("SELECT count(*) FROM (SELECT 1 FROM audit_event LIMIT 1)").fetchone()
         if begun:
             return
         with self._transaction() as ledger:
             if ledger.head() is None:  # else another process was first
+                if anchored and (anchor := anchor_of(self.path)):
+                    raise LogLost(Loss(anchor, None))
                 ledger.open_log()
+
+    def _follow_anchor(self) -> None:
+        """Compare the log with its anchor; one that is missing is made."""
+        with self._database.read() as connection:
+            row = connection.execute("SELECT seq, hash, body FROM audit_event WHERE seq = 0").fetchone()
+        try:
+            self._position.follow_anchor(str(entry_of(row).event["store"]))
+        except (ValueError, KeyError, TypeError):  # a log that somebody else wrote: `verify` says so
+            return
+        with self._database.read() as connection:  # which compares them
+            if self._position.anchor is not None:
+                return
+            witnessed = connection.execute("SELECT 1 FROM audit_event WHERE type = 'audit.head' LIMIT 1").fetchone()
+        # Whoever signs a head writes an anchor too.
+        if self._keeper.anchor(self._position, self._clock()) and witnessed:
+            self.record(events.AUDIT_ANCHORED, file=str(anchor_file(self._position.store)), by=os_user())
 
     # Runs
 
@@ -522,7 +584,23 @@ class SQLiteStore:
         """
         signer, key = self._keeper.signer()
         with self._database.write() as connection:
-            return self._keeper.write(Ledger(connection, self._clock()), signer, key)
+            head = self._keeper.write(Ledger(connection, self._clock()), signer, key)
+        with suppress(OSError):
+            self._position.move_anchor(head)
+        return head
+
+    def anchor_anew(self, accepted: int) -> None:
+        """Sign the newest event, and make that the anchor, wherever the one that is there reaches to.
+
+        Args:
+            accepted: the newest event that a human goes on without; -1: it was another log's.
+
+        Raises:
+            StoreError, OSError: it can't be written.
+        """
+        head = self.write_head()
+        self._position.follow_anchor(head.store)
+        self._position.set_anchor(head, accepted)
 
     def _write_head(self) -> None:
         """The same, where the event that made it due is recorded already: one that fails is due again next time."""

@@ -3,7 +3,7 @@
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from humanlayer_agent.approvals.stop import (
 )
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
-from humanlayer_agent.errors import StoreError
+from humanlayer_agent.errors import StoreError, StoreTampered
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store.connection import Database
@@ -85,7 +85,18 @@ class SQLiteHalts:
             ledger.change("INSERT INTO halt (id, at, principal, reason) VALUES (?, ?, ?, ?)", *values)
             ledger.append(events.SUPERVISION_STOPPED, halt=halt.id, by=halt.by, reason=halt.reason)
             _clear(ledger)
+        self._read_back(halt)
         return halt
+
+    def _read_back(self, halt: Halt) -> None:
+        """Make sure that a stop stands, as whoever opens the store next finds it.
+
+        Raises:
+            StoreTampered: it does not.
+        """
+        with closing(Database(self._database.path, create=False)) as fresh:
+            if halt not in SQLiteHalts(fresh, self._transaction, self._clock).standing(None):
+                raise StoreTampered(f"the stop was written into the store {fresh.path}, and does not stand there")
 
     def running(self) -> list[Running]:
         with self._database.read() as connection:

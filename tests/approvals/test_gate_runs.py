@@ -18,6 +18,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedAsker, ScriptedDirector
+from tests.support.forging import forging
 
 Make = Callable[..., Gate]
 Act = Callable[..., Action]
@@ -263,14 +264,10 @@ def test_a_command_that_got_out_of_sight_ends_the_run(make_gate: Make, act: Act)
 def test_a_used_permit_stays_used_although_its_row_was_set_back(
     make_gate: Make, act: Act, store: SQLiteStore, path: Path
 ) -> None:
-    import sqlite3
-
     gate = make_gate()
     permit = permitted(gate.check(act("ls")))
     assert gate.start(permit, act("ls")) is None
-    with sqlite3.connect(path) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
+    with forging(path) as connection:
         connection.execute("DELETE FROM execution")
         connection.execute("UPDATE permit SET state = 'issued'")
     again = denied(gate.start(permit, act("ls")))

@@ -1,6 +1,5 @@
 """Approvers by a group that somebody else keeps: the channel verifies who is in it, the core decides what that gives."""
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from humanlayer_agent.keys.signing import is_signed
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
+from tests.support.forging import forging
 
 OURS, OTHERS, ELSEWHERE = (
     f"slack-usergroup:{team}/{group}" for team, group in (("T1", "S1"), ("T1", "S2"), ("T2", "S1"))
@@ -248,8 +248,7 @@ def test_a_vote_whose_groups_were_edited_counts_for_nothing(
 ) -> None:
     request = ask()
     team.vote(store, request, "approve", member())
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TRIGGER vote_no_update")
+    with forging(path) as connection:
         connection.execute("UPDATE vote SET member_of = ?", (member_of,))
     assert isinstance(store.permit(request, team.authority, use_by_ms=10_000), Refused)
     assert not store.verify().intact

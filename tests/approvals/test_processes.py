@@ -15,6 +15,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Run
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import identity
+from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 from tests.support import children, extent
@@ -240,12 +241,18 @@ def test_writers_in_four_processes_make_one_chain(spawn: Callable[..., Child], p
     assert store.verify().intact  # the schema refuses a link that does not fit
 
 
+UNCHECKED = "from humanlayer_agent.store import schema\nschema.check = schema.version_of\n"
+
+
 @pytest.mark.parametrize("kind", ["real", "broken"])
 def test_without_the_triggers_a_missing_lock_breaks_the_chain(
-    spawn: Callable[..., Child], path: Path, kind: str
+    spawn: Callable[..., Child], path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same with the second wall down, and `seq` counted under the lock: only the verifier is left to see it."""
-    program = APPEND.replace('Entry(row["seq"]', 'Entry(newest(row["seq"])').replace(
+    """The same with the second wall down, which nobody looks at, and `seq` counted under the lock: only the verifier is
+    left to see it.
+    """
+    monkeypatch.setattr(schema, "check", schema.version_of)
+    program = UNCHECKED + APPEND.replace('Entry(row["seq"]', 'Entry(newest(row["seq"])').replace(
         "def events_entry", "def newest(seq):\n    return store._database._connection.execute("
         "'SELECT max(seq) FROM audit_event').fetchone()[0]\n\ndef events_entry"
     )  # fmt: skip

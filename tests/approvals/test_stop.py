@@ -37,6 +37,7 @@ from humanlayer_agent.testing.approvers import (
 )
 from humanlayer_agent.testing.patience import PATIENCE
 from tests.support import children, extent
+from tests.support.forging import forging
 
 SIGNER = Signer()
 """The key of alice's and tester's: every process here trusts it."""
@@ -68,12 +69,9 @@ def resume(
 
 def write(path: Path, *statements: str, **values: object) -> None:
     """What somebody does to the file, the triggers dropped."""
-    with closing(sqlite3.connect(path)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
+    with forging(path) as connection:
         for statement in statements:
             assert connection.execute(statement, values).rowcount != 0, statement
-        connection.commit()
 
 
 def is_stopped(answer: object) -> bool:
@@ -289,14 +287,10 @@ def test_a_row_that_can_not_be_settled_keeps_nobody_from_stopping(
     store: SQLiteStore, path: Path, run: str, draft: Callable[..., ApprovalRequest]
 ) -> None:
     store.create_request(draft())
-    with closing(sqlite3.connect(path)) as connection:
-        refuses = "CREATE TRIGGER planted BEFORE UPDATE ON request BEGIN SELECT RAISE(ABORT, 'no'); END"
-        connection.execute(refuses)
-        connection.commit()
+    write(path, "UPDATE request SET created = 1 << 60, expires = (1 << 60) + 1")  # more than the log can hold
     halt = stop(store)
     assert store.halts.standing(TRUSTED) == [halt]
     assert [request.state for request in store.requests()] == ["pending"]
-    assert store.verify().intact
 
 
 # Lifting it
@@ -473,8 +467,12 @@ def test_a_process_that_knows_of_it_does_not_forget(
     """Row and event deleted, the end of the log too: whoever was denied once still is."""
     stop(store)
     assert is_stopped(gate.check(act("ls")))
-    write(path, "DELETE FROM halt", "DELETE FROM audit_event WHERE seq > 1")
+    write(path, "DELETE FROM halt", "DELETE FROM audit_event WHERE type = 'supervision.stopped'")
     assert is_stopped(gate.check(act("ls")))
+    write(path, "DELETE FROM audit_event WHERE seq > 1")
+    denial = gate.check(act("ls"))
+    assert isinstance(denial, Denial)
+    assert "was set back while it was in use" in denial.reason
 
 
 @pytest.mark.parametrize(

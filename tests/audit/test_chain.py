@@ -53,6 +53,8 @@ def test_names_and_codes_are_stable() -> None:
         "audit.recovered": 102,
         "audit.degraded": 103,
         "audit.closed": 104,
+        "audit.anchored": 105,
+        "audit.loss-accepted": 106,
         "key.rotated": 150,
         "signers.changed": 151,
         "retention.purged": 160,

@@ -1,7 +1,6 @@
 """`hla stop` and `hla resume`: a human at a real terminal, a key from `init`, and everybody who is none."""
 
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
 from tests.support import children
+from tests.support.forging import forging
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
@@ -189,11 +189,9 @@ def test_a_planted_row_keeps_nobody_from_stopping(here: None, store: SQLiteStore
         permit = gate.check(LS)
         assert isinstance(permit, Permit)
         assert gate.start(permit, LS) is None
-    with closing(sqlite3.connect(default_store_path())) as connection:
+    with forging(default_store_path()) as connection:
         connection.execute("INSERT INTO run VALUES ('x', 'a', 'i', 'os:1', '/', 'no process', 1, NULL, 'open', '', 0)")
-        connection.execute("DROP TRIGGER execution_immutable")
         connection.execute("UPDATE execution SET process = 'no process'")
-        connection.commit()
     code, shown = at_terminal("stop")
     assert (code, "stopped: no new action" in shown) == (0, True), shown
     assert len(store.halts.standing(None)) == 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from humanlayer_agent.configuration import build_gate
 from humanlayer_agent.doctor import agents, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
+from humanlayer_agent.errors import StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import (
     PASSPHRASE_VARIABLE,
+    anchor_folder,
     config_folder,
     data_folder,
     default_store_path,
@@ -38,8 +41,10 @@ from humanlayer_agent.policy.layers import trust
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.processes.memory_protection import Protection
 from humanlayer_agent.store import connection as database
+from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children
+from tests.support.forging import forging
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
 ROOT = Path(__file__).parents[2]
@@ -504,12 +509,9 @@ def test_routes_that_policies_name(look: Look) -> None:
 
 def changed(*statements: str) -> None:
     """What somebody does who can write the file."""
-    with sqlite3.connect(default_store_path()) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
+    with forging(default_store_path()) as connection:
         for statement in statements:
             connection.execute(statement)
-    connection.close()
 
 
 def test_room_on_the_disk(settled: None, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -537,11 +539,39 @@ def test_the_store_opens(project: Path, look: Look) -> None:
 
 def test_the_schema(settled: None, look: Look) -> None:
     assert "the newest" in said(look("store.schema"), "ok")
-    changed("PRAGMA user_version = 1")
-    assert "the next run brings it to" in said(look("store.schema"), "ok")
+    changed("CREATE VIEW late AS SELECT 1")
+    assert "view late is not ours" in said(look("store.schema"), "failed")
+    assert "view late is not ours" in said(look("store.opens"), "failed")
+    changed("DROP VIEW late")
+    assert "the newest" in said(look("store.schema"), "ok")
     changed("PRAGMA user_version = 99")
     assert "Upgrade humanlayer-agent." in said(look("store.schema"), "failed")
     assert "newer humanlayer-agent" in said(look("store.opens"), "failed")
+
+
+def test_an_older_schema(settled: None, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = schema.migrations()
+    with monkeypatch.context() as later:
+        later.setattr(schema, "migrations", lambda: [*scripts, "CREATE TABLE later (id TEXT) STRICT;\n"])
+        assert "the next run brings it to" in said(look("store.schema"), "ok")
+
+
+def test_the_anchor(settled: None, look: Look) -> None:
+    path = default_store_path()
+    assert "its log goes as far as its anchor says" in said(look("store.anchor"), "ok")
+    with closing(SQLiteStore(path, create=False)) as store:
+        (newest,) = store.events(last=1)
+    changed(f"DELETE FROM audit_event WHERE seq >= {newest.seq - 1}")
+    gone = f"its log ends at event {newest.seq - 2} "
+    assert gone in said(look("store.anchor"), "failed")
+    with pytest.raises(StoreError, match=gone):
+        SQLiteStore(path)
+    kept = path.read_bytes()
+    path.unlink()
+    assert f"its log went to event {newest.seq - 1}" in said(look("store.anchor"), "failed")
+    path.write_bytes(kept)
+    shutil.rmtree(anchor_folder())
+    assert "that it was set back, or deleted, does not show" in said(look("store.anchor"), "warning")
 
 
 def test_the_mode(settled: None, look: Look) -> None:

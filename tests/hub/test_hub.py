@@ -15,6 +15,7 @@ from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
 from humanlayer_agent.testing.patience import PATIENCE, until
 from humanlayer_agent.testing.scripted_channel import Board, ScriptedChannel
 from tests.hub.conftest import ALICE, BOB, EVE, team
+from tests.support.forging import forging
 
 
 def elsewhere(store, request, kind="approve", who=ALICE):
@@ -455,8 +456,7 @@ def test_a_request_that_was_altered_keeps_nobody_else_waiting(serve, store, boar
     hub = serve()
     posted(board, shown)
     posted(board, hidden)
-    with sqlite3.connect(tmp_path / "store.sqlite3") as db:
-        db.execute("DROP TRIGGER request_immutable")
+    with forging(tmp_path / "store.sqlite3") as db:
         db.execute("UPDATE request SET action = '[]', decision = '7' WHERE id = ?", (shown.id,))
     board.answer(posted(board, shown)["id"], "approve", ALICE)
     other = ask("make other")

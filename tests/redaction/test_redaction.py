@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from humanlayer_agent.redaction.secret_names import is_secret_name, is_secret_va
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedAsker, ScriptedDirector
 from tests.support.extent import examples
+from tests.support.forging import forging
 from tests.support.rows import for_each
 from tests.support.tables import table
 
@@ -330,13 +330,12 @@ def test_edits_and_words_with_secrets_are_proved_by_keyed_digests(tmp_path: Path
     assert (set(edited["exact"]), set(rejected["exact"])) == ({"edited"}, {"comment"})
     assert store.verify().intact
     for column in ("edited", "comment"):
-        with sqlite3.connect(store.path) as connection:
-            connection.execute("DROP TRIGGER IF EXISTS vote_no_update")
+        with forging(store.path) as connection:
             connection.execute(f"UPDATE vote SET {column} = replace({column}, ?, 'other')", (SECRET,))
         problem = store.verify().problem
         assert f"{column} is" in problem
         assert "other" not in problem  # what a row holds instead may be a secret too
-        with sqlite3.connect(store.path) as connection:
+        with forging(store.path) as connection:
             connection.execute(f"UPDATE vote SET {column} = replace({column}, 'other', ?)", (SECRET,))
 
 

@@ -25,6 +25,7 @@ from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.processes import identity
 from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.store import connection as database
+from humanlayer_agent.store import schema
 from humanlayer_agent.store.rows import context_digest, dump_action, dump_decision
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
@@ -84,8 +85,8 @@ def test_a_newer_schema_is_refused(path: Path, store: SQLiteStore) -> None:
 def first_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with one run, made before there were edits."""
     with monkeypatch.context() as past:
-        scripts = database._migrations()
-        past.setattr(database, "_migrations", lambda: scripts[:1])
+        scripts = schema.migrations()
+        past.setattr(schema, "migrations", lambda: scripts[:1])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
         store = SQLiteStore(path)
         open_run_of_then(store)
@@ -126,8 +127,8 @@ def test_an_old_store_can_be_read_and_stays_as_it_was(first_version: Path) -> No
 def second_version(path: Path, clock: Any, draft: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store from before votes were signed: a request approved and permitted, one edited, one rejected, one pending."""
     with monkeypatch.context() as past:
-        scripts = database._migrations()
-        past.setattr(database, "_migrations", lambda: scripts[:2])
+        scripts = schema.migrations()
+        past.setattr(schema, "migrations", lambda: scripts[:2])
         past.setattr(Ledger, "redactor", lambda self: Redactor())
         store = SQLiteStore(path, clock=clock)
         open_run_of_then(store)

@@ -21,6 +21,7 @@ from humanlayer_agent.errors import StoreError
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedDirector
+from tests.support.forging import forging
 
 WRITTEN = "the audit log can't be written: "
 
@@ -170,7 +171,6 @@ def test_a_copied_log_can_be_verified_and_its_digests_compared(path: Path, tmp_p
     gate.store.close()
     shutil.copy(path, copy)
     assert SQLiteStore(copy, create=False).verify().intact
-    with sqlite3.connect(copy) as connection:
-        connection.execute("DROP TRIGGER permit_immutable")
+    with forging(copy) as connection:
         connection.execute("UPDATE permit SET digest = ?", ("e" * 64,))
     assert "digest is" in SQLiteStore(copy, create=False).verify().problem

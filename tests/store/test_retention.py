@@ -21,6 +21,7 @@ from humanlayer_agent.store.retention import Purge, Purged
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.statements import Ledger
 from humanlayer_agent.testing.approvers import ScriptedApprovers, answer
+from tests.support.forging import forging
 
 DAY = 86_400_000
 SECRET, INTENT = "hunter22-secret", "what the model said to itself"
@@ -161,7 +162,7 @@ def test_it_is_overwritten_at_once_and_the_file_shrinks(
     clock.pass_ms(100 * DAY)
     purge = Purge(store, before=clock() - DAY, exported=exported(store))
     assert purge.delete("os:1:ann", SHA).requests == 1
-    with store.database.read() as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         assert connection.execute("PRAGMA freelist_count").fetchone()[0] > 0
         assert SECRET.encode() not in bytes_of(path)
@@ -194,11 +195,8 @@ def test_a_row_that_goes_or_changes_otherwise_still_shows(
     old: SQLiteStore, path: Path, clock: Any, statement: str, says: str
 ) -> None:
     Purge(old, before=clock() - 30 * DAY, exported=exported(old)).delete("os:1:ann", SHA)
-    with closing(sqlite3.connect(path)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
+    with forging(path) as connection:
         assert connection.execute(statement).rowcount > 0
-        connection.commit()
     assert says in old.verify().problem
 
 
@@ -219,23 +217,20 @@ def test_an_event_that_says_it_and_nothing_was_deleted(
 
 def test_what_was_deleted_and_comes_back_shows(old: SQLiteStore, path: Path, clock: Any) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT * FROM request")
+        connection.execute("ATTACH ? AS apart", (str(path.with_name("kept")),))
+        connection.execute("CREATE TABLE apart.kept AS SELECT * FROM request")
         connection.commit()
     Purge(old, before=clock() - 30 * DAY, exported=exported(old)).delete("os:1:ann", SHA)
-    with closing(sqlite3.connect(path)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute("INSERT OR IGNORE INTO request SELECT * FROM kept")
-        connection.commit()
+    with forging(path) as connection:
+        connection.execute("ATTACH ? AS apart", (str(path.with_name("kept")),))
+        connection.execute("INSERT OR IGNORE INTO request SELECT * FROM apart.kept")
     assert "no event made this row" in old.verify().problem
 
 
 def test_nothing_goes_from_a_store_that_was_tampered_with(old: SQLiteStore, path: Path, clock: Any) -> None:
     head = exported(old)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TRIGGER vote_no_update")
+    with forging(path) as connection:
         connection.execute("UPDATE vote SET comment = 'x'")
-        connection.commit()
     with pytest.raises(StoreError, match="not as its log says"):
         Purge(old, before=clock(), exported=head)
 

@@ -1,7 +1,6 @@
 """Rows edited with SQL, the triggers dropped: the verifier finds each."""
 
 import re
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,10 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.processes.identity import os_user
+from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import TEST_APPROVER
+from tests.support.forging import forging
 
 
 @pytest.fixture
@@ -36,13 +37,9 @@ def used(make_gate: Callable[..., Gate], act: Callable[..., object], store: SQLi
 
 
 def edit(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path)
-    for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        assert connection.execute(statement).rowcount != 0, statement
-    connection.commit()
-    connection.close()
+    with forging(path) as connection:
+        for statement in statements:
+            assert connection.execute(statement).rowcount != 0, statement
 
 
 @pytest.mark.parametrize(
@@ -126,7 +123,8 @@ def edit(path: Path, *statements: str) -> None:
 )
 def test_an_edit_shows(used: SQLiteStore, path: Path, statement: str, problem: str) -> None:
     edit(path, statement)
-    found = used.verify()
+    assert not used.verify().intact
+    found = SQLiteStore(path, create=False).verify()  # it has seen nothing of it before
     assert not found.intact
     assert re.search(problem, found.problem), found
     assert found.bad_seq is not None
@@ -153,12 +151,14 @@ def test_a_chain_that_somebody_wrote_anew_with_other_events(used: SQLiteStore, p
         entries.append(seal(entries[-1], EVENT_TYPES[kind], at=1, pid=1, fields={"run": 7}))
     values = ", ".join(f"({entry.seq}, '{entry.hash}', '{entry.body.decode()}')" for entry in entries)
     edit(path, "DELETE FROM audit_event", f"INSERT INTO audit_event (seq, hash, body) VALUES {values}")
-    found = used.verify()
+    found = SQLiteStore(path, create=False).verify()
     assert (found.bad_seq, found.problem) == (1, "event 1 is not one that this program writes")
 
 
-def test_a_body_of_another_type(used: SQLiteStore, path: Path) -> None:
-    """STRICT keeps columns to their types; somebody who rebuilds the table without it is seen too."""
+def test_a_body_of_another_type(used: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """STRICT keeps columns to their types; somebody who rebuilds the table without it is seen too, by the schema and
+    by the log.
+    """
     edit(
         path,
         "CREATE TABLE copy (seq INTEGER PRIMARY KEY, hash, body)",
@@ -166,4 +166,6 @@ def test_a_body_of_another_type(used: SQLiteStore, path: Path) -> None:
         "DROP TABLE audit_event",
         "ALTER TABLE copy RENAME TO audit_event",
     )
-    assert not used.verify().intact
+    assert "is not as we made it" in used.verify().problem
+    monkeypatch.setattr(schema, "check", schema.version_of)
+    assert "not canonical JSON" in SQLiteStore(path, create=False).verify().problem

@@ -1,14 +1,19 @@
 """The second wall: what the database itself refuses, whatever a program says."""
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
+from humanlayer_agent.audit import events
+from humanlayer_agent.errors import StoreTampered
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedApprovers, answer
 
@@ -257,3 +262,148 @@ def test_what_was_used_can_not_be_revoked(raw: sqlite3.Connection, store: SQLite
     store.consume(permit, permit.digest, TEAM.authority)
     with pytest.raises(sqlite3.IntegrityError, match="does not wait"):
         raw.execute(f"{VOTE.format(answer='revoke', principal='x', person='x')} WHERE state = 'approved'")
+
+
+# The schema itself is ours
+
+
+def test_its_digest_is_that_of_the_scripts() -> None:
+    """Who adds a migration writes the new one down, which this prints."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+        schema.upgrade(empty, 0)
+        assert {schema.newest(): schema._digest(schema._objects(empty))} == schema._DIGESTS
+
+
+def test_led_step_by_step_it_is_the_same() -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as stepwise:
+        for number, script in enumerate(schema.migrations()):
+            schema._run(stepwise, [script])
+            assert frozenset(schema._objects(stepwise)) == schema._made(number + 1)
+        stepwise.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+        stepwise.execute(f"PRAGMA user_version={schema.newest()}")
+        stepwise.execute("VACUUM")
+        assert schema.check(stepwise, Path("x")) == schema.newest()
+
+
+PLANTED = "CREATE TRIGGER planted AFTER INSERT ON audit_event BEGIN SELECT 1; END"
+STRANGE = {
+    "trigger planted is not ours": [PLANTED],
+    "trigger halt_no_delete is missing": ["DROP TRIGGER halt_no_delete"],
+    "trigger halt_no_delete is not as we made it": [
+        "DROP TRIGGER halt_no_delete",
+        "CREATE TRIGGER halt_no_delete BEFORE DELETE ON halt BEGIN SELECT 1; END",
+    ],
+    "view shown is not ours": ["CREATE VIEW shown AS SELECT * FROM halt"],
+    "index quick is not ours": ["CREATE INDEX quick ON halt (at)"],
+    "table late is not ours": ["CREATE TABLE late (x)"],
+    "index run_open is missing": ["DROP INDEX run_open"],
+    "table halt is not as we made it": ["ALTER TABLE halt ADD COLUMN more TEXT"],
+    "view halt is not ours": [
+        "DROP TABLE halt",
+        "CREATE VIEW halt AS SELECT '' AS id, 0 AS at, '' AS principal, '' AS reason WHERE 0",
+    ],
+    "trigger audit_event_no_delete is not as we made it": [
+        "PRAGMA writable_schema=ON",
+        "UPDATE sqlite_schema SET sql = replace(sql, 'ABORT', 'FAIL') WHERE name = 'audit_event_no_delete'",
+        "PRAGMA schema_version=1000",
+    ],
+    "table sqlite_stat1 is not ours": [
+        "PRAGMA writable_schema=ON",
+        "INSERT INTO sqlite_schema VALUES ('table', 'sqlite_stat1', 'sqlite_stat1', 0, 'CREATE TABLE sqlite_stat1(x)')",
+        "PRAGMA schema_version=1000",
+    ],
+    "set back to an older version|is not": ["PRAGMA user_version=7"],
+}
+
+
+@pytest.mark.parametrize("problem", STRANGE)
+def test_whatever_is_not_ours_is_named_and_nothing_is_decided(store: SQLiteStore, path: Path, problem: str) -> None:
+    """By a process that runs, by one that begins, by one that only reads, and by who verifies; until it is undone."""
+    store.halts.stop("os:1")
+    other = SQLiteStore(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in STRANGE[problem]:
+            connection.execute(statement)
+    ways: list[Callable[[], object]] = [
+        lambda: store.record(events.POLICY_LOADED, run="r"),
+        lambda: store.halts.standing(None),
+        lambda: store.votes("x"),
+        lambda: other.halts.stop("os:1"),
+        lambda: SQLiteStore(path),
+        lambda: SQLiteStore(path, create=False),
+    ]
+    for way in ways:
+        with pytest.raises(StoreTampered, match=problem):
+            way()
+    found = store.verify()
+    assert (found.intact, found.kind) == (False, "tampered")
+    assert re.search(problem, found.problem)
+
+
+def test_once_it_is_undone_it_goes_on_and_the_log_says_that_it_was(store: SQLiteStore, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(PLANTED)
+        with pytest.raises(StoreTampered):
+            store.record(events.POLICY_LOADED, run="r")
+        connection.execute("DROP TRIGGER planted")
+    store.record(events.POLICY_LOADED, run="r")
+    (degraded,) = store.events(type="audit.degraded")
+    assert "trigger planted is not ours" in degraded.event["why"]
+
+
+def test_what_analyze_leaves_is_harmless(store: SQLiteStore, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ANALYZE")
+    store.record(events.POLICY_LOADED, run="r")
+    assert SQLiteStore(path).verify().intact
+
+
+def test_tables_in_the_place_of_others(store: SQLiteStore, path: Path) -> None:
+    """Under the same text and number, so that running processes see the one, and those that begin the other: a stop
+    would be written where no agent looks.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE aside (x)")
+        connection.execute("PRAGMA writable_schema=ON")
+        (before,) = connection.execute("PRAGMA schema_version").fetchone()
+        connection.execute(
+            "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'aside') "
+            "WHERE name = 'halt'"
+        )
+        connection.execute("DELETE FROM sqlite_schema WHERE name = 'aside'")
+        connection.execute(f"PRAGMA schema_version={before - 1}")
+    for way in (lambda: store.record(events.POLICY_LOADED, run="r"), lambda: store.halts.standing(None)):
+        with pytest.raises(StoreTampered, match="on other pages"):
+            way()
+
+
+DELETES = "CREATE TRIGGER planted AFTER INSERT ON audit_event BEGIN DELETE FROM log_key; END"
+
+
+def test_the_number_of_the_schema_set_back(store: SQLiteStore, path: Path) -> None:
+    """SQLite reads the schema anew where its number is another. Somebody plants a trigger while a process reads, and
+    takes it away, with the number that went with it, before that process writes: it must not be in its memory still.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (before,) = connection.execute("PRAGMA schema_version").fetchone()
+        connection.execute("DROP TRIGGER log_key_no_delete")
+        connection.execute(DELETES)
+        (planted,) = connection.execute("PRAGMA schema_version").fetchone()
+        with pytest.raises(StoreTampered):
+            list(store.events())
+        connection.execute("DROP TRIGGER planted")
+        connection.execute(NO_DELETE)
+        connection.execute(f"PRAGMA schema_version={planted}")
+        store.record(events.POLICY_LOADED, run="r")
+        assert connection.execute("SELECT count(*) FROM log_key").fetchone() == (1,)
+        connection.execute(PLANTED)
+        connection.execute(f"PRAGMA schema_version={planted}")  # as it was checked; a trigger that nobody has read
+        store.record(events.POLICY_LOADED, run="r")
+        with pytest.raises(StoreTampered):
+            SQLiteStore(path)
+        assert before < planted
+
+
+NO_DELETE = (
+    "CREATE TRIGGER log_key_no_delete BEFORE DELETE ON log_key\nBEGIN SELECT RAISE(ABORT, 'log_key: it is kept'); END"
+)

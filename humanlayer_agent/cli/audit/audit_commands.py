@@ -3,13 +3,17 @@
 `hla audit hash`: was this value used?
 
 `hla audit head`: how far the log goes, signed, to be kept elsewhere.
+
+`hla audit accept-loss`: going on where events are missing that an anchor names.
 """
 
 import json
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +25,11 @@ from humanlayer_agent.cli.audit.verify import verify
 from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, time_text
 
 if TYPE_CHECKING:
+    from humanlayer_agent.audit.anchor import Loss
     from humanlayer_agent.audit.chain import Entry
+
+NO_HUMAN = 3
+_WORDS_LIMIT = 2000
 
 
 def hash_value(
@@ -69,6 +77,84 @@ def head(store: StoreOption = None) -> None:
         typer.echo(head_text(SQLiteStore(path).write_head()))
     except StoreError as error:
         raise ConfigError(str(error)) from error
+
+
+def accept_loss(
+    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Words that are recorded with it.")] = "",
+    channels: Annotated[
+        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Go on with a store whose log was set back, or that is gone: you see what is missing, and sign that.
+
+    Nothing runs with such a store: a backup was restored, a disk was lost, or somebody wants something forgotten. It
+    takes a word and your key's passphrase, and somebody who may approve by the route "default". What was lost stands in
+    the log then (audit.loss-accepted). End the agents and hubs that have used the store first.
+
+    Example: hla audit accept-loss --comment "Monday's backup was restored"
+    """
+    from humanlayer_agent.cli.shared.human_terminal import human_only
+
+    human_only("audit accept-loss", "goes on without what is missing", store)
+    from humanlayer_agent.approvals.store_interface import sqlite_path
+    from humanlayer_agent.errors import ConfigError, NoTerminal, StoreError
+    from humanlayer_agent.locations import default_store_path
+    from humanlayer_agent.processes.memory_protection import protect_secrets
+    from humanlayer_agent.processes.tty import controlling_terminal
+
+    protect_secrets()
+    path = Path(sqlite_path(store)) if store else default_store_path()
+    try:
+        loss = _loss_of(path)
+        if loss is None:
+            typer.echo("nothing is missing that the anchor names")
+            return
+        with controlling_terminal() as fd:
+            raise typer.Exit(_accepted(fd, path, loss, comment, channels))
+    except NoTerminal as error:
+        typer.echo(f"humanlayer-agent: not accepted: only a human at a terminal does that: {error}", err=True)
+        raise typer.Exit(NO_HUMAN) from error
+    except (StoreError, OSError) as error:
+        raise ConfigError(f"not accepted: {error}") from error
+
+
+def _loss_of(path: Path) -> "Loss | None":
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.store.log_position import LogLost
+    from humanlayer_agent.store.sqlite import SQLiteStore, refuse_deleted
+
+    try:
+        refuse_deleted(path)
+        if not path.is_file():
+            raise ConfigError(f"there is no store at {path}, and there was none")
+        SQLiteStore(path).close()
+    except LogLost as error:
+        return error.loss
+    return None
+
+
+def _accepted(fd: int, path: Path, loss: "Loss", comment: str, channels: Path | None) -> int:
+    from humanlayer_agent.approvals.model import Approver, Refused
+    from humanlayer_agent.cli.shared.human_signature import credentials, typed_word
+    from humanlayer_agent.errors import ConfigError
+    from humanlayer_agent.keys.unlock import ask
+    from humanlayer_agent.processes.identity import os_user
+    from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store.log_heads import accept_loss as accept
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    authority, signer = credentials(channels)
+    if not typed_word(fd, one_line(str(loss)), "accept", "go on without it") or not ask(fd, signer):
+        typer.echo("nothing was accepted")
+        return 1
+    who, words = Approver(os_user(), "command-line", "terminal"), one_line(comment.strip())[:_WORDS_LIMIT]
+    with closing(SQLiteStore(path, anchored=False)) as opened:
+        refused = accept(opened, loss, who, words, authority, signer)
+    if isinstance(refused, Refused):
+        raise ConfigError(f"not accepted: {one_line(refused.reason)}")
+    typer.echo("accepted: the log says what is missing (audit.loss-accepted), and agents may act again")
+    return 0
 
 
 app = typer.Typer(no_args_is_help=True, help="The audit log: what happened, and whether it was tampered with.")
@@ -152,6 +238,7 @@ app.command()(export)
 app.command("hash")(hash_value)
 app.command()(head)
 app.command()(purge)
+app.command()(accept_loss)
 
 
 def _print(entries: Iterable["Entry"], output: Format) -> int:
@@ -220,6 +307,9 @@ def _what(event: dict[str, Any]) -> str:
             if isinstance(head, dict):
                 whose = "the user's key" if head.get("key") == "user" else "a key of its process"
                 return f"signed up to event {head.get('seq')} with {whose}"
+            lost = event.get("lost")
+            if isinstance(lost, dict):
+                return f"event {lost.get('seq')} of {lost.get('store')}, by {said.get('person')} {said.get('comment')}"
             names = ("store", "why", "file", "signer")
             return " ".join(said[name] for name in names if name in said)
         case _:

@@ -40,6 +40,8 @@ def verify(
     Exit code 0: intact, and a head that was kept elsewhere agrees. 1: tampered with; the first bad event is named.
     5: events are missing, the last line is torn, or nobody elsewhere has witnessed how far the log goes.
 
+    A store is compared with the anchor beside your keys too.
+
     Example: hla audit verify export.jsonl --head head.txt
     """
     if head and head != "-" and any(_is_same(path, Path(head)) for path in files or ()):
@@ -48,24 +50,46 @@ def verify(
         raise ConfigError(f"{head}: a head that stands in the log itself witnesses nothing: name one kept elsewhere")
     heads = kept_heads(head)
     checked = None
-    if files:
-        if since_checked:
-            from humanlayer_agent.errors import ConfigError
+    if files and since_checked:
+        from humanlayer_agent.errors import ConfigError
 
-            raise ConfigError("--since-checked is for a store: an export is read whole")
+        raise ConfigError("--since-checked is for a store: an export is read whole")
+    if files:
         found = verify_files(files, heads)
     else:
-        from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
-
-        opened = open_store(store)
-        with _progress() as progress:
-            if since_checked:
-                found, checked = verify_since_checked(opened, heads=heads, progress=progress)
-            else:
-                found = verify_whole(opened, heads=heads, progress=progress)
+        found, checked = _verify_store(store, heads, since_checked)
     if since_checked and checked is None:
         typer.echo("everything was read: there was no earlier verification to go on from", err=True)
     raise typer.Exit(_report(found, heads, checked))
+
+
+def _verify_store(
+    location: str | None, heads: list["Head"], since_checked: bool
+) -> "tuple[Verification, Checked | None]":
+    """Verify a store, by the anchor beside the user's keys as well. (That one is no witness: it is not elsewhere.)
+
+    Raises:
+        typer.Exit: it was tampered with, so that it does not even open (exit code 1).
+    """
+    from humanlayer_agent.audit.anchor import anchor_of
+    from humanlayer_agent.audit.heads import is_signed
+    from humanlayer_agent.errors import ConfigError, StoreTampered
+    from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
+
+    try:
+        opened = open_store(location)
+    except ConfigError as error:
+        if not isinstance(error.__cause__, StoreTampered):
+            raise
+        typer.echo(f"TAMPERED: {one_line(str(error))}")
+        raise typer.Exit(1) from error
+    anchor = anchor_of(opened.path)
+    known = [*heads, anchor.head] if anchor and is_signed(anchor.head) else heads
+    with _progress() as progress:
+        if since_checked:
+            return verify_since_checked(opened, heads=known, progress=progress)
+        return verify_whole(opened, heads=known, progress=progress), None
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -57,12 +57,15 @@ def open_to_write(location: str | None) -> "SQLiteStore":
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import default_store_path
     from humanlayer_agent.safe_text import one_line
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.store.sqlite import SQLiteStore, refuse_deleted
 
     path = Path(sqlite_path(location)) if location else default_store_path()
-    if not path.is_file():
-        raise ConfigError(f"there is no store at {one_line(str(path))}, so no agent uses it (--store names another)")
     try:
+        refuse_deleted(path)
+        if not path.is_file():
+            raise ConfigError(
+                f"there is no store at {one_line(str(path))}, so no agent uses it (--store names another)"
+            )
         return SQLiteStore(path, busy_ms=_PATIENCE_MS)
     except StoreError as error:
         raise ConfigError(str(error)) from error

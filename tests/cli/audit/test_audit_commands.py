@@ -1,7 +1,6 @@
 """`hla audit` and `hla requests`: what people and programs read of the store."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
 from tests.support import children
+from tests.support.forging import forging
 
 HOSTILE = "ask \x1b[2J\u202egpj.exe \ud800"
 Hla = Callable[..., Result]
@@ -145,8 +145,7 @@ def test_verify_says_that_nobody_witnessed_the_tail(gate: Gate, hla: Hla) -> Non
 
 
 def test_verify_names_the_first_bad_event(gate: Gate, hla: Hla, path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TRIGGER audit_event_no_update")
+    with forging(path) as connection:
         connection.execute("UPDATE audit_event SET body = replace(body, 'rm x', 'ls x') WHERE type LIKE 'decision.%'")
     denied = [entry.seq for entry in gate.store.events(type="decision")][-1]
     result = hla("audit", "verify")
@@ -155,8 +154,7 @@ def test_verify_names_the_first_bad_event(gate: Gate, hla: Hla, path: Path) -> N
 
 
 def test_a_tampered_log_can_still_be_read(gate: Gate, hla: Hla, path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TRIGGER audit_event_no_update")
+    with forging(path) as connection:
         connection.execute('UPDATE audit_event SET body = \'{"prev":"x","type":"vote.recorded"}\' WHERE seq = 3')
     result = hla("audit", "tail", "-n", "100")
     assert result.exit_code == 0
