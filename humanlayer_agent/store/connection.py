@@ -76,6 +76,9 @@ class Database:
         self._check_process()
         with self._lock, self._reported():
             connection = self._connect()
+            if connection.in_transaction:  # of this thread
+                yield connection
+                return
             self.position.look()
             connection.execute("BEGIN")
             try:

@@ -179,7 +179,9 @@ def test_what_could_not_be_written_does_not_run(
     def vanished() -> None:
         raise StoreError("the log was removed while it was in use")
 
-    with monkeypatch.context() as fault, store.database.read() as connection:
+    with store.database.read() as connection:
+        pass
+    with monkeypatch.context() as fault:
         connection.execute("PRAGMA query_only=ON")
         assert isinstance(gate.admit(act("ls")), Denial)
         assert types(store) == before

@@ -170,7 +170,8 @@ def test_what_others_write_to_it_is_fine(store: SQLiteStore, path: Path) -> None
             third.execute("PRAGMA cache_size=2")
             third.execute("BEGIN IMMEDIATE")
             third.executemany(
-                "INSERT INTO run VALUES (?, '', '', '', '', '', 1, NULL, 'open')", ((str(n) * 99,) for n in range(300))
+                "INSERT INTO run (id, agent, instance, requester, project, process, started) VALUES (?, '', '', '', '', '', 1)",
+                ((str(n) * 99,) for n in range(300)),
             )
             third.execute("ROLLBACK")  # it has written pages out, behind the end
         write(store)

@@ -211,12 +211,13 @@ class Steps:
     def of(self, call: Callable[[], Any]) -> int:
         call()  # what is read once only
         with self.store.database.read() as connection:
-            self.count = 0
-            connection.set_progress_handler(self.one, 1)
-            try:
-                call()
-            finally:
-                connection.set_progress_handler(None, 1)
+            pass
+        self.count = 0
+        connection.set_progress_handler(self.one, 1)
+        try:
+            call()
+        finally:
+            connection.set_progress_handler(None, 1)
         return self.count
 
 

@@ -1,7 +1,6 @@
 """From the last whole verification on: what is read again, what is not, and who may say where that begins."""
 
 import json
-import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from humanlayer_agent.locations import audit_key_path, data_folder
 from humanlayer_agent.store.retention import Purge
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.store.verification_record import last_whole, verify_since_checked, verify_whole
+from tests.support.forging import forging
 
 EARLY, LATE = "ask early", "ask late"
 Make = Callable[..., Gate]
@@ -62,13 +62,9 @@ def record() -> Path:
 
 def tampered(path: Path, *statements: str) -> None:
     """Change rows as whoever may write the file can: without the triggers that would refuse it."""
-    connection = sqlite3.connect(path)
-    for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
-        connection.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        assert connection.execute(statement).rowcount == 1
-    connection.commit()
-    connection.close()
+    with forging(path) as connection:
+        for statement in statements:
+            assert connection.execute(statement).rowcount == 1
 
 
 def number(store: SQLiteStore, command: str) -> int:
@@ -211,12 +207,9 @@ def test_a_chain_that_is_whole_and_begins_with_another_event_shows(store: SQLite
 
 @pytest.mark.parametrize("cut", [0, 1])
 def test_an_end_that_was_cut_off_shows(store: SQLiteStore, checked: Head, path: Path, cut: int) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER audit_event_no_delete")
-    connection.execute("DELETE FROM audit_event WHERE seq >= ?", (checked.seq + cut,))
-    connection.commit()
-    connection.close()
-    found, _ = verify_since_checked(store)
+    with forging(path) as connection:
+        connection.execute("DELETE FROM audit_event WHERE seq >= ?", (checked.seq + cut,))
+    found, _ = verify_since_checked(SQLiteStore(path, create=False))  # it has seen nothing of it before
     assert found.kind == "tampered"
 
 
