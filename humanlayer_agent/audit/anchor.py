@@ -15,7 +15,7 @@ from typing import Any
 
 from humanlayer_agent.audit.heads import Head, head_text, heads_in, is_signature
 from humanlayer_agent.canonical_json import canonical
-from humanlayer_agent.locations import anchor_folder, read_own_json, write_own_json
+from humanlayer_agent.locations import anchor_folder, read_own_json, temporary_folder, write_own_json
 
 EVERY_MS = 1_000
 """An anchor is written where the last one is so old. It is not made durable: after a crash the one before it serves."""
@@ -91,6 +91,13 @@ def is_accepted(event: Mapping[str, Any]) -> bool:
 def anchor_at(head: Head, path: Path, accepted: int) -> Anchor:
     """The anchor of the store that is at `path` now."""
     return Anchor(head, *_place(path), accepted)
+
+
+def is_anchored(path: Path) -> bool:
+    """Tell whether the store at `path` has an anchor. One among temporary files has none that would outlive it."""
+    temporary = os.path.realpath(temporary_folder())
+    stays, kept = (not Path(os.path.realpath(each)).is_relative_to(temporary) for each in (path, anchor_folder()))
+    return stays or not kept
 
 
 def anchor_file(store: str) -> Path:

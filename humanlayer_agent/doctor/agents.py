@@ -75,7 +75,7 @@ def impersonation(context: Context) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as base:
         store, project = Path(base, "store.sqlite3"), Path(base, "project")
         environ = {**context.environ, "XDG_STATE_HOME": base, "CLAUDE_PROJECT_DIR": str(project)}
-        environ |= {STORE_VARIABLE: str(store)}
+        environ |= {STORE_VARIABLE: str(store), "XDG_DATA_HOME": base}
         folder = Path(base, "humanlayer-agent", "hooks")
         for each in (project, folder):
             each.mkdir(mode=0o700, parents=True)

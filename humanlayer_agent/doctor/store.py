@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from humanlayer_agent.approvals.stop import described
-from humanlayer_agent.audit.anchor import Loss, anchor_of
+from humanlayer_agent.audit.anchor import Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
@@ -111,7 +111,13 @@ def anchor(context: Context) -> Iterator[Finding]:
         return  # `log` says so
     finally:
         store.close()
-    if known is None:
+    if not is_anchored(path):
+        yield warning(
+            f"the store is among temporary files ({path}), so it has no anchor: that it was set back, or deleted, "
+            "does not show",
+            "Keep it where it stays: HUMANLAYER_STORE=/path/store.sqlite3",
+        )
+    elif known is None:
         yield warning(
             f"there is no anchor of its log in {anchor_folder()}: that it was set back, or deleted, does not show",
             "The next run makes one. A new disk, home or user has none; else find out who removed it.",

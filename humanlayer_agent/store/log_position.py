@@ -17,6 +17,7 @@ from humanlayer_agent.audit.anchor import (
     anchor_at,
     anchor_file,
     anchor_of,
+    is_anchored,
     read_anchor,
     write_anchor,
     write_place,
@@ -62,7 +63,7 @@ class LogPosition:
         Raises:
             LogLost: another store was at this path.
         """
-        if _IDENTITY.fullmatch(store):
+        if _IDENTITY.fullmatch(store) and is_anchored(self._path):
             self.store, self._file = store, anchor_file(store)
             other = anchor_of(self._path)
             self._placed = other is not None and other.head.store == store

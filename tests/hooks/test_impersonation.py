@@ -20,6 +20,7 @@ from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.hooks.conftest import CLAUDE, Machine
+from tests.support.forging import forging
 
 ALLOW = json.dumps(
     {
@@ -358,31 +359,23 @@ def test_a_proof_of_another_store_is_none(ask: Asker, tmp_path: Path, monkeypatc
 
 
 def test_bytes_of_an_event_that_were_changed_are_seen(ask: Asker) -> None:
-    import sqlite3
-
     given = ask("rm -rf /srv/canary")
-    database = sqlite3.connect(default_store_path(), isolation_level=None)
-    database.execute("DROP TRIGGER audit_event_no_update")
-    database.execute('UPDATE audit_event SET body = replace(body, \'"verdict":"ask"\', \'"verdict":"allow"\')')
-    database.close()
+    with forging(default_store_path()) as database:
+        database.execute('UPDATE audit_event SET body = replace(body, \'"verdict":"ask"\', \'"verdict":"allow"\')')
     with pytest.raises(client.Unproven, match="not there"):
         given.check()
 
 
 def test_a_run_of_another_session_or_process_proves_nothing(ask: Asker) -> None:
-    import sqlite3
-
     given = ask("ls")
-    database = sqlite3.connect(default_store_path(), isolation_level=None)
-    database.execute("DROP TRIGGER run_immutable")
     for change, why in (
         ("instance = 'another'", "another session"),
         ("process = process || '0'", "not one of process"),
     ):
-        database.execute(f"UPDATE run SET {change}")
+        with forging(default_store_path()) as database:
+            database.execute(f"UPDATE run SET {change}")
         with pytest.raises(client.Unproven, match=why):
             given.check()
-    database.close()
 
 
 def policy(ask: Asker, extends: str, *, observe: bool = False) -> None:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -365,6 +366,18 @@ def test_where_none_can_be_written_everything_works(path: Path) -> None:
         store.write_head()
     with closing(SQLiteStore(path)) as store:
         assert [entry.event["type"] for entry in store.events(type="audit")] == ["audit.opened", "audit.head"]
+
+
+def test_a_store_among_temporary_files(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tests with our stores leaves nothing in their own folder, and may use the same path again."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for _ in range(2):
+        with closing(SQLiteStore(path)) as store:
+            write(store, 3)
+            store.write_head()
+        path.unlink()
+    assert not anchor_folder().exists()
 
 
 def forged(head: Head, **fields: Any) -> str:
