@@ -97,7 +97,9 @@ def compiled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def compiled(own_user: Path, compiled_folder: Path) -> None:
     """The user has loaded every shipped policy before: checking and testing them is not what is tested here."""
-    shutil.copytree(compiled_folder, own_user / compiled_folder.relative_to(compiled_folder.parents[2]))
+    shutil.copytree(
+        compiled_folder, own_user / compiled_folder.relative_to(compiled_folder.parents[2]), dirs_exist_ok=True
+    )
 
 
 def pytest_configure() -> None:

@@ -137,6 +137,7 @@ class Approvals(RuleBasedStateMachine):
         self.authority = team()
         self.known: dict[str, Known] = {}
         self.runs_open: set[str] = set()
+        self.unfinished: set[str] = set()  # open, or terminated: of a process that is there
         self.lost: set[str] = set()
         self.started: dict[str, Permit] = {}
         self.running: set[str] = set()
@@ -166,6 +167,7 @@ class Approvals(RuleBasedStateMachine):
         self.count += 1
         self.stores[0].open_run(Run(self.run, "agent", "instance", ANN.principal))
         self.runs_open.add(self.run)
+        self.unfinished.add(self.run)
         self.learn()
 
     @rule()
@@ -173,7 +175,8 @@ class Approvals(RuleBasedStateMachine):
         """kill -9 and a new start."""
         self.process += 1
         self.running.clear()
-        self.lost |= self.runs_open
+        self.lost |= self.unfinished
+        self.unfinished.clear()
         self.runs_open.clear()
         self.open_run()
 
@@ -181,6 +184,7 @@ class Approvals(RuleBasedStateMachine):
     def end_run(self) -> None:
         self.stores[0].close_run(self.run, "finished")
         self.runs_open.discard(self.run)
+        self.unfinished.discard(self.run)
         self.learn()
         self.open_run()
 
