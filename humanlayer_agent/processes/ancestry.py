@@ -73,11 +73,9 @@ def _ancestors() -> Iterator[int]:
     for _ in range(_MAX_ANCESTORS):
         yield pid
         try:
-            # The name in parentheses may hold anything, parentheses too.
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            pid = identity.stat_of(pid).parent
         except OSError:
             return  # it can be hidden from us (hidepid), as a login's process is
-        pid = int(fields[1])
         if pid == 0:
             return
 

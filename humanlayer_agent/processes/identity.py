@@ -10,6 +10,7 @@ import re
 import secrets
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from humanlayer_agent.locations import read_own_json, state_path, write_own_json
 
@@ -142,11 +143,35 @@ def _link(namespace: str) -> str:
         return _UNKNOWN
 
 
+class Stat(NamedTuple):
+    """What the kernel says of a process (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
+
+    `terminal` is the number of its controlling terminal, 0 for none (see `tty.device_of`); `start` is in clock ticks
+    since boot.
+    """
+
+    state: str
+    parent: int
+    session: int
+    terminal: int
+    start: str
+
+
+def stat_of(pid: int) -> Stat:
+    """Return what /proc says of a process.
+
+    Raises:
+        OSError: it is not there, or hidden from us.
+    """
+    # The name in parentheses may hold anything, spaces and parentheses too: count from behind it.
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode("ascii").split()
+    return Stat(fields[0], int(fields[1]), int(fields[3]), int(fields[4]), fields[19])
+
+
 def _start(pid: int) -> str:
-    """The start time of a process in clock ticks since boot; "ended" for a zombie; "-" where it can't be read."""
+    """The start time of a process; "ended" for a zombie; "-" where it can't be read."""
     try:
-        # The name in parentheses may hold anything, spaces and parentheses too: count from behind it.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        stat = stat_of(pid)
     except OSError:
         return _UNKNOWN
-    return _ENDED if fields[0] in ("Z", "X") else fields[19]
+    return _ENDED if stat.state in ("Z", "X") else stat.start

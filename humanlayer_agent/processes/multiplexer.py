@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from humanlayer_agent.processes.identity import stat_of
 from humanlayer_agent.processes.tty import device_of, terminal_device
 from humanlayer_agent.safe_text import one_line
 
@@ -108,8 +109,9 @@ def _judged(holder: _Process, seen: frozenset[int]) -> str:
     if is_itself and name in _table()["windows"]:
         return ""
     if is_itself and name in _table()["relays"]:
-        session, device = _terminal_of(holder.pid)
-        return _typist_at(device, session, seen) if device and device not in seen else ""
+        its = stat_of(holder.pid)
+        device = device_of(its.terminal)
+        return _typist_at(device, its.session, seen) if device and device not in seen else ""
     return one_line(name) or UNKNOWN
 
 
@@ -152,13 +154,6 @@ def _process(pid: int) -> _Process:
     said = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     user, group = (frozenset(map(int, said[key].split())) for key in ("Uid", "Gid"))
     return _Process(pid, said["Name"], int(said["PPid"]), user, group)
-
-
-def _terminal_of(pid: int) -> tuple[int, int]:
-    """The session of a process and its terminal, 0 where it has none."""
-    # The name in parentheses may hold anything, parentheses too.
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return int(fields[3]), device_of(int(fields[4]))
 
 
 def _holds(process: _Process, device: int) -> bool | None:

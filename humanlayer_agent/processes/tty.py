@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 from humanlayer_agent.errors import NoTerminal
+from humanlayer_agent.processes.identity import stat_of
 
 _LEAVE = b"\x1b[?2026l\x1b[?1049l\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[0m\r"
 """End of a synchronised update, alternate screen and bracketed paste off; cursor, autowrap and plain text back."""
@@ -66,7 +67,7 @@ def terminal_name() -> str:
 
 def terminal_device() -> int:
     """The device of our controlling terminal. (/dev/tty is another one.) Raises OSError: there is none."""
-    number = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[4])
+    number = stat_of(os.getpid()).terminal
     if not number:
         raise OSError("no controlling terminal")
     return device_of(number)

@@ -32,43 +32,11 @@ COMMANDS = frozenset({"command", "edited"})
 
 PLAIN = frozenset(
     {
-        "store",
-        "version",
-        "head",
-        "head_signature",
-        "lost",
-        "loss_signature",
-        "signer",
-        "signers",
-        "former",
-        "key",
-        "run",
-        "former_run",
-        "request",
-        "parent",
-        "permit",
-        "halt",
-        "resumption",
-        "sha256",
-        "place",
-        "question",
-        "reply",
-    }
-    | {"policy_digest", "interpreter", "approver", "decision_id", "process", "channel", "holder", "rules", "verdict"}
-    | {
-        "agent",
-        "policy",
-        "rule",
-        "basis",
-        "severity",
-        "parse",
-        "input_mode",
-        "answer",
-        "assurance",
-        "instance",
-        "requester",
-        "member_of",
-        "shown",
+        *("store", "version", "head", "head_signature", "lost", "loss_signature", "signer", "signers"),
+        *("former", "key", "run", "former_run", "request", "parent", "permit", "halt", "resumption", "sha256"),
+        *("place", "question", "reply", "policy_digest", "interpreter", "approver", "decision_id", "process"),
+        *("channel", "holder", "rules", "verdict", "agent", "policy", "rule", "basis", "severity", "parse"),
+        *("input_mode", "answer", "assurance", "instance", "requester", "member_of", "shown"),
     }
 )
 """Fields that hold what we made ourselves, and identities."""

@@ -60,9 +60,7 @@ class Database:
         self._torn = False  # somebody has overwritten it
         self._size = 0
         self._changed: int | None = None  # when the file was, as far as this connection has read it
-        self._checked: tuple[int, int] | None = (
-            None  # SQLite's number of the schema that was found to be ours, and its version
-        )
+        self._checked: tuple[int, int] | None = None  # SQLite's number of the schema that is ours, and its version
         self._roots: tuple[int, float] | None = None  # under which number of the schema, where its tables are
         self._looked: tuple[sqlite3.Connection, int] | None = None  # when that was looked at
         self.position = LogPosition(path)

@@ -6,8 +6,6 @@ everything before it passed over. Whoever reads the audit key can sign a record 
 saves: what is said of a log is said since that head, and `hla audit verify` reads everything.
 """
 
-import json
-import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,8 +17,8 @@ from humanlayer_agent.audit.heads import Head, head_in, is_signature, is_signed
 from humanlayer_agent.audit.verify import Verification
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.keys.key_file import AuditKey, read_private
-from humanlayer_agent.locations import audit_key_path, data_folder
+from humanlayer_agent.keys.key_file import AuditKey
+from humanlayer_agent.locations import audit_key_path, data_folder, read_own_json, write_own_json
 from humanlayer_agent.store.sqlite import SQLiteStore
 
 _PURPOSE = "humanlayer-agent verification 1"
@@ -96,7 +94,7 @@ def _statement(head: Head, at: int) -> bytes:
 
 
 def _read(store: str, key: str) -> Checked | None:
-    said = json.loads(read_private(_path(store)))
+    said = read_own_json(_path(store)) or {}
     head, at, signature = head_in(said["head"]), said["at"], said["signature"]
     if head is None or type(at) is not int or type(signature) is not str:
         return None
@@ -108,14 +106,6 @@ def _write(found: Verification, key: AuditKey) -> None:
     head = next((each for each in found.newest_heads if each.signer == key.fingerprint), None)
     if head is None:
         return
-    at, path = now_ms(), _path(found.store)
+    at = now_ms()
     said = {"head": head.fields(), "at": at, "signature": key.sign_text(_statement(head, at))}
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(said, file)
-        fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
+    write_own_json(_path(found.store), said)

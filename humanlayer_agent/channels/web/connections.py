@@ -23,6 +23,8 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from humanlayer_agent.processes.identity import stat_of
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -193,5 +195,4 @@ def _sessions(user: int, socket: str) -> Iterator[int]:
             if process.stat().st_uid == user and any(
                 os.readlink(each.path) == link for each in os.scandir(process / "fd")
             ):
-                # The name in parentheses may hold anything, parentheses too.
-                yield int((process / "stat").read_bytes().rpartition(b")")[2].split()[3])
+                yield stat_of(int(process.name)).session
