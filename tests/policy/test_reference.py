@@ -8,10 +8,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
@@ -38,6 +39,7 @@ class Reference:
 
     def judge(self, program: Program, agent: str) -> tuple[str, set[str], list[tuple[str, list[str]]]]:
         """(verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command)."""
+        program = self.with_uses(program, agent)
         hits: list[tuple[str, str | None]] = []
         parts = []
         for command in program.commands:
@@ -56,6 +58,28 @@ class Reference:
             verdict = max([verdict, *unparsed], key=ORDER.index)
         shown = {name for said, name in hits if name and (said != "allow" or verdict == "allow")}
         return verdict, shown, parts
+
+    def with_uses(self, program: Program, agent: str) -> Program:
+        """`program`, in which a use of a variable is an effect where a rule that asks or denies may mean it."""
+
+        def meant(command: SimpleCommand, use: Effect) -> bool:
+            for policy, rule in self.rules():
+                lists = policy["scopes"][rule["scope"]]
+                if rule["decision"] == "allow":
+                    continue
+                if any(holds(source, command, use, lists, program, agent) != NO for source in sources(rule["when"])):
+                    return True
+                when = naming(rule["when"])
+                excused = "unless" in rule and holds(rule["unless"], command, use, lists, program, agent) == YES
+                if when is not None and not excused and holds(when, command, use, lists, program, agent) != NO:
+                    return True
+            return False
+
+        commands = [
+            replace(command, effects=[*command.effects, *(use for use in command.uses if meant(command, use))])
+            for command in program.commands
+        ]
+        return replace(program, commands=commands)
 
     def rules(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         return [(p, r) for p, may_allow in self.layers for r in p["rules"] if may_allow or r["decision"] != "allow"]
@@ -118,6 +142,24 @@ def speaks_of_effects(when: Mapping[str, Any]) -> bool:
         *([when["flow"]["to"]] if "to" in when.get("flow", ()) else []),
     ]
     return "effect" in when or any(speaks_of_effects(m) for m in inner)
+
+
+def naming(when: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """`when` without the alternatives that name no uses of variables; None where nothing in it names them."""
+    by_name = "names" in when and "environment" in when.get("effect", ())
+    if "env" in when or by_name or "expanded" in when.get("role", ()) or any(map(naming, when.get("all", ()))):
+        return when
+    either = [part for each in when.get("any", ()) if (part := naming(each))]
+    return {**when, "any": either} if either else None
+
+
+def sources(when: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What the flows of `when` come from, as far as it names uses of variables."""
+    inner = [m for each in (*when.get("any", ()), *when.get("all", ())) for m in sources(each)]
+    if "flow" not in when:
+        return inner
+    source = when["flow"]["from"]
+    return [*([part] if (part := naming(source)) else []), *sources(source), *inner]
 
 
 def speaks_of_the_action(when: Mapping[str, Any]) -> bool:
@@ -442,7 +484,11 @@ def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
     return path
 
 
+_NAMED = {"rules": [{"decision": "ask", "when": {"env": {"any": ["PYTHONPATH"]}}}], "defaults": {"unmatched": "allow"}}
+
+
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@example(base=_NAMED, lower=None, commands=["export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "echo $PYTHONPATH"])
 @given(
     base=_POLICIES,
     lower=st.none() | st.tuples(_POLICIES, st.booleans()),
