@@ -93,7 +93,8 @@ def lives(process: str) -> bool | None:
 
 def clock_source() -> str:
     """Return the name of the clock that `time.monotonic` reads: two processes with the same name see the same time."""
-    kernel = next((known for known in (_boot(), machine()) if known != _UNKNOWN), None) or _nameless()
+    # The machine only where there is no boot: to give it an id writes a file, which a heartbeat has no reason to do.
+    kernel = next((known for tell in (_boot, machine) if (known := tell()) != _UNKNOWN), None) or _nameless()
     return f"{kernel}:{_link('time')}"
 
 

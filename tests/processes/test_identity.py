@@ -115,6 +115,13 @@ def test_without_a_folder_that_can_be_written_the_host_names_the_machine(
     assert other_machine(own_user, monkeypatch) == "-"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the boot")
+def test_to_name_the_clock_makes_no_file(own_user: Path) -> None:
+    """A heartbeat that goes on where the home has become another one must leave nothing there."""
+    assert identity.clock_source()
+    assert list(own_user.iterdir()) == []
+
+
 def test_processes_that_start_at_once_agree(own_user: Path) -> None:
     program = "import sys; from humanlayer_agent.processes import identity; sys.stdin.read(); print(identity.machine())"
     started = [
