@@ -336,7 +336,6 @@ class Interpreter:
     def compound(self, node: Node, state: State, context: Context) -> Ends:
         """Follow a node that is no simple command."""
         from humanlayer_agent.shell.interpreter import control_flow
-        from humanlayer_agent.shell.interpreter import control_flow as loops
 
         match node:
             case Sequence():
@@ -348,7 +347,7 @@ class Interpreter:
             case If():
                 return control_flow.conditional(self, node, state, context)
             case Loop():
-                return loops.loop(self, node, state, context)
+                return control_flow.loop(self, node, state, context)
             case Case():
                 return control_flow.case(self, node, state, context)
             case Function():

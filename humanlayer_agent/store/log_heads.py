@@ -24,6 +24,7 @@ from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.log_position import LogPosition
 from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.verification_record import forget
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.store_interface import Store
@@ -78,6 +79,7 @@ def accept_loss(
     store.record(
         events.AUDIT_LOSS_ACCEPTED, **said, person=person.id, comment=storable(comment), loss_signature=signature
     )
+    forget(loss.anchor.head.store)  # it may name an event that is among what is lost
     if loss.left is None:
         loss.anchor.file.unlink(missing_ok=True)
     store.anchor_anew(loss.anchor.head.seq if loss.left is not None else -1)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.audit.heads import Head, head_in, is_signature, is_signed
@@ -19,7 +20,9 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.key_file import AuditKey
 from humanlayer_agent.locations import audit_key_path, data_folder, read_own_json, write_own_json
-from humanlayer_agent.store.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from humanlayer_agent.store.sqlite import SQLiteStore
 
 _PURPOSE = "humanlayer-agent verification 1"
 _STORE = re.compile("[0-9a-f]{32}")
@@ -34,7 +37,7 @@ class Checked:
 
 
 def verify_since_checked(
-    store: SQLiteStore, *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
+    store: "SQLiteStore", *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
 ) -> tuple[Verification, Checked | None]:
     """Verify what came after the last whole verification of a store, and the rows that it tells of.
 
@@ -53,7 +56,7 @@ def verify_since_checked(
 
 
 def verify_whole(
-    store: SQLiteStore, *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
+    store: "SQLiteStore", *, heads: Sequence[Head] = (), progress: Callable[[int], None] = lambda count: None
 ) -> Verification:
     """Verify all of a store; where it is intact, and the audit key has signed a head in it, that is recorded.
 
@@ -73,7 +76,7 @@ def _recorded(found: Verification) -> Verification:
     return found
 
 
-def last_whole(store: SQLiteStore) -> Checked | None:
+def last_whole(store: "SQLiteStore") -> Checked | None:
     """Return what the record of this log says; None where there is none that the user's audit key has signed."""
     try:
         first = next(store.events(), None)
@@ -81,6 +84,16 @@ def last_whole(store: SQLiteStore) -> Checked | None:
         return _read(named, AuditKey(audit_key_path()).fingerprint) if isinstance(named, str) else None
     except (ConfigError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def forget(store: str) -> None:
+    """Remove the record of a log (by its identity), so that the next verification reads everything.
+
+    Raises:
+        OSError: it can't be removed.
+    """
+    with suppress(ConfigError):
+        _path(store).unlink(missing_ok=True)
 
 
 def _path(store: str) -> Path:

@@ -27,6 +27,7 @@ from humanlayer_agent.locations import anchor_folder, audit_key_path
 from humanlayer_agent.store.log_heads import accept_loss
 from humanlayer_agent.store.log_position import LogLost
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.store.verification_record import last_whole, verify_since_checked, verify_whole
 from humanlayer_agent.testing.approvers import TEST_AUTHORITY
 from tests.support import children
 from tests.support.forging import forging
@@ -440,6 +441,22 @@ def test_a_human_goes_on_without_it(lost: LogLost, path: Path) -> None:
     assert event["lost"] == {"store": head.store, "seq": 5, "hash": head.hash, "time": head.time}
     assert (event["left"], event["person"], event["comment"]) == (2, "tester", "the disk")
     assert anchored(path).head.seq > 2
+
+
+def test_it_verifies_from_there_on_although_more_was_verified_before(store: SQLiteStore, path: Path) -> None:
+    write(store, 5)
+    store.write_head()
+    assert verify_whole(store).intact
+    assert last_whole(store) is not None
+    store.close()
+    erase(path, after=2)
+    with pytest.raises(LogLost) as error:
+        SQLiteStore(path)
+    with closing(SQLiteStore(path, anchored=False)) as opened:
+        assert accept_loss(opened, error.value.loss, TESTER, "", TRUSTED, SIGNER) is None
+        write(opened, 9)
+        found, begins = verify_since_checked(opened)
+        assert (found.intact, begins) == (True, None), found.problem
 
 
 def test_it_goes_on_in_place_of_a_store_that_is_gone(store: SQLiteStore, path: Path) -> None:

@@ -9,7 +9,6 @@ from humanlayer_agent.shell.environment.code_variables import selects_code
 from humanlayer_agent.shell.expansion import arithmetic, output
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter import assignments
-from humanlayer_agent.shell.interpreter import assignments as settings
 from humanlayer_agent.shell.interpreter.context import Context, Ends
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import READONLY, State, Value
@@ -137,7 +136,7 @@ def _declare_word(run: Run, each: Field, before: State, letters: str, removed: s
         run.state.unexport([name])
     if shape is not None:
         plain = array is None and shape[2] != "[" and not set("ilucn") & set(letters + removed)
-        found_values = settings.declared(name, each, before) if plain and selects_code(name, None) else None
+        found_values = assignments.declared(name, each, before) if plain and selects_code(name, None) else None
         assignments.note_effect(run, name, found_values, each.start, each.end)
     return True
 

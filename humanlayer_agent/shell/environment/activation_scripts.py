@@ -46,7 +46,7 @@ def installed(text: str | None, state: State) -> str | None:
 
 
 def activate(run: Run, ran: Sequence[SimpleCommand], place: str) -> None:
-    """Say what `command` leaves behind instead of how: `ran` are the commands of the script.
+    """Say what an activation script leaves behind instead of how: `ran` are its commands, `run` is what reads it.
 
     Other values than the script's own directory stay what they are.
     """

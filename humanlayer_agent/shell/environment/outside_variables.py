@@ -65,7 +65,7 @@ def comparison(walk: "Interpreter", words: Sequence[Word], state: State) -> None
 
 
 def note(run: Run, words: Sequence[Word], mark: int) -> None:
-    """Note in `command` each variable from outside that was used in `words` (those noted from `mark` on)."""
+    """Note in the command each variable from outside that was used in `words` (those noted from `mark` on)."""
     found = dict.fromkeys(run.walk.expanded[mark:])
     del run.walk.expanded[mark:]
     tested = run.command.program in ("test", "[", "[[")

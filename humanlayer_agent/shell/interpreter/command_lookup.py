@@ -230,7 +230,7 @@ def _by_its_name(base: str, catalog: Catalog) -> str | None:
 
 
 def doubt_input(run: Run) -> None:
-    """`command` runs in a script that is its standard input: it may take lines of it."""
+    """A command runs in a script that is its standard input: it may take lines of it."""
     known = run.command.program in _STDIN_READERS and run.walk.catalog.lookup(run.command.program or "") is not None
     if known and not _reads_a_file(run.command):
         run.walk.program.doubt(f"{run.command.program} takes lines of the script that is being run")

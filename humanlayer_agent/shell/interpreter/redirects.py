@@ -33,7 +33,7 @@ _KINDS = {
 
 
 def add(run: Run, redirects: list[Redirect]) -> None:
-    """Add the effects of `redirects` to `command`."""
+    """Add the effects of `redirects` to the command."""
     for redirect in redirects:
         if redirect.target.dynamic:
             substitutions.word(run.walk, redirect.target, run.state, _taking(run.command, redirect, run.context))

@@ -19,10 +19,10 @@ _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 
 
 def perform(run: Run, behaviour: Behaviour, language: str) -> None:
-    """Add to `command` what its code does.
+    """Add to the command what its code does.
 
     Args:
-        state: that of the shell which starts the code.
+        run: what starts the code.
         language: the name under which commands that the code runs are listed (`via`).
     """
     run = run.having(state=_moved(run.state, behaviour))

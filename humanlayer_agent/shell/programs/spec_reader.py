@@ -52,7 +52,7 @@ def _as_job(field: Field, state: State) -> Field:
 
 
 def note_options(run: Run, spec: Spec, arguments: Arguments) -> Run:
-    """Flags, doubts, and the effects of option values. Returns the state the operands are read in (`-C dir`)."""
+    """Flags, doubts, and the effects of option values. Returns the run that the operands are read in (`-C dir`)."""
     if arguments.options:
         run.command.flags |= arguments.flags()
     run = run.having(state=_child_environment(run.command, run.state))
@@ -164,7 +164,7 @@ def implied(command: SimpleCommand, value: str) -> Field:
 
 
 def note_effects(run: Run, effects: Sequence[Always]) -> None:
-    """Effects that stand for no single word. `state` is that after options such as -C dir."""
+    """Effects that stand for no single word. `run` is that after options such as -C dir."""
     for each in effects:
         if each.when and not each.when & run.command.flags:
             # A word that may add flags may also add this one.
@@ -223,14 +223,14 @@ def note(  # noqa: C901
 
         name, equals, value = (word.text or "").partition("=")
         if word.text is None or code_variables.selects_code(name, value if equals else None):
-            run.effect("environment", role, name or None, word.text is not None, run.span(word), origin,
-                    value=value if equals else None,)  # fmt: skip
+            given = value if equals else None
+            run.effect("environment", role, name or None, word.text is not None, run.span(word), origin, value=given)
     elif kind == "command":
         run.program([word])
     elif kind != "text":
-        from humanlayer_agent.shell.programs import slot_effects as slots
+        from humanlayer_agent.shell.programs import slot_effects
 
-        slots.note(run, kind, word, origin)
+        slot_effects.note(run, kind, word, origin)
 
 
 def shell_text(

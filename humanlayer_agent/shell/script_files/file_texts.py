@@ -78,7 +78,7 @@ class Written:
 
 
 def note(run: Run, fields: list[Field], redirects: list[Redirect], stdin: Stdin) -> None:
-    """Note the texts that `command`, whose effects are known, writes to files."""
+    """Note the texts that a command, whose effects are known, writes to files."""
     if run.command.program in ("patch", "git") and stdin.text is not None:
         run.walk.scripts.written.patch(stdin.text, run.command)
     writes = [effect for effect in run.command.effects if effect.kind in _WRITES]

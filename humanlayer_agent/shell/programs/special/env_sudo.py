@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter import assignments
-from humanlayer_agent.shell.interpreter import assignments as settings
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
@@ -22,10 +21,10 @@ def _adds(run: Run, word: Field) -> bool:
     name, equals, _ = word.prefix.partition("=")
     if name not in _LISTS or not equals or not run.state.untouched(name):
         return False
-    found = settings.declared(name, replace(word, many=False), run.state)
+    found = assignments.declared(name, replace(word, many=False), run.state)
     if found is None:
         return False
-    span, value = run.span(word), settings.entries(found)
+    span, value = run.span(word), assignments.entries(found)
     run.effect("environment", "operand", name, True, span, "env assignment", value=value)
     if word.many:
         run.command.unresolved = [raw for raw in run.command.unresolved if raw != word.word.raw]
