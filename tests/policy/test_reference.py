@@ -289,8 +289,10 @@ def setting(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str,
         return NO
     if "value_in" not in wanted:
         return YES
-    if effect.role == "printed" or effect.value is None:
-        return NO if effect.role == "printed" else MAYBE
+    if effect.role in ("printed", "expanded"):
+        return NO
+    if effect.value is None:
+        return MAYBE
     patterns = [p for name in wanted["value_in"] for p in (lists[name[1:]] if name == "$list" else [name])]
     return yes(all(lies_in(entry, patterns) for entry in effect.value.split(":")))
 
@@ -486,8 +488,17 @@ def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
 
 _NAMED = {"rules": [{"decision": "ask", "when": {"env": {"any": ["PYTHONPATH"]}}}], "defaults": {"unmatched": "allow"}}
 
+_SET = {
+    "rules": [
+        {"decision": "ask", "when": {"env": {"any": ["PYTHONPATH"]}}, "unless": {"effects": {"any": ["environment"]}}},
+        {"decision": "ask", "when": {"flow": {"from": {"env": {"any": ["PYTHONPATH"], "value_in": ["${PROJECT}/**"]}}}}},
+    ],
+    "defaults": {"unmatched": "allow"},
+}  # fmt: skip
+
 
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@example(base=_SET, lower=None, commands=["export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}"])
 @example(base=_NAMED, lower=None, commands=["export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "echo $PYTHONPATH"])
 @given(
     base=_POLICIES,

@@ -444,6 +444,7 @@ def test_a_human_goes_on_without_it(lost: LogLost, path: Path) -> None:
 
 
 def test_it_verifies_from_there_on_although_more_was_verified_before(store: SQLiteStore, path: Path) -> None:
+    AuditKey.create(audit_key_path())
     write(store, 5)
     store.write_head()
     assert verify_whole(store).intact
