@@ -30,6 +30,10 @@ ORDER = ("allow", "ask", "deny")
 NO, MAYBE, YES = 0, 1, 2
 
 
+class Untraced(Program):
+    """A program in which nobody has looked yet where data can come."""
+
+
 class Reference:
     """Judges by the letter of the policy."""
 
@@ -61,17 +65,18 @@ class Reference:
 
     def with_uses(self, program: Program, agent: str) -> Program:
         """`program`, in which a use of a variable is an effect where a rule that asks or denies may mean it."""
+        untraced = Untraced(program.commands, program.status)
 
         def meant(command: SimpleCommand, use: Effect) -> bool:
             for policy, rule in self.rules():
                 lists = policy["scopes"][rule["scope"]]
                 if rule["decision"] == "allow":
                     continue
-                if any(holds(source, command, use, lists, program, agent) != NO for source in sources(rule["when"])):
+                if any(holds(source, command, use, lists, untraced, agent) != NO for source in sources(rule["when"])):
                     return True
                 when = naming(rule["when"])
-                excused = "unless" in rule and holds(rule["unless"], command, use, lists, program, agent) == YES
-                if when is not None and not excused and holds(when, command, use, lists, program, agent) != NO:
+                excused = "unless" in rule and holds(rule["unless"], command, use, lists, untraced, agent) == YES
+                if when is not None and not excused and holds(when, command, use, lists, untraced, agent) != NO:
                     return True
             return False
 
@@ -251,6 +256,8 @@ def comes_from(
     agent: str,
 ) -> int:
     """How surely data of one command that `from` holds for can come here: each is looked at by itself."""
+    if isinstance(program, Untraced):
+        return MAYBE
     source, ways = value["from"], frozenset(value["through"]) if "through" in value else None
     flows, best = Flows(program, Links().names), NO
     for number, origin in enumerate(program.commands):
@@ -488,6 +495,11 @@ def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
 
 _NAMED = {"rules": [{"decision": "ask", "when": {"env": {"any": ["PYTHONPATH"]}}}], "defaults": {"unmatched": "allow"}}
 
+_TWO = {"env": {"any": ["PATH", "X"]}, "flow": {"from": {"env": {"any": ["PYTHONPATH"]}}}}
+_FLOWS = {
+    "rules": [{"decision": "ask", "when": {"any": [_TWO, {"agent": ["mini"]}]}}],
+    "defaults": {"unmatched": "allow"},
+}
 _SET = {
     "rules": [
         {"decision": "ask", "when": {"env": {"any": ["PYTHONPATH"]}}, "unless": {"effects": {"any": ["environment"]}}},
@@ -498,6 +510,7 @@ _SET = {
 
 
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@example(base=_FLOWS, lower=None, commands=["$X y"])
 @example(base=_SET, lower=None, commands=["export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}"])
 @example(base=_NAMED, lower=None, commands=["export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "echo $PYTHONPATH"])
 @given(
