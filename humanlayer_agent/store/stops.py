@@ -28,6 +28,9 @@ from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import said_approver, storable
 from humanlayer_agent.store.statements import Ledger, Log
 
+_TOLD = f"SELECT seq, hash, body FROM audit_event WHERE type = '{events.SUPERVISION_STOPPED.name}'"
+"""The type is not bound: as one index is for a certain type, SQLite would prepare the statement anew for each value."""
+
 
 class SQLiteHalts:
     """The `Halts` of one store. What this process has seen once holds here, whatever becomes of the rows.
@@ -56,7 +59,7 @@ class SQLiteHalts:
 
         A stop is in its row and in its event, and either of them holds. A resumption is in its row, if it is signed.
         """
-        told = log.rows("SELECT seq, hash, body FROM audit_event WHERE type = ?", events.SUPERVISION_STOPPED.name)
+        told = log.rows(_TOLD)
         rows = log.rows("SELECT id, at, principal, reason FROM halt")
         if not (told or rows or self._seen):
             return []

@@ -19,7 +19,9 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest, Outcome, Permit, Run
 from humanlayer_agent.errors import AgentsStopped
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.processes.identity import identity
 from humanlayer_agent.store import answer_record, deliveries, sqlite, statements, stops
+from humanlayer_agent.store.heartbeats import beat
 from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedApprovers, answer
@@ -233,6 +235,28 @@ def grown(store: SQLiteStore, draft: Draft, count: int) -> None:
             assert row is not None
             ledger.settle(row, "expired")
             ledger.end_run(run.id, "finished", "fine")
+
+
+def test_no_statement_of_a_write_is_prepared_each_time(used: Used) -> None:
+    prepared: list[Any] = []
+
+    def heard(*said: Any) -> int:  # SQLite asks what a statement may do when it prepares one
+        prepared.append(said)
+        return sqlite3.SQLITE_OK
+
+    def write(number: int) -> None:
+        used.command()
+        TEAM.vote(used.store, used.ask(f"write {number}"))
+        beat(used.store.database, identity())  # else its thread may do so meanwhile, for the first time
+
+    used.run("run-1")
+    with used.store.database.read() as connection:
+        connection.set_authorizer(heard)
+    write(1)
+    assert prepared
+    prepared.clear()
+    write(2)
+    assert prepared == []
 
 
 def test_no_look_up_takes_longer_the_more_there_is(
