@@ -37,7 +37,8 @@ def os_user() -> str:
 def identity(pid: int | None = None) -> str:
     """The identity of a process, of this one where it is None: machine, boot, pid namespace, pid and start time."""
     number = os.getpid() if pid is None else pid
-    return f"{machine()}:{_boot()}:{_namespace()}:{number}:{_start(number)}"
+    start = _own_start(number) if pid is None else _start(number)
+    return f"{machine()}:{_boot()}:{_namespace()}:{number}:{start}"
 
 
 def is_same(one: str, other: str) -> bool:
@@ -176,3 +177,19 @@ def _start(pid: int) -> str:
     except OSError:
         return _UNKNOWN
     return _ENDED if stat.state in ("Z", "X") else stat.start
+
+
+def _own_start(pid: int) -> str:
+    """The start time of this process, whose pid this is: a failure to read it is not remembered."""
+    try:
+        return _read_own_start(pid)
+    except OSError:
+        return _UNKNOWN
+
+
+@cache
+def _read_own_start(pid: int) -> str:
+    return stat_of(pid).start
+
+
+os.register_at_fork(after_in_child=_read_own_start.cache_clear)  # a child may get the pid of one that is gone

@@ -34,6 +34,34 @@ def test_a_pid_that_was_used_again_is_another_process() -> None:
     assert identity.lives(":".join((*where, pid, str(int(start) - 1)))) is False
 
 
+def test_a_process_reads_its_own_start_once_and_a_fork_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = identity.identity()
+    with monkeypatch.context() as unreadable:
+        unreadable.delattr(identity, "stat_of")
+        assert identity.identity() == known
+    told, tell = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            os.write(tell, identity.identity().encode())
+        finally:
+            os._exit(0)
+    os.close(tell)
+    os.waitpid(pid, 0)
+    with os.fdopen(told) as heard:
+        forked = heard.read()
+    assert identity.pid_of(forked) == pid
+    assert not identity.is_same(forked, known)
+
+
+def test_a_start_that_could_not_be_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = identity.identity()
+    identity._read_own_start.cache_clear()
+    with monkeypatch.context() as broken:
+        broken.setattr(identity, "stat_of", lambda pid: os.stat("/proc/none"))  # as where too many files are open
+        assert identity.identity() == known.rpartition(":")[0] + ":-"
+    assert identity.identity() == known
+
+
 @pytest.mark.parametrize("part", range(3), ids=["machine", "boot", "pid namespace"])
 def test_what_is_elsewhere_is_neither_there_nor_gone(part: int) -> None:
     """Two machines may share a store, and a state folder may be copied: another boot proves nothing by itself."""
