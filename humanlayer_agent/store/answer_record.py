@@ -7,6 +7,7 @@ decided by counting the signed votes again (`votes.tally`).
 import hashlib
 import json
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 
 from humanlayer_agent.action import Action
@@ -62,7 +63,8 @@ def record_answer(
         reason = "the approval was already used" if used else f"the request was already {state}"
         ledger.say_vote(events.VOTE_LATE, request_id, answer, run=row["run_id"], why=reason)
         return VoteResult("late", state, reason)
-    if not revoking and answer.kind != "escalate" and _has_answered(ledger, row, seat, answer.approver):
+    votes = ledger.votes(request_id)
+    if not revoking and answer.kind != "escalate" and _has_answered(votes, seat, answer.approver):
         refusal = Refusal("voted-before", f"{seat.person} has answered already")
         return _refused(ledger, request_id, answer, row, refusal)
     level, to = 0, ""
@@ -71,18 +73,20 @@ def record_answer(
         if len(due) == len(steps):
             return _refused(ledger, request_id, answer, row, Refusal("nobody-further", REFUSALS["nobody-further"]))
         level, to = len(due) + 1, steps[len(due)].to
-    ledger.vote(row, _signed(ledger, request_id, answer, seat, signer))
+    vote = _signed(ledger, request_id, answer, seat, signer)
+    ledger.vote(row, vote)
+    missing = _missing([*votes, vote], row, rule)
     if answer.kind == "escalate":
         ledger.escalate(row, level, to, answer.approver.principal)
-        return VoteResult("recorded", "pending", missing=_missing(ledger, row, rule))
-    return _counted(ledger, row, rule, answer)
+        return VoteResult("recorded", "pending", missing=missing)
+    return _counted(ledger, row, answer, missing)
 
 
-def _counted(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule, answer: Answer) -> VoteResult:
-    """Change the request as a recorded answer demands."""
+def _counted(ledger: Ledger, row: sqlite3.Row, answer: Answer, missing: int) -> VoteResult:
+    """Change the request as a recorded answer demands, after which so many approvals are missing."""
     by = answer.approver.principal
     state = _REACHED[answer.kind]
-    if answer.kind == "approve" and (missing := _missing(ledger, row, rule)):
+    if answer.kind == "approve" and missing:
         return VoteResult("recorded", "pending", missing=missing)
     if answer.kind == "revoke":
         ledger.take_back(row, state, by=by)
@@ -94,9 +98,9 @@ def _counted(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule, answer: Answe
     return VoteResult("recorded", state)
 
 
-def _missing(ledger: Ledger, row: sqlite3.Row, rule: ApprovalRule) -> int:
-    """Return how many approvals a request still needs, as far as its rows say."""
-    people = {vote.person for vote in ledger.votes(row["id"]) if vote.answer == "approve"}
+def _missing(votes: Sequence[Vote], row: sqlite3.Row, rule: ApprovalRule) -> int:
+    """Return how many approvals a request with these votes still needs, as far as its rows say."""
+    people = {vote.person for vote in votes if vote.answer == "approve"}
     needed: int = max(row["needed"], rule.quorum)
     return max(0, needed - len(people - {""}))
 
@@ -171,10 +175,10 @@ def _same_id(ledger: Ledger, answer: Answer) -> Vote | None:
     return found[0] if found else None
 
 
-def _has_answered(ledger: Ledger, row: sqlite3.Row, seat: Seat, approver: Approver) -> bool:
+def _has_answered(votes: Sequence[Vote], seat: Seat, approver: Approver) -> bool:
     return any(
         (vote.person == seat.person or vote.approver.principal == approver.principal) and vote.answer != "escalate"
-        for vote in ledger.votes(row["id"])
+        for vote in votes
     )
 
 

@@ -259,6 +259,18 @@ def test_no_statement_of_a_write_is_prepared_each_time(used: Used) -> None:
     assert prepared == []
 
 
+def test_an_answer_reads_the_votes_on_its_request_once(used: Used) -> None:
+    used.run("run-1")
+    request = used.ask("ls")
+    said: list[str] = []
+    with used.store.database.read() as connection:
+        connection.set_trace_callback(said.append)
+    TEAM.vote(used.store, request)
+    connection.set_trace_callback(None)
+    assert len([each for each in said if each.startswith("SELECT * FROM vote WHERE request_id")]) == 1
+    assert used.store.requests(state="approved")
+
+
 def test_no_look_up_takes_longer_the_more_there_is(
     store: SQLiteStore, run: str, draft: Draft, clock: Any, path: Path
 ) -> None:
