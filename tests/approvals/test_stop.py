@@ -78,6 +78,14 @@ def is_stopped(answer: object) -> bool:
     return isinstance(answer, Denial) and answer.halted and answer.terminate
 
 
+def all_told() -> None:
+    """Wait for the threads by which gates tell humans; others, such as a run's heartbeat, stay as long as the run does."""
+    for thread in threading.enumerate():
+        if "_tell" in thread.name:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), thread.name
+
+
 def ran(store: SQLiteStore) -> int:
     return len(list(store.events(type="exec.started")))
 
@@ -223,9 +231,7 @@ def test_the_human_at_the_terminal_is_told_once(gate: Gate, store: SQLiteStore, 
     stop(store)
     for _ in range(3):
         gate.check(act("ls"))
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.main_thread():
-            thread.join(5)
+    all_told()
     (line,) = gate.asker.told  # type: ignore[union-attr]
     assert "every agent is stopped since 2023-11-14 22:13:20 UTC by bob" in line
     assert WORDS in line
@@ -671,9 +677,7 @@ def test_the_log_says_who_and_why(store: SQLiteStore) -> None:
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     yield
-    for thread in threading.enumerate():
-        if thread.daemon and "tell" in thread.name:
-            thread.join(5)
+    all_told()
 
 
 def test_an_asker_that_fails_at_being_told(make_gate: Callable[..., Gate], store: SQLiteStore) -> None:

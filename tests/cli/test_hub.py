@@ -22,6 +22,7 @@ from humanlayer_agent.testing.patience import until
 from humanlayer_agent.testing.scripted_channel import Board
 from tests.support import children
 from tests.support.keys import PASSPHRASE, make_key, passphrase_file
+from tests.support.time_outs import met
 
 PROGRAM = """
 import sys
@@ -188,10 +189,15 @@ def test_an_agent_without_the_secrets_says_what_is_missing(place: Place, secrets
 
 
 def test_an_agent_whose_channel_fails_says_why(place: Place) -> None:
-    place.write(Signer(key_path()).fingerprint, timeout="10s")
     place.board.fault = "gone"
-    out, _ = place.agent(**SECRETS).communicate(timeout=600)
-    assert "slack: the board is gone" in out
+    key = Signer(key_path()).fingerprint
+
+    def asked(seconds: int) -> str:
+        place.write(key, timeout=f"{seconds}s")
+        out: str = place.agent(**SECRETS).communicate(timeout=600)[0]
+        return out
+
+    assert "slack: the board is gone" in met(asked, lambda out: "the board is gone" in out)
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def test_whoever_takes_no_answer_is_ended(inbox, lines: list[Line]) -> None:
         lambda: next((each for each in inbox.rig.connections() if each.client == here), None), "the connection"
     )
     host = f"Host: 127.0.0.1:{inbox.rig.port}"
+    found.limits = SHORT  # from the answer on
     line.say(f"GET {cookie.path}r/{request.id} HTTP/1.1\r\n{host}\r\nCookie: {cookie.name}={cookie.value}\r\n\r\n")
     until(lambda: found not in inbox.rig.connections(), "the end of who reads nothing")
     assert found.cycle.response_started, "it was answered"
