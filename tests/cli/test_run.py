@@ -41,14 +41,15 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def environment(home: Path) -> dict[str, str]:
+def environment(home: Path, mini_folder: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "COLUMNS": "150",
         "MSWEA_CONFIGURED": "true",
         "MSWEA_SILENT_STARTUP": "1",
-        "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
+        "MSWEA_GLOBAL_CONFIG_DIR": str(mini_folder),
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks the network when it is imported
     }
 
@@ -122,7 +123,7 @@ class TestRun:
         done = run(
             *HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
             "-c", f"model.model_kwargs.api_base={url}", "-c", "model.cost_tracking=ignore_errors",
-            OPENAI_API_KEY="sk-x", MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1", imports=MODELS,
+            OPENAI_API_KEY="sk-x", imports=MODELS,
         )  # fmt: skip
         assert done.returncode == 1, done.stdout + done.stderr
         assert "The run ended InternalServerError" in done.stdout

@@ -36,10 +36,12 @@ _POSSIBLE = (
     sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64") and platform.libc_ver()[0] == "glibc"
 )
 _OPTIONS = ("-I", "-E", "-s", "-S", "-B", "-P", "-O", "-u")
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "GLIBC_", "MALLOC_", "LITELLM_")
-"""Beginnings of the names of variables that the interpreter reads before any code runs, or an import of ours does."""
-_READ_BY_IMPORTS = ("MSWEA_",)
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "GLIBC_", "MALLOC_")
+"""Beginnings of the names of variables that the interpreter reads before any code runs."""
+_READ_BY_IMPORTS = ("MSWEA_", "LITELLM_")
 """Those that modules read which a test has imported beforehand."""
+_ROOT = str(Path(__file__).parents[2])
+"""In PYTHONPATH, it makes no module another one: a child gets it into its `sys.path`, and needs no server for that."""
 _LATER = (
     "cryptography.hazmat.primitives.asymmetric.ed25519",
     "cryptography.hazmat.primitives.serialization",
@@ -145,6 +147,9 @@ def _fork(
     if "PYTHONINSPECT" in variables:
         return None
     read = _at_start(variables)
+    path = []
+    if read.get("PYTHONPATH") == _ROOT and not {"-I", "-E"} & {*options}:
+        path.append(read.pop("PYTHONPATH"))
     if imports:
         read |= {name: value for name, value in variables.items() if name.startswith(_READ_BY_IMPORTS)}
     server = _server((words[0], tuple(options), tuple(sorted(read.items())), tuple(imports)))
@@ -154,7 +159,7 @@ def _fork(
         line.split(":\t", 1) for line in Path("/proc/thread-self/status").read_text().splitlines() if ":\t" in line
     )
     request = {
-        "argv": words, "way": way, "what": rest[0], "arguments": rest[1:], "environ": list(variables.items()),
+        "argv": words, "way": way, "what": rest[0], "arguments": rest[1:], "path": path, "environ": list(variables.items()),
         "descriptors": list(descriptors), "session": session, "group": group, "terminal": terminal,
         "umask": umask if umask >= 0 else int(status["Umask"], 8),
         "limits": [(number, resource.getrlimit(number)) for number in _LIMITS],

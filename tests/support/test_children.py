@@ -100,6 +100,7 @@ def test_nothing_tells_them_apart(look: Look, folder: Path) -> None:
             "stdout": subprocess.DEVNULL,
         },
         {"env": {"SAYS": os.environ["SAYS"], "PYTHONPATH": str(folder), "LC_ALL": "C"}},
+        {"env": {"SAYS": os.environ["SAYS"], "PYTHONPATH": str(Path(__file__).parents[2]), "LC_ALL": "C.UTF-8"}},
     ]
     for case in cases:
         for way, arguments in WAYS.items():
@@ -140,6 +141,9 @@ ENDS = {
     "raised": "import signal; signal.raise_signal(signal.SIGTERM)",
     "nothing is lost": "import atexit, sys, threading\nprint('unflushed')\nf = open(sys.argv[1], 'w')\nf.write('kept')\n"
     "atexit.register(print, 'last')\nthreading.Thread(target=lambda: print('joined')).start()",
+    "closed at last": "import sys\ndef main():\n  kept = [open(sys.argv[1], 'w')]\n  kept.append(kept)\n  kept[0].write('kept')\n"
+    "  sys.exit(3)\nmain()",
+    "nobody reads": "import os\nread, write = os.pipe()\nos.close(read)\nos.dup2(write, 1)\nprint('unflushed')",
     "reads": "import sys; print(repr(sys.stdin.read()), repr(input))",
     "random": "import random, uuid, tempfile; print(random.random() == random.random(), tempfile.tempdir)",
     "children": "import os, subprocess\npid = os.fork()\npid or os._exit(3)\nprint(os.waitpid(pid, 0)[1])\n"
