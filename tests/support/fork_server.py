@@ -219,6 +219,13 @@ def _end(status: int) -> None:
     os._exit(status)
 
 
+def _use_once() -> None:
+    """Have our modules make what they make at their first use and keep: patterns, tables. It depends on nothing else."""
+    if redactor := sys.modules.get("humanlayer_agent.redaction.redactor"):
+        redactor.Redactor().text("NAME=value")
+        redactor.Redactor().command("git push; mysql -phunter22")
+
+
 def ready(modules: list[str]) -> None:
     """Import `modules`, and take every signal as a new interpreter would."""
     for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
@@ -227,6 +234,7 @@ def ready(modules: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for name in modules:
         importlib.import_module(name)
+    _use_once()
     assert len(os.listdir("/proc/self/task")) == 1, "what another thread holds would be held in a child for ever"
     gc.collect()
     gc.freeze()  # so that looking for garbage copies no page of what all share
