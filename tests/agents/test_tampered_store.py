@@ -240,6 +240,7 @@ def found(
         "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini" if ordinary else mini_folder),
         "ATTACKS": json.dumps(list(SAYS)),
         "TESTS": TESTS,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it runs nine times
     }
     done = children.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, env=env, cwd=project, start_new_session=True,

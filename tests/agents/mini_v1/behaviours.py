@@ -361,6 +361,7 @@ def test_the_full_screen_agent_asks_in_its_own_input_line(
     assert "Type No or Yes" in shown[0]
 
 
+@pytest.mark.long
 def test_the_run_script(project: Path) -> None:
     config = {
         "agent": {"system_template": "s", "instance_template": "{{task}}", "mode": "confirm", "cost_limit": 0.0},

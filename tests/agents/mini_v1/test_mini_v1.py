@@ -15,9 +15,12 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".venv-mini-v1/bin/python"
 BEHAVIOURS = Path(__file__).parent / "behaviours.py"
-TESTS = [
-    n.name for n in ast.parse(BEHAVIOURS.read_text()).body if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"
-]
+TESTS = {
+    n.name: [ast.unparse(each) for each in n.decorator_list]
+    for n in ast.parse(BEHAVIOURS.read_text()).body
+    if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"
+}
+"""Their names, and what each is marked with."""
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +55,9 @@ def _run(report: Path, folder: Path) -> None:
     partial.rename(report)
 
 
-@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * ("pytest.mark.long" in marks)) for n, marks in TESTS.items()]
+)
 def test_behaviour(name: str, results: dict[str, list[str]]) -> None:
     assert results[name], "it did not run"
     assert not (wrong := [each for each in results[name] if each]), wrong[0]

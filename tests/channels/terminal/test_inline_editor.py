@@ -66,11 +66,14 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ask(open_screen: Callable[..., Any], tmp_path: Path, place: Path) -> Callable[..., Any]:
+def ask(open_screen: Callable[..., Any], tmp_path: Path, place: Path, empty_store: bytes) -> Callable[..., Any]:
     """Has the gate ask about a command at a new terminal, and waits until keys count."""
+    store = tmp_path / "store"
+    store.touch(0o600)
+    store.write_bytes(empty_store)
 
     def start(command: str = "touch QUESTION", **options: Any) -> Any:
-        given = {"program_text": PROGRAM, "store": str(tmp_path / "store"), "cwd": str(place)}
+        given = {"program_text": PROGRAM, "store": str(store), "cwd": str(place)}
         screen = open_screen(command=command, **given, **options)
         screen.armed("n reject")
         return screen
