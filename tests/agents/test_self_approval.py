@@ -193,7 +193,7 @@ COMMAND_LINE = {
 """Each must be refused, and be in the log."""
 DIFFERENT = ("plain", "no environment", "script without mark", "pty", "orphan")
 """Where it matters what this user may see of the processes above: an ordinary user tries these."""
-TRIED = COMMAND_LINE if extent.ALL else (*DIFFERENT, "reject", "edit", "module")
+TRIED = COMMAND_LINE if extent.ALL else (*DIFFERENT, "edit", "module")
 """The policies judge all of them in `make test` too; what they do once they run is tried of these."""
 
 PTRACE = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print('traced', c.ptrace(0x4206, @SUPERVISOR@, 0, 0))"  # SEIZE
@@ -365,6 +365,8 @@ def scene(
             "PYTHONPATH": str(ROOT),
             "LC_ALL": "C.UTF-8",
             "MSWEA_SILENT_STARTUP": "1",
+            "MSWEA_CONFIGURED": "true",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini" if ordinary else mini_folder),
             "ATTEMPTS": json.dumps(attempts),
             "POLICY": policy,

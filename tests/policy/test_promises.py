@@ -9,6 +9,7 @@ import pytest
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
+from tests.support.extent import some
 from tests.support.tables import table
 
 PROMISES: dict[str, list[str]] = table(Path(__file__).parent / "promises.yaml")
@@ -31,9 +32,11 @@ INSIDE: list[Callable[[str], str]] = [
 
 
 def spelled(commands: list[str]) -> list[str]:
-    """Each command as it stands, and inside of two others."""
+    """Each command as it stands, and inside of two others; in `make test` of one."""
     ways = len(INSIDE)
-    hidden = [INSIDE[(n + more) % ways](c) for n, c in enumerate(commands) for more in (0, ways // 2)]
+    hidden = [
+        INSIDE[(n + more) % ways](c) for n, c in enumerate(commands) for more in (0, ways // 2)[: some(2, here=1)]
+    ]
     return [*commands, *hidden]
 
 
@@ -54,7 +57,7 @@ Verdicts = Callable[[str, list[str]], dict[str, Verdict]]
 
 
 def test_there_are_enough() -> None:
-    assert min(len(spelled(LEAVES + WALLS)), len(spelled(CHANGES + WALLS))) >= 600
+    assert min(len(spelled(LEAVES + WALLS)), len(spelled(CHANGES + WALLS))) >= some(600, here=400)
 
 
 @pytest.mark.remembered

@@ -15,7 +15,7 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.cli.policy.coverage import print_coverage
 from humanlayer_agent.cli.policy.lint import print_table, wrong
 from humanlayer_agent.policy.language.loader import load
-from humanlayer_agent.policy_tools.coverage import coverage
+from humanlayer_agent.policy_tools.coverage import Coverage, coverage
 from humanlayer_agent.policy_tools.lint import CHECKS, Finding, Place, Witness
 from tests.support import children
 
@@ -237,12 +237,18 @@ def test_bad_rows_of_a_log_are_told(mine: Path, tmp_path: Path, capsys: Capture)
     assert main(["policy", "coverage", str(mine), "--log", str(tmp_path / "none")]) == 2
 
 
+@pytest.fixture(scope="module")
+def covered(tmp_path_factory: pytest.TempPathFactory) -> Coverage:
+    path = tmp_path_factory.mktemp("covered") / "mine.yaml"
+    path.write_text(WARNING.replace("id: deletes", "id: " + "d" * 60))
+    return coverage(load(path))
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_bars_fit(mine: Path, width: int) -> None:
-    mine.write_text(WARNING.replace("id: deletes", "id: " + "d" * 60))
+def test_bars_fit(covered: Coverage, width: int) -> None:
     with open(os.devnull, "w") as nowhere:
         console = Console(width=width, file=nowhere, record=True, color_system=None, highlight=False)
-        print_coverage([coverage(load(mine))], {} if width > 40 else None, console)
+        print_coverage([covered], {} if width > 40 else None, console)
         lines = console.export_text().splitlines()
     assert any("░" in line for line in lines[2:5])
     assert max(map(len, lines[:3])) <= width

@@ -36,8 +36,8 @@ def shown(found: list[Checked]) -> list[str]:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", SHARES)
 def test_shipped(name: str) -> None:
-    found = run(load(find(name)), compositions=4, share=1 if SOAK else SHARES[name] / some(1, here=4))
-    assert sum(checked.tried for checked in found) > some(500, here=125)
+    found = run(load(find(name)), compositions=4, share=1 if SOAK else SHARES[name] / some(1, here=8))
+    assert sum(checked.tried for checked in found) > some(500, here=60)
     assert shown(found) == []
 
 
