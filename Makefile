@@ -6,8 +6,8 @@ WORKERS ?= 4
 # Each worker gets neighbours, which share servers and imports, and takes of another's when it is done.
 PARALLEL := -n $(WORKERS) --dist worksteal
 .DEFAULT_GOAL := help
-# The tests start many hundred interpreters, which would compile the package each.
-unexport PYTHONDONTWRITEBYTECODE
+# The tests start many hundred interpreters, which would compile the package each, or be of another kind than most.
+unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
 .PHONY: help demo test test-all mutants lint soak clean
 
