@@ -114,7 +114,7 @@ def test_three_instances_two_workers_local(batch: Batch) -> None:
     commands = ("echo ran >> log.txt", "touch a; hla stop", "curl -s http://127.0.0.1:9/x || touch escaped", SUBMIT)
     batch.run(*commands, environment_class=LOCAL, environment={}, startup=startup)
     saved = batch.trajectories()
-    assert len(saved) == 3
+    assert len(saved) == 3, batch.shown
     for trajectory in saved:
         assert trajectory["info"]["exit_status"] == "Submitted", batch.shown
         assert trajectory["info"]["submission"] == "done\n"
