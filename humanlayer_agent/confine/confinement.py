@@ -1,0 +1,138 @@
+"""A Confinement: what a command may read, write and connect to, whatever it turns out to do."""
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Literal
+
+from humanlayer_agent.canonical_json import canonical
+
+Network = Literal["none", "host"]
+
+TREE = "/**"
+"""At its end, a path set means the directory and everything below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a policy defines under one name. Path sets are absolute; `/x/**` is the directory x and all below it.
+
+    Args:
+        name: what the policy calls it.
+        read: what can be read. No wildcard but the last `/**`.
+        write: what can be read and written. No wildcard but the last `/**`.
+        protect: what can't be written, although it lies within `write`. Wildcards as in policies: `*`, `**`, `?`.
+        hide: what can't be read either. With a wildcard as in policies it holds within `write`, where it is looked for;
+            without, anywhere.
+        network: "none" is a network of the command's own, where nobody else is; "host" is that of the machine.
+
+    Raises:
+        ValueError: a path set that is not absolute, or a wildcard where none may stand.
+
+    Example:
+        >>> Profile("project", read=("/usr/**",), write=("/srv/app/**",)).writes("/srv/app/x.py")
+        True
+    """
+
+    name: str
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    network: Network = "none"
+
+    def __post_init__(self) -> None:
+        for kind in ("read", "write", "protect", "hide"):
+            for entry in getattr(self, kind):
+                if not entry.startswith("/") or "\0" in entry or posixpath.normpath(entry) != entry:
+                    raise ValueError(f"confinement {self.name}: {kind}: {entry!r} is no absolute path")
+                if kind in ("read", "write") and not is_plain(entry):
+                    raise ValueError(f"confinement {self.name}: {kind}: {entry!r}: only its end may be a wildcard, /**")
+        if self.network not in ("none", "host"):
+            raise ValueError(f"confinement {self.name}: network is none or host, not {self.network!r}")
+
+    def reads(self, path: str) -> bool:
+        """Tell whether what stands at an absolute path without links can be read."""
+        if within(path, self.write):
+            return not within(path, self.hide)
+        return within(path, self.read) and not within(path, filter(is_plain, self.hide))
+
+    def writes(self, path: str) -> bool:
+        """Tell whether an absolute path without links can be written."""
+        return within(path, self.write) and not within(path, (*self.protect, *self.hide))
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What one command runs with: what any of these profiles lets through.
+
+    Example:
+        >>> build = Profile("build", write=("/srv/app/**",), protect=("/srv/app/.git/**",))
+        >>> commit = Profile("commit", write=("/srv/app/.git/**",), protect=("/srv/app/.git/hooks/**",))
+        >>> both = Confinement((build, commit))
+        >>> both.name, both.writes("/srv/app/.git/index"), both.writes("/srv/app/.git/hooks/x")
+        ('build + commit', True, False)
+    """
+
+    profiles: tuple[Profile, ...]
+
+    def __post_init__(self) -> None:
+        if not self.profiles:
+            raise ValueError("a confinement has a profile")
+
+    @property
+    def name(self) -> str:
+        """Return what people are told it is called."""
+        return " + ".join(dict.fromkeys(profile.name for profile in self.profiles))
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of its canonical JSON: the same digest, the same reach."""
+        return hashlib.sha256(canonical(asdict(self))).hexdigest()
+
+    @property
+    def network(self) -> Network:
+        """Return the widest network that a profile gives."""
+        return "host" if any(profile.network == "host" for profile in self.profiles) else "none"
+
+    def reads(self, path: str) -> bool:
+        """Tell whether what stands at an absolute path without links can be read."""
+        return any(profile.reads(path) for profile in self.profiles)
+
+    def writes(self, path: str) -> bool:
+        """Tell whether an absolute path without links can be written."""
+        return any(profile.writes(path) for profile in self.profiles)
+
+    def entries(self, kind: Literal["read", "write", "protect", "hide"]) -> tuple[str, ...]:
+        """Return the path sets of one kind, of every profile."""
+        return tuple(dict.fromkeys(entry for profile in self.profiles for entry in getattr(profile, kind)))
+
+
+def is_plain(entry: str) -> bool:
+    """Tell whether a path set is one path, or a directory and all below it."""
+    return not set("*?[") & set(entry.removesuffix(TREE))
+
+
+def within(path: str, entries: Iterable[str]) -> bool:
+    """Tell whether a path is in one of these path sets."""
+    return any(pattern(entry).fullmatch(path) for entry in entries)
+
+
+@lru_cache(maxsize=4096)
+def pattern(entry: str) -> re.Pattern[str]:
+    """Return what a path set matches: `**` any number of folders, `*` and `?` within one name.
+
+    Example:
+        >>> bool(pattern("/srv/**/.env").fullmatch("/srv/a/b/.env"))
+        True
+    """
+    out = ""
+    for part in entry.removesuffix(TREE).split("/")[1:]:
+        if part == "**":
+            out += "(?:/[^/]+)*"
+        elif part:
+            out += "/" + "".join("[^/]*" if c == "*" else "[^/]" if c == "?" else re.escape(c) for c in part)
+    return re.compile((out + "(?:/.*)?" if entry.endswith(TREE) else out) or "/", re.DOTALL)
