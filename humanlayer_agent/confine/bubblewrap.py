@@ -9,11 +9,13 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from humanlayer_agent.confine import syscall_filter
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.confine.mounts import Unenforceable, mounts
 
@@ -47,23 +49,23 @@ class Bubblewrap:
     path: str
     version: str
 
-    def argv(
-        self, command: Sequence[str], confinement: Confinement, *, cwd: str, temporary: str, filter_descriptor: int
-    ) -> list[str]:
-        """Return what starts `command` with only what `confinement` lets through.
+    def words(self, confinement: Confinement, *, cwd: str, temporary: str, caches: str = "") -> list[str]:
+        """Return the options that let a command reach only what `confinement` lets through.
 
         Args:
-            command: program and arguments.
-            cwd: where it starts: an absolute path that it can read.
+            confinement: what is let through.
+            cwd: where the command starts: an absolute path that it can read.
             temporary: the directory that it sees as /tmp.
-            filter_descriptor: a file that `syscall_filter.open_filter` made, which the program inherits.
+            caches: a directory that it can write as well, for what tools keep between commands.
 
         Raises:
             Unenforceable: the confinement can't be enforced here.
         """
         if not confinement.reads(cwd):
             raise Unenforceable(f"{cwd} is not within what the confinement {confinement.name} lets a command read")
-        words = [self.path, *_NAMESPACES, *(() if confinement.network == "host" else ("--unshare-net",))]
+        if confinement.writes(os.path.realpath(self.path)):
+            raise Unenforceable(f"{self.path} lies where the confinement {confinement.name} lets a command write")
+        words = [*_NAMESPACES, *(() if confinement.network == "host" else ("--unshare-net",))]
         words += ["--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp", "--dir", "/run"]
         words += [word for path in _READ_ONLY if os.path.exists(path) for word in ("--ro-bind", path, path)]
         nothing, nowhere = _empty()
@@ -75,9 +77,64 @@ class Bubblewrap:
                 words += ["--ro-bind", nowhere if mount.directory else nothing, mount.path]
             else:
                 words += ["--bind" if mount.how == "write" else "--ro-bind", mount.path, mount.path]
+        words += ["--bind", caches, caches] if caches else []
         # Else a write beside the project would seem to succeed, and be gone.
-        words += ["--remount-ro", "/", "--seccomp", str(filter_descriptor), "--chdir", cwd, "--", *command]
-        return words
+        return [*words, "--remount-ro", "/", "--chdir", cwd]
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """What a command is started in: a backend, what it is to enforce, and the folders that are the run's own.
+
+    Args:
+        backend: what enforces it.
+        confinement: what the command can reach.
+        temporary: the directory that it sees as /tmp; one for a run, so that a command finds what another has left.
+        caches: a directory that it can write as well, for what tools keep between commands; "" for none.
+    """
+
+    backend: Bubblewrap
+    confinement: Confinement
+    temporary: str
+    caches: str = ""
+
+    @contextmanager
+    def opened(
+        self, command: Sequence[bytes], *, cwd: str, env: Mapping[bytes, bytes], info: int = -1
+    ) -> Iterator[tuple[list[bytes], tuple[int, ...]]]:
+        """Give the arguments that start `command` enclosed, and the descriptors which that program is to inherit.
+
+        It is to be started with an empty environment: that of the command reaches the command alone, since a variable
+        may change what a program does, and this one is not confined.
+
+        Args:
+            command: program and arguments.
+            cwd: where it starts.
+            env: its whole environment.
+            info: a descriptor to which bubblewrap writes what it has started, as JSON; -1 for none.
+
+        Raises:
+            Unenforceable: the confinement can't be enforced here.
+        """
+        words = self.backend.words(self.confinement, cwd=cwd, temporary=self.temporary, caches=self.caches)
+        with ExitStack() as stack:
+            calls = _in_memory(stack, syscall_filter.program())
+            options = [os.fsencode(word) for word in (*words, "--seccomp", str(calls))]
+            options += [b"--info-fd", b"%d" % info] if info >= 0 else []
+            options += [word for pair in env.items() for word in (b"--setenv", *pair)]
+            given = _in_memory(stack, b"".join(option + b"\0" for option in options))
+            inherited = (given, calls) if info < 0 else (given, calls, info)
+            yield [os.fsencode(self.backend.path), b"--args", b"%d" % given, b"--", *command], inherited
+
+
+def _in_memory(stack: ExitStack, content: bytes) -> int:
+    """A descriptor from which this is read, until the stack is left."""
+    descriptor = os.memfd_create("bubblewrap")
+    stack.callback(os.close, descriptor)
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from humanlayer_agent.confine.confinement import TREE, Confinement, pattern
+from humanlayer_agent.errors import HumanlayerError
 
 How = Literal["link", "read", "write", "hide"]
 
@@ -25,8 +26,8 @@ class Mount:
     directory: bool
 
 
-class Unenforceable(Exception):
-    """A confinement that can't be enforced here: why not."""
+class Unenforceable(HumanlayerError):
+    """Raised where a confinement can't be enforced here: nothing was started. The message says why not."""
 
 
 def mounts(confinement: Confinement, *, limit: int = LIMIT) -> list[Mount]:
@@ -46,7 +47,9 @@ def mounts(confinement: Confinement, *, limit: int = LIMIT) -> list[Mount]:
             found[path] = "link" if os.path.islink(path) else "read"
     writes = [entry.removesuffix(TREE) or "/" for entry in confinement.entries("write")]
     for path in writes:
-        if path == "/" or not os.path.exists(path) or os.path.realpath(path) != path:
+        if path == "/tmp":
+            continue  # the command has one of its own
+        if path == "/" or path in _PROVIDED or not os.path.exists(path) or os.path.realpath(path) != path:
             raise Unenforceable(f"{path} can't be made writable: it is not there, or is reached by a link")
         found[path] = "write"
     for path in _existing(confinement.entries("protect"), writes, limit):

@@ -7,14 +7,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.confine import syscall_filter
-from humanlayer_agent.confine.bubblewrap import Bubblewrap
+from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
 from humanlayer_agent.confine.confinement import TREE, Confinement, Profile
 from humanlayer_agent.confine.mounts import Unenforceable
 
@@ -125,15 +124,10 @@ def prove(backend: Bubblewrap) -> Proof:
         )
         temporary = project.with_name("temporary")
         temporary.mkdir()
-        descriptor = syscall_filter.open_filter()
-        try:
-            inside = backend.argv(
-                [os.path.realpath(sys.executable), "-I", "-S", "-c", _ATTEMPT, json.dumps(given)],
-                Confinement((profile,)), cwd=str(project), temporary=str(temporary), filter_descriptor=descriptor,
-            )  # fmt: skip
-            confined = _run(inside, project, descriptor)
-        finally:
-            os.close(descriptor)
+        enclosure = Enclosure(backend, Confinement((profile,)), str(temporary))
+        command = [os.path.realpath(sys.executable), "-I", "-S", "-c", _ATTEMPT, json.dumps(given)]
+        with enclosure.opened([os.fsencode(word) for word in command], cwd=str(project), env={}) as (argv, descriptors):
+            confined = _run(argv, project, *descriptors)
         walls = tuple(
             Wall(name, confined[name] is not None, free[name] is None, confined[name] or "it succeeded")
             for name in WALLS
@@ -185,7 +179,7 @@ def _undo(project: Path, outside: Path) -> None:
     (project / ".git/hooks/post-commit").unlink(missing_ok=True)
 
 
-def _run(argv: list[str], cwd: Path, *descriptors: int) -> dict[str, str | None]:
+def _run(argv: Sequence[str | bytes], cwd: Path, *descriptors: int) -> dict[str, str | None]:
     done = subprocess.run(
         argv, cwd=cwd, env={"PATH": os.defpath}, pass_fds=descriptors, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=60,

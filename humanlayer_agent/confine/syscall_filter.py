@@ -4,7 +4,6 @@ The kernel's keyrings are not in any namespace. https://docs.kernel.org/userspac
 """
 
 import errno
-import os
 import platform
 import struct
 
@@ -39,11 +38,3 @@ def program() -> bytes:
         lines.append((_EQUAL, len(refused) - n, 0, number))
     lines += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
-
-
-def open_filter() -> int:
-    """Return a descriptor from which the filter is read; the caller closes it, and lets the program inherit it."""
-    descriptor = os.memfd_create("seccomp", 0)
-    os.write(descriptor, program())
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor

@@ -1,12 +1,14 @@
 """Runs one judged command on this machine, and keeps it away from the supervisor.
 
 The command gets its own session without a terminal, nothing to read on stdin, an environment of listed variables
-only, and its stdout and stderr in one pipe. When it ends, times out or is interrupted, `reaper` ends what it started.
+only, and its stdout and stderr in one pipe. When it ends, times out or is interrupted, `reaper` ends what it started;
+a confined one is in a `namespace`, which ends as a whole.
 """
 
 import contextlib
 import logging
 import marshal
+import math
 import os
 import selectors
 import shutil
@@ -19,12 +21,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import IO
 
+from humanlayer_agent.confine.bubblewrap import Enclosure
+from humanlayer_agent.confine.mounts import Unenforceable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.memory_protection import protect_secrets
+from humanlayer_agent.processes.namespace import Namespace
 from humanlayer_agent.processes.process_tree import Brood
 from humanlayer_agent.shell import keeps_ascii
 
@@ -33,6 +39,8 @@ OUTPUT_LIMIT = 10_000_000
 
 SUPERVISED = "HUMANLAYER_SUPERVISED"
 """Set to 1 in the environment of every supervised command."""
+
+_MARK = f"{SUPERVISED}=1"
 
 PASSED = frozenset(
     {
@@ -182,6 +190,7 @@ def run_command(
     judged: JudgedFiles | None = None,
     keep_background: bool = False,
     output_limit: int = OUTPUT_LIMIT,
+    confinement: Enclosure | None = None,
 ) -> CommandResult:
     """Run `argv` and wait for its end. Whatever happens, the command is not running afterwards.
 
@@ -193,9 +202,11 @@ def run_command(
         judged: what it was judged by: it starts only where that is still so, in the directory that was judged.
         keep_background: leave alone what the command still has running when it ends.
         output_limit: bytes of output to keep.
+        confinement: what the command is started in: it can reach nothing else. Nothing that it starts outlives it.
 
     Raises:
         OSError: it can't be started (no such directory, argument list too long, ...).
+        Unenforceable: it was not started, because the confinement can't be enforced here.
         ValueError: a NUL or a lone surrogate in `argv`, `cwd` or `env`.
         NotAsJudged: it was not started, because a file or the directory is not what was judged.
     """
@@ -204,31 +215,39 @@ def run_command(
     with contextlib.ExitStack() as stack:
         directory = (judged.directory if judged else WorkingDirectory.at(cwd)).open()
         stack.callback(os.close, directory)
-        request = _request(argv, env, directory, keep_background)
-        control, theirs = (stack.enter_context(s) for s in socket.socketpair())
+        program, encoded, pairs = _encoded(argv, env)
         read_end, write_end = os.pipe()
         pipe = stack.enter_context(open(read_end, "rb", buffering=0))
-        with open(write_end, "wb", buffering=0) as writer, theirs:
-            brood = Brood(
-                [_PYTHON, "-I", "-S", reaper.__file__],
-                mark=f"{SUPERVISED}=1",
-                stdin=theirs.fileno(),
-                stdout=writer,
-                stderr=writer,
-                pass_fds=(directory,),
-                env={},
-            )
-        watch = _Watch(brood, control, keep_background=keep_background)
+        with open(write_end, "wb", buffering=0) as writer:
+            watch: _Watch | Namespace
+            if confinement is None:
+                request = marshal.dumps(([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP)))
+                watch = _Watch(request, directory, writer, keep_background=keep_background)
+            elif keep_background:
+                raise Unenforceable("nothing that a confined command starts can outlive it (keep_background)")
+            else:
+                shell = os.fsencode(find_program("bash"))
+                watch = Namespace(
+                    confinement,
+                    shell=shell,
+                    program=program,
+                    argv=encoded,
+                    cwd=cwd,
+                    env=pairs,
+                    mark=_MARK,
+                    output=writer,
+                )
         try:
-            control.sendall(request)
             if watch.is_ready(begin + timeout):
                 if judged:
                     judged.check()
-                control.sendall(_GO)
+                watch.start(directory)
                 _follow(watch, pipe.fileno(), output, begin + timeout)
         finally:
             watch.end()
         _drain(pipe.fileno(), output)
+    if watch.refused:
+        raise Unenforceable(f"the confinement can't be enforced here: {output.text().strip()}")
     if watch.error:
         raise OSError(watch.error, os.strerror(watch.error), argv[0])
     return CommandResult(
@@ -264,22 +283,36 @@ def warn_unless_protected() -> None:
         )
 
 
-def _request(argv: Sequence[str], env: Mapping[str, str], directory: int, keep_background: bool) -> bytes:
+def _encoded(argv: Sequence[str], env: Mapping[str, str]) -> tuple[bytes, list[bytes], dict[bytes, bytes]]:
+    """The program, its arguments and its environment as they are given to the kernel."""
     # UTF-8 whatever our locale is: the model's text is Unicode, and was judged as such.
     encoded = [part.encode("utf-8", "surrogateescape") for part in argv]
     pairs = {k.encode("utf-8", "surrogateescape"): v.encode("utf-8", "surrogateescape") for k, v in env.items()}
     if any(b"\0" in text for text in (*encoded, *pairs, *pairs.values())):
         raise ValueError("embedded null byte")
-    program = os.fsencode(find_program(argv[0]))
-    body = marshal.dumps(([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP)))
-    return len(body).to_bytes(8, "big") + body
+    return os.fsencode(find_program(argv[0])), encoded, pairs
 
 
 class _Watch:
     """The supervisor's end of one reaper."""
 
-    def __init__(self, brood: Brood, control: socket.socket, *, keep_background: bool) -> None:
-        self.brood, self.control, self.keep_background = brood, control, keep_background
+    alarm = math.inf
+    refused = False
+
+    def __init__(self, request: bytes, directory: int, output: IO[bytes], *, keep_background: bool) -> None:
+        self.keep_background = keep_background
+        self.control, theirs = socket.socketpair()
+        with theirs:
+            self.brood = Brood(
+                [_PYTHON, "-I", "-S", reaper.__file__],
+                mark=_MARK,
+                stdin=theirs.fileno(),
+                stdout=output,
+                stderr=output,
+                pass_fds=(directory,),
+                env={},
+            )
+        self._request = len(request).to_bytes(8, "big") + request
         self.returncode: int | None = None
         self.left = 0
         self.error = 0
@@ -293,6 +326,13 @@ class _Watch:
     @property
     def finished(self) -> bool:
         return self.reported or self.gone
+
+    def fileno(self) -> int:
+        return self.control.fileno()
+
+    def start(self, directory: int) -> None:
+        """Tell the reaper to start the command; where, it knows."""
+        self.control.sendall(_GO)
 
     def receive(self) -> None:
         """Take in what the reaper reports; the end of the stream is its own end."""
@@ -318,6 +358,7 @@ class _Watch:
 
     def is_ready(self, deadline: float) -> bool:
         """Wait until the reaper can start the command at once, or has ended; False where the time is up before."""
+        self.control.sendall(self._request)
         while not (self.ready or self.gone):
             self.control.settimeout(max(deadline - time.monotonic(), 0.001))
             try:
@@ -337,20 +378,24 @@ class _Watch:
             while not self.finished:
                 self.receive()
         orphans = self.brood.end(reported=self.reported, keep_background=self.keep_background)
+        self.control.close()
         self.unwatched = not self.reported or orphans > 0
 
 
-def _follow(watch: _Watch, pipe: int, output: "_Bounded", deadline: float) -> None:
+def _follow(watch: _Watch | Namespace, pipe: int, output: "_Bounded", deadline: float) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
-        selector.register(watch.control, selectors.EVENT_READ)
+        selector.register(watch, selectors.EVENT_READ)
         while not watch.finished:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
+            now = time.monotonic()
+            if now >= deadline:
                 watch.timed_out = True
                 return
-            for key, _ in selector.select(remaining):
-                if key.fileobj is watch.control:
+            if now >= watch.alarm:
+                watch.receive()
+                continue
+            for key, _ in selector.select(min(deadline, watch.alarm) - now):
+                if key.fileobj is watch:
                     watch.receive()
                 elif data := os.read(pipe, 65536):
                     output.add(data)

@@ -33,7 +33,7 @@ class Brood:
         mark: stands in the environment of every supervised command (`NAME=VALUE`).
     """
 
-    def __init__(self, argv: Sequence[str], mark: str, **options: Any) -> None:
+    def __init__(self, argv: Sequence[str | bytes], mark: str, **options: Any) -> None:
         _adopt_orphans(os.getpid())
         self._mark = mark.encode()
         with _starting:  # a reaper that is not listed yet would be taken for an orphan

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.confine import bubblewrap, syscall_filter
+from humanlayer_agent.confine import bubblewrap
 from humanlayer_agent.confine.confinement import Confinement, Profile
-from humanlayer_agent.confine.mounts import Unenforceable
 from humanlayer_agent.confine.proof import interpreter_reads
+from tests.support import enclosures
 
 Done = subprocess.CompletedProcess[str]
 
@@ -21,16 +21,7 @@ Done = subprocess.CompletedProcess[str]
 @pytest.fixture(scope="session")
 def backend() -> bubblewrap.Bubblewrap:
     """The bubblewrap of this machine."""
-    try:
-        found = bubblewrap.find()
-    except Unenforceable as why:
-        pytest.skip(str(why))
-    tried = subprocess.run(
-        [found.path, "--unshare-user", "--ro-bind", "/", "/", "true"], capture_output=True, text=True
-    )
-    if tried.returncode != 0:
-        pytest.skip(f"no user namespaces here: {tried.stderr.strip()}")
-    return found
+    return enclosures.backend()
 
 
 @pytest.fixture
@@ -64,21 +55,17 @@ def confined(backend: bubblewrap.Bubblewrap, scene: Path, profile: Profile) -> C
     """Runs a command in the project, confined to it."""
 
     def run(*command: str, cwd: str = "", **changes: object) -> Done:
-        descriptor = syscall_filter.open_filter()
-        try:
-            argv = backend.argv(
-                command or ("true",),
-                Confinement((replace(profile, **changes),)),  # type: ignore[arg-type]
-                cwd=cwd or str(scene / "project"),
-                temporary=str(scene / "tmp"),
-                filter_descriptor=descriptor,
-            )
+        enclosure = bubblewrap.Enclosure(
+            backend,
+            Confinement((replace(profile, **changes),)),  # type: ignore[arg-type]
+            str(scene / "tmp"),
+        )
+        words = [os.fsencode(word) for word in command or ("true",)]
+        env = {b"PATH": os.fsencode(os.defpath + ":/usr/sbin:/sbin")}
+        with enclosure.opened(words, cwd=cwd or str(scene / "project"), env=env) as (argv, descriptors):
             return subprocess.run(
-                argv, pass_fds=[descriptor], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                env={"PATH": os.defpath + ":/usr/sbin:/sbin"}, cwd="/",
-            )  # fmt: skip
-        finally:
-            os.close(descriptor)
+                argv, pass_fds=descriptors, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={}, cwd="/"
+            )
 
     return run
 

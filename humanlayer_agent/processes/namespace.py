@@ -1,0 +1,228 @@
+"""One command in a process namespace of its own, and the end of everything in it.
+
+What runs confined needs no `reaper`: nothing leaves the namespace, and it ends as a whole when its first process does.
+That first process is bubblewrap's, which follows its parent, another one of bubblewrap's, which follows us: kill -9 of
+the supervisor included. That parent would end everything as soon as the command itself has ended, so it is held
+(SIGSTOP) meanwhile: what is left gets its time, and a SIGTERM, as it does from the reaper.
+
+The command waits at a gate until it is told to start. Until then its input is a socket of ours, through which the
+kernel tells who it is, as numbered outside.
+"""
+
+import contextlib
+import fcntl
+import math
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from functools import cached_property
+from typing import IO
+
+from humanlayer_agent.confine.bubblewrap import Enclosure
+from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.errors import NotAsJudged
+from humanlayer_agent.processes import reaper
+from humanlayer_agent.processes.process_tree import Brood
+
+_GATE = (b"--norc", b"-c", b'echo >&0; read -r go && exec -a "$0" "$@" </dev/null')
+"""For bash. (--norc: else it takes its input for a connection from afar, and reads start-up files.)"""
+_CREDENTIALS = struct.Struct("iII")
+# https://www.kernel.org/doc/html/latest/filesystems/pidfs.html: struct pidfd_info, PIDFD_INFO_EXIT, PIDFD_GET_INFO
+_INFO = struct.Struct("Q52xi")
+_INFO_EXIT = 1 << 3
+_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
+
+
+class _Stage(Enum):
+    """How far a command has come: what it leaves behind is given its time in `LEFT`, and told to end after that."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    LEFT = auto()
+    TERMINATED = auto()
+
+
+class Namespace:
+    """A confined command, from its start to the end of everything that it started.
+
+    Args:
+        enclosure: what it is started in.
+        shell: the path of bash.
+        program: the path of the program.
+        argv: its arguments, its name first.
+        cwd: where it starts.
+        env: its whole environment.
+        mark: what stands in the environment of every supervised command (`NAME=VALUE`), and in bubblewrap's.
+        output: where both of its streams go.
+
+    Raises:
+        Unenforceable: the confinement can't be enforced here.
+        OSError: it can't be started: the argument list is too long, for example.
+    """
+
+    unwatched = False
+    """Nobody can deceive what watches over it: that is outside."""
+
+    def __init__(
+        self,
+        enclosure: Enclosure,
+        *,
+        shell: bytes,
+        program: bytes,
+        argv: Sequence[bytes],
+        cwd: str,
+        env: Mapping[bytes, bytes],
+        mark: str,
+        output: IO[bytes],
+    ) -> None:
+        if not hasattr(os, "pidfd_open"):
+            raise Unenforceable("this Python can't watch a process by a descriptor (os.pidfd_open, Linux 5.3)")
+        gate = [shell, *_GATE, argv[0], program, *argv[1:]]
+        name, _, value = mark.partition("=")
+        with contextlib.ExitStack() as stack:
+            read_end, write_end = os.pipe()
+            self._info = read_end
+            stack.callback(os.close, write_end)
+            started, descriptors = stack.enter_context(enclosure.opened(gate, cwd=cwd, env=env, info=write_end))
+            self._control, theirs = socket.socketpair()
+            stack.enter_context(theirs)
+            self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            self._brood = Brood(
+                started,
+                mark=mark,
+                stdin=theirs.fileno(),
+                stdout=output,
+                stderr=output,
+                pass_fds=descriptors,
+                cwd="/",
+                env={name: value},
+            )
+        self.error = self.left = 0
+        self.returncode: int | None = None
+        self.timed_out = self.finished = self.refused = False
+        self.alarm = math.inf
+        self._events = select.epoll()
+        self._command = self._first = -1
+        self._stage = _Stage.WAITING
+
+    def fileno(self) -> int:
+        """Return what can be read when there is something to `receive`."""
+        return self._events.fileno()
+
+    def is_ready(self, deadline: float) -> bool:
+        """Wait until the command stands at its gate; False where the time is up before, or it was `refused`."""
+        self._control.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            data, about, _, _ = self._control.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+        except TimeoutError:
+            self.timed_out = True
+            return False
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.refused = True
+            return False
+        self._pid: int = _CREDENTIALS.unpack(about[0][2])[0]
+        if (first := self._first_pid) is None:
+            self.refused = True
+            return False
+        self._command, self._first = os.pidfd_open(self._pid), os.pidfd_open(first)
+        self._events.register(self._command, select.EPOLLIN)
+        os.kill(self._brood.reaper.pid, signal.SIGSTOP)
+        return True
+
+    def start(self, directory: int) -> None:
+        """Open the gate.
+
+        Raises:
+            NotAsJudged: the command would start in another directory than that of this descriptor.
+        """
+        inside = f"/proc/{self._pid}/cwd"
+        if not os.path.samestat(os.stat(inside), os.fstat(directory)):
+            raise NotAsJudged([os.readlink(f"/proc/self/fd/{directory}")])
+        self._stage = _Stage.RUNNING
+        self._control.sendall(b"\n")
+
+    def receive(self) -> None:
+        """Take in that the command has ended, that all has, or that the time of what is left is up."""
+        if self._stage is _Stage.RUNNING:
+            self._events.unregister(self._command)
+            self._events.register(self._first, select.EPOLLIN)
+            self._stage, self.alarm = _Stage.LEFT, time.monotonic() + reaper.NATURAL_END_S
+        elif self._stage is _Stage.LEFT and not _is_over(self._first, 0):
+            self._terminate()
+            self._stage, self.alarm = _Stage.TERMINATED, time.monotonic() + reaper.TERM_S
+        else:
+            self.finished = True
+
+    def end(self) -> None:
+        """End everything that still runs, and wait until it has ended."""
+        try:
+            if self._first >= 0 and not self.finished:
+                if self._stage is not _Stage.WAITING:
+                    self._terminate()
+                    _is_over(self._first, reaper.TERM_S)
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            elif self.finished:
+                os.kill(self._brood.reaper.pid, signal.SIGCONT)  # it ends by itself, and all that is left with it
+        finally:
+            self._brood.end(reported=self.finished, keep_background=False)
+            if self._first >= 0:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            if self._first >= 0 and not _is_over(self._first, reaper.KILL_S):
+                self.left = 1
+            elif (first := self._first_pid) is not None:
+                _reap(first)
+            if self.finished:
+                self.returncode = self._status()
+            for descriptor in (self._command, self._first):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._events.close()
+            self._control.close()
+
+    @cached_property
+    def _first_pid(self) -> int | None:
+        """The first process of the namespace, as numbered outside; None where it has not come to that."""
+        os.set_blocking(self._info, False)
+        try:
+            said = re.search(rb'"child-pid": (\d+)', os.read(self._info, 4096))
+        except BlockingIOError:
+            said = None
+        os.close(self._info)
+        return int(said[1]) if said else None
+
+    def _terminate(self) -> None:
+        for pid in reaper.descendants(self._first_pid or 0):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+
+    def _status(self) -> int:
+        """The return code: negative for a signal where the kernel tells it (Linux 6.15), else as a shell has it."""
+        with contextlib.suppress(OSError):
+            mask, status = _INFO.unpack(fcntl.ioctl(self._command, _GET_INFO, _INFO.pack(_INFO_EXIT, 0)))
+            if mask & _INFO_EXIT:
+                return os.waitstatus_to_exitcode(status)
+        return self._brood.reaper.returncode
+
+
+def _is_over(descriptor: int, seconds: float) -> bool:
+    """Wait so long for the end of a process."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _reap(pid: int) -> None:
+    """Let a process go that has become a child of ours, since its parent has ended, and that is about to end."""
+    deadline = time.monotonic() + reaper.KILL_S
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.001)

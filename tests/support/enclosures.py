@@ -1,0 +1,34 @@
+"""What the tests of confined commands start them in."""
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.confine import bubblewrap
+from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.proof import interpreter_reads
+
+
+@cache
+def backend() -> bubblewrap.Bubblewrap:
+    """The bubblewrap of this machine; a test that asks is skipped where there is none that works."""
+    try:
+        found = bubblewrap.find()
+    except Unenforceable as why:
+        pytest.skip(str(why))
+    tried = subprocess.run(
+        [found.path, "--unshare-user", "--ro-bind", "/", "/", "true"], capture_output=True, text=True
+    )
+    if tried.returncode != 0:
+        pytest.skip(f"no user namespaces here: {tried.stderr.strip()}")
+    return found
+
+
+def enclosure(project: Path, temporary: Path, **changes: tuple[str, ...]) -> bubblewrap.Enclosure:
+    """Lets a command read the system, and write the project."""
+    sets: dict[str, tuple[str, ...]] = {"read": interpreter_reads(), "write": (f"{project}/**",), **changes}
+    return bubblewrap.Enclosure(backend(), Confinement((Profile("project", **sets),)), os.fspath(temporary))  # type: ignore[arg-type]
