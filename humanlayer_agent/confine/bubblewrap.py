@@ -14,12 +14,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from humanlayer_agent.confine import syscall_filter
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.confine.mounts import Unenforceable, mounts
 
-NAME = "bubblewrap"
 _OLDEST = (0, 8)  # --disable-userns
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 _NAMESPACES = (
@@ -48,6 +48,7 @@ class Bubblewrap:
 
     path: str
     version: str
+    name: ClassVar = "bubblewrap"
 
     def words(self, confinement: Confinement, *, cwd: str, temporary: str, caches: str = "") -> list[str]:
         """Return the options that let a command reach only what `confinement` lets through.

@@ -1,5 +1,6 @@
 """The proof that a backend holds on this machine: every wall is tried against a canary, with it and without."""
 
+import hashlib
 import json
 import os
 import socket
@@ -7,15 +8,17 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
+from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
 from humanlayer_agent.confine.confinement import TREE, Confinement, Profile
 from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.locations import read_own_json, write_own_json
 
 WALLS = {
     "write": "a file outside is written",
@@ -92,18 +95,126 @@ class Wall:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was tried on which machine: it counts for this kernel, program and user alone."""
+    """What was tried, with which program, on which machine: it counts for that alone.
 
-    backend: str
-    version: str
-    kernel: str
-    uid: int
+    Args:
+        backend: what held, or did not.
+        machine: what the result depends on (`facts`).
+        walls: what was tried.
+    """
+
+    backend: Bubblewrap
+    machine: dict[str, str]
     walls: tuple[Wall, ...]
 
     @property
     def holds(self) -> bool:
         """Tell whether nothing got out."""
         return len(self.walls) == len(WALLS) and all(wall.held for wall in self.walls)
+
+
+def proven(folder: Path | str, *, find: Callable[[], Bubblewrap] = find) -> Proof:
+    """Return the proof that a backend holds here: the one that is kept, where it is still that machine, else a new one.
+
+    Args:
+        folder: where it is kept; only this user may write there.
+        find: says which program is used.
+
+    Raises:
+        Unenforceable: none holds; why, and where that is known, what would change it.
+    """
+    backend = find()
+    machine = facts(backend)
+    path = Path(folder) / f"{backend.name}.json"
+    if (kept := _kept(path, backend, machine)) is not None:
+        return kept
+    try:
+        proof = prove(backend)
+    except Unenforceable as why:
+        raise Unenforceable(f"{why}{remedy()}") from None
+    if not proof.holds:
+        open_walls = ", ".join(f"{WALLS[wall.name]} ({wall.said})" for wall in proof.walls if not wall.held)
+        raise Unenforceable(f"{backend.name} does not hold on this machine: {open_walls}{remedy()}")
+    write_own_json(path, {"machine": proof.machine, "walls": [asdict(wall) for wall in proof.walls]})
+    return proof
+
+
+def facts(backend: Bubblewrap) -> dict[str, str]:
+    """Return what a proof depends on: the kernel and its settings, what holds us ourselves, the program, the user."""
+    system = os.uname()
+    return {
+        "kernel": f"{system.sysname} {system.release} {system.version} {system.machine}",
+        "program": f"{backend.path} {backend.version} {_digest(backend.path, *_identity(backend.path))}",
+        "user": f"{os.getuid()} {os.geteuid()} {os.getgid()}",
+        "held by": " ".join(
+            f"{name} {_status().get(name, '')}" for name in ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
+        ),
+        **{path: _said(path) for path in (*(path for path, _, _ in _SETTINGS), "/proc/self/attr/current")},
+    }
+
+
+def remedy() -> str:
+    """Return what would let a confinement be enforced here, as a further sentence; "" where nothing is known."""
+    for path, wrong, change in _SETTINGS:
+        if _said(path) == wrong and (os.geteuid() != 0 or path.endswith("max_user_namespaces")):
+            return f". What would change it: {change}"
+    if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv") or _status().get("Seccomp") == "2":
+        return f". In a container, what would change it: {_CONTAINER}"
+    return ""
+
+
+_SETTINGS = (
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), "
+        "or an AppArmor profile that lets this bwrap make user namespaces",
+    ),
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "sudo sysctl -w kernel.unprivileged_userns_clone=1 (Debian)",
+    ),
+    ("/proc/sys/user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+)
+"""A setting of the kernel, the value that forbids user namespaces, and the command that changes it."""
+_CONTAINER = "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+
+
+def _said(path: str) -> str:
+    try:
+        return Path(path).read_text().strip("\0\n ")
+    except OSError:
+        return ""
+
+
+def _status() -> dict[str, str]:
+    lines = (line.partition(":") for line in _said("/proc/self/status").splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    about = os.stat(path)
+    return about.st_dev, about.st_ino, about.st_size, about.st_ctime_ns
+
+
+@lru_cache(maxsize=4)
+def _digest(path: str, *_identity: int) -> str:
+    """The SHA-256 of a file, read again when it is another one."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _kept(path: Path, backend: Bubblewrap, machine: dict[str, str]) -> Proof | None:
+    """The proof in a file that only we can have written, where it is one of this machine, and holds."""
+    content = read_own_json(path)
+    if content is None or content.get("machine") != machine:
+        return None
+    try:
+        walls = tuple(Wall(**wall) for wall in content["walls"])
+    except (KeyError, TypeError):
+        return None
+    proof = Proof(backend, machine, walls)
+    return proof if proof.holds and {wall.name for wall in walls} == WALLS.keys() else None
 
 
 def prove(backend: Bubblewrap) -> Proof:
@@ -135,7 +246,7 @@ def prove(backend: Bubblewrap) -> Proof:
         left = (outside / "written").exists()
     if left and confined["write"] is not None:
         raise Unenforceable("a file outside was written although that seemed to fail")
-    return Proof("bubblewrap", backend.version, os.uname().release, os.getuid(), walls)
+    return Proof(backend, facts(backend), walls)
 
 
 def interpreter_reads() -> tuple[str, ...]:
