@@ -9,16 +9,18 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from humanlayer_agent.confine import syscall_filter
-from humanlayer_agent.confine.confinement import Confinement
-from humanlayer_agent.confine.mounts import Unenforceable, mounts
+from humanlayer_agent.confine.confinement import Confinement, Unenforceable, within
+from humanlayer_agent.confine.journal import MovedAside, journal
+from humanlayer_agent.confine.mounts import mounts
 
 _OLDEST = (0, 8)  # --disable-userns
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -50,6 +52,12 @@ class Bubblewrap:
     version: str
     name: ClassVar = "bubblewrap"
 
+    @property
+    def _home(self) -> str:
+        """The folder of the program, and of the libraries that its package brings."""
+        folder = Path(os.path.realpath(self.path)).parent
+        return str(folder.parents[1] if folder.name == "_bin" else folder)
+
     def words(self, confinement: Confinement, *, cwd: str, temporary: str, caches: str = "") -> list[str]:
         """Return the options that let a command reach only what `confinement` lets through.
 
@@ -64,14 +72,12 @@ class Bubblewrap:
         """
         if not confinement.reads(cwd):
             raise Unenforceable(f"{cwd} is not within what the confinement {confinement.name} lets a command read")
-        if confinement.writes(os.path.realpath(self.path)):
-            raise Unenforceable(f"{self.path} lies where the confinement {confinement.name} lets a command write")
         words = [*_NAMESPACES, *(() if confinement.network == "host" else ("--unshare-net",))]
         words += ["--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp", "--dir", "/run"]
         words += [word for path in _READ_ONLY if os.path.exists(path) for word in ("--ro-bind", path, path)]
         nothing, nowhere = _empty()
         words += [word for path in _MASKED if os.path.exists(path) for word in ("--ro-bind", nothing, path)]
-        for mount in mounts(confinement):
+        for mount in mounts(confinement, keep=(sys.prefix, self._home)):
             if mount.how == "link":
                 words += ["--symlink", os.readlink(mount.path), mount.path]
             elif mount.how == "hide":
@@ -91,13 +97,25 @@ class Enclosure:
         backend: what enforces it.
         confinement: what the command can reach.
         temporary: the directory that it sees as /tmp; one for a run, so that a command finds what another has left.
+        aside: the directory to which things are moved that it leaves at a protected place (`journal`).
+        expected: path sets of what it is known to write at such a place, and may.
         caches: a directory that it can write as well, for what tools keep between commands; "" for none.
     """
 
     backend: Bubblewrap
     confinement: Confinement
     temporary: str
+    aside: str
+    expected: tuple[str, ...] = ()
     caches: str = ""
+
+    def journal(self) -> AbstractContextManager[list[MovedAside]]:
+        """Look before and after what is run meanwhile: gives a list of what was moved aside in the end.
+
+        Raises:
+            Unenforceable: it can't be looked through, or what was left before can't be moved.
+        """
+        return journal(self.confinement, self.aside, expected=lambda path: within(path, self.expected))
 
     @contextmanager
     def opened(

@@ -9,11 +9,16 @@ from functools import lru_cache
 from typing import Literal
 
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.errors import HumanlayerError
 
 Network = Literal["none", "host"]
 
 TREE = "/**"
 """At its end, a path set means the directory and everything below it."""
+
+
+class Unenforceable(HumanlayerError):
+    """Raised where a confinement can't be enforced here: nothing was started. The message says why not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,19 @@
 """The mounts that a confinement comes to on this machine: which paths are there, and how each is to be seen."""
 
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, pattern
-from humanlayer_agent.errors import HumanlayerError
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain
+from humanlayer_agent.confine.survey import LIMIT, survey
 
 How = Literal["link", "read", "write", "hide"]
 
-LIMIT = 200_000
-"""Most directory entries that are looked at for what is hidden or protected by a wildcard."""
+_MOST_LINKED = 500
+"""Most files that are mounted one by one because they have a name outside as well."""
+_INSTALLED = {"node_modules", "site-packages", ".venv", "venv"}
+"""Folders that a package manager fills, perhaps with links to its cache: they become read-only as a whole then."""
 _PROVIDED = ("/proc", "/dev", "/tmp", "/sys")
 """What every confined command has of its own: nothing of the machine's is put there, but what lies deeper."""
 
@@ -26,15 +27,16 @@ class Mount:
     directory: bool
 
 
-class Unenforceable(HumanlayerError):
-    """Raised where a confinement can't be enforced here: nothing was started. The message says why not."""
-
-
-def mounts(confinement: Confinement, *, limit: int = LIMIT) -> list[Mount]:
+def mounts(confinement: Confinement, *, keep: Iterable[str] = (), limit: int = LIMIT) -> list[Mount]:
     """Return what is to be mounted, in this order.
 
     Paths that are not there, or that this user can't read, are left out. A directory that holds something protected is
     a mount of its own: else it could be moved away, and what is protected be made anew in its place.
+
+    Args:
+        confinement: what is let through.
+        keep: folders that are never written, whatever is let through: where we are installed ourselves.
+        limit: most directory entries that are looked at.
 
     Raises:
         Unenforceable: it can't be enforced here: a path to be written is gone, a link stands where nothing can be
@@ -52,26 +54,35 @@ def mounts(confinement: Confinement, *, limit: int = LIMIT) -> list[Mount]:
         if path == "/" or path in _PROVIDED or not os.path.exists(path) or os.path.realpath(path) != path:
             raise Unenforceable(f"{path} can't be made writable: it is not there, or is reached by a link")
         found[path] = "write"
-    for path in _existing(confinement.entries("protect"), writes, limit):
-        if confinement.writes(path) or (root := _root(path, writes)) is None:
-            continue  # another profile lets it through, or nothing makes it writable
+    looked = survey(confinement, limit=limit)
+    for path in _read_only(looked.linked, writes):
+        found[path] = "read"
+        if os.path.isdir(cache := f"{path}/.cache"):
+            found.setdefault(cache, "write")
+    for path in sorted(looked.protected.union(keep)):
+        if (root := _root(path, writes)) is None:
+            continue
         if os.path.islink(path):
             raise Unenforceable(f"{path} can't be protected: it is a link, and nothing can be mounted over one")
         _mount_parents(path, root, found)
         found[path] = "read"
-    for path in _existing(confinement.entries("hide"), writes, limit):
-        if confinement.reads(path):
-            continue
-        if os.path.islink(path):
-            path = os.path.realpath(path)  # what it leads to is what could be read
-            if not os.path.exists(path) or not confinement.reads(path):
-                continue
+    for path in _hidden(confinement, looked.hidden):
         if root := _root(path, writes):
             _mount_parents(path, root, found)
         found[path] = "hide"
     # What lies deeper comes later, so that it is not covered by what holds it.
     order = sorted(found, key=lambda path: (path.count("/"), path))
     return [Mount(path, found[path], os.path.isdir(path)) for path in order if not _below_hidden(path, found)]
+
+
+def _hidden(confinement: Confinement, found: set[str]) -> Iterator[str]:
+    """What is there and must not be read: of a link what it leads to, for that is what could be read."""
+    plain = {entry.removesuffix(TREE) for entry in confinement.entries("hide") if is_plain(entry)}
+    for path in sorted(found | plain):
+        if os.path.lexists(path) and not confinement.reads(path):
+            real = os.path.realpath(path) if os.path.islink(path) else path
+            if real == path or (os.path.exists(real) and confinement.reads(real)):
+                yield real
 
 
 def _root(path: str, writes: Iterable[str]) -> str | None:
@@ -95,35 +106,14 @@ def _below_hidden(path: str, found: dict[str, How]) -> bool:
     return False
 
 
-def _existing(entries: Iterable[str], roots: Iterable[str], limit: int) -> list[str]:
-    """The paths that are there and that a path set names; below `roots` where it has wildcards. Links stay links."""
-    found: set[str] = set()
-    loose: list[str] = []
-    for entry in entries:
-        base = entry.removesuffix(TREE)
-        if set("*?[") & set(base):
-            loose.append(base)
-        elif os.path.lexists(base):
-            found.add(base)
-    if loose:
-        whole = re.compile("|".join(f"(?:{pattern(base).pattern})" for base in loose), re.DOTALL)
-        _walk(list(roots), whole, found, limit)
+def _read_only(linked: Iterable[str], writes: Sequence[str]) -> list[str]:
+    """What is to be read-only so that nothing is changed under its name outside: folders of packages, and files."""
+    found = set()
+    for path in linked:
+        root = _root(path, writes) or "/"
+        parts = path[len(root) :].split("/")
+        at = next((n for n, part in enumerate(parts) if part in _INSTALLED), len(parts))
+        found.add(root + "/".join(parts[: at + 1]))
+    if len(found) > _MOST_LINKED:
+        raise Unenforceable(f"too many files have names outside as well (hard links), {min(found)} for example")
     return sorted(found)
-
-
-def _walk(stack: list[str], whole: re.Pattern[str], found: set[str], limit: int) -> None:
-    while stack:
-        folder = stack.pop()
-        try:
-            with os.scandir(folder) as entries:
-                listed = list(entries)
-        except OSError:
-            continue  # it can't be listed by us, nor by what runs as us
-        limit -= len(listed)
-        if limit < 0:
-            raise Unenforceable(f"too many files to look for what is hidden or protected ({folder} and others)")
-        for each in listed:
-            if whole.fullmatch(each.path):
-                found.add(each.path)
-            elif each.is_dir(follow_symlinks=False):
-                stack.append(each.path)

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
-from humanlayer_agent.confine.confinement import TREE, Confinement, Profile
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.confinement import TREE, Confinement, Profile, Unenforceable
 from humanlayer_agent.locations import read_own_json, write_own_json
 
 WALLS = {
@@ -235,7 +234,7 @@ def prove(backend: Bubblewrap) -> Proof:
         )
         temporary = project.with_name("temporary")
         temporary.mkdir()
-        enclosure = Enclosure(backend, Confinement((profile,)), str(temporary))
+        enclosure = Enclosure(backend, Confinement((profile,)), str(temporary), aside=str(outside))
         command = [os.path.realpath(sys.executable), "-I", "-S", "-c", _ATTEMPT, json.dumps(given)]
         with enclosure.opened([os.fsencode(word) for word in command], cwd=str(project), env={}) as (argv, descriptors):
             confined = _run(argv, project, *descriptors)

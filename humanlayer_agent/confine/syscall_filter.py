@@ -7,7 +7,7 @@ import errno
 import platform
 import struct
 
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.confinement import Unenforceable
 
 _ARCHITECTURES = {
     # audit architecture, and the numbers of: add_key, request_key, keyctl

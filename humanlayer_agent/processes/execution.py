@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import IO
 
 from humanlayer_agent.confine.bubblewrap import Enclosure
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
@@ -76,6 +77,7 @@ class CommandResult:
         unwatched: it has ended or deceived the process that watches over it: what it did then nobody knows.
         left: so many processes could not be ended with it (those of another user).
         duration_ms: milliseconds it took.
+        moved: what a confined one has left at protected places, and where it is now.
     """
 
     output: str
@@ -84,6 +86,7 @@ class CommandResult:
     unwatched: bool = False
     left: int = 0
     duration_ms: int = 0
+    moved: tuple[MovedAside, ...] = ()
 
 
 def changes_the_shell(name: str) -> bool:
@@ -216,6 +219,7 @@ def run_command(
         directory = (judged.directory if judged else WorkingDirectory.at(cwd)).open()
         stack.callback(os.close, directory)
         program, encoded, pairs = _encoded(argv, env)
+        moved = stack.enter_context(confinement.journal()) if confinement else []
         read_end, write_end = os.pipe()
         pipe = stack.enter_context(open(read_end, "rb", buffering=0))
         with open(write_end, "wb", buffering=0) as writer:
@@ -257,6 +261,7 @@ def run_command(
         unwatched=watch.unwatched,
         left=watch.left,
         duration_ms=int((time.monotonic() - begin) * 1000),
+        moved=tuple(moved),
     )
 
 

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import IO
 
 from humanlayer_agent.confine.bubblewrap import Enclosure
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.process_tree import Brood

