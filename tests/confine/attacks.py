@@ -31,7 +31,7 @@ NUMBERS = {
     "kcmp": (312, 272), "finit_module": (313, 273), "bpf": (321, 280), "kexec_load": (246, 104), "syslog": (103, 116), "renameat2": (316, 276),
     "setresuid": (117, 147), "capset": (126, 91), "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190), "ioprio_set": (251, 30),
     "mq_open": (240, 180), "open_tree": (428, 428), "fsopen": (430, 430), "pidfd_open": (434, 434), "mount_setattr": (442, 442),
-    "pidfd_getfd": (438, 438), "copy_file_range": (326, 285), "clock_settime": (227, 112), "lookup_dcookie": (212, 18),
+    "pidfd_getfd": (438, 438), "io_uring_setup": (425, 425), "copy_file_range": (326, 285), "clock_settime": (227, 112), "lookup_dcookie": (212, 18),
 }  # fmt: skip
 AT = -100
 given = json.loads(sys.argv[1]) if __name__ == "__main__" else collections.defaultdict(str)
@@ -439,7 +439,10 @@ ATTACKS = {
     "interfaces": interfaces,
     "raw IP": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).close(),
     "packets": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3).close(),
-    "virtual machines": lambda: connect(getattr(socket, "AF_VSOCK", 40), (2, 1)),
+    "the host of this virtual machine": lambda: socket.socket(40, socket.SOCK_STREAM).close(),
+    "the kernel's ciphers": lambda: socket.socket(38, socket.SOCK_SEQPACKET).close(),
+    "Bluetooth": lambda: socket.socket(31, socket.SOCK_RAW, 1).close(),
+    "requests to the kernel in a ring": lambda: os.close(call("io_uring_setup", 8, ctypes.create_string_buffer(120))),
     "a socket by its path": lambda: connect(socket.AF_UNIX, OUT + "/socket"),
     "a socket by a link": lambda: connect(socket.AF_UNIX, made_link(OUT + "/socket", PROJECT + "/l5")),
     "a socket of datagrams": lambda: connect(socket.AF_UNIX, OUT + "/datagrams", socket.SOCK_DGRAM),

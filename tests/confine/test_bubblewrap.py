@@ -113,6 +113,28 @@ def test_a_program_of_another_architecture_or_abi_is_refused_too(confined: Confi
     assert done.stdout.startswith("-1 "), done
 
 
+def test_sockets_of_families_that_no_namespace_holds_are_refused(confined: Confined) -> None:
+    """By a pair and by io_uring as well."""
+    program = """
+import ctypes, errno, socket
+made = set()
+for family in range(64):
+    for kind in (1, 2, 3, 5):
+        try:
+            socket.socket(family, kind).close()
+        except OSError as error:
+            if error.errno == errno.EAFNOSUPPORT:
+                continue
+        made.add(family)
+libc = ctypes.CDLL(None, use_errno=True)
+pair = (ctypes.c_int * 2)()
+print(sorted(made), libc.socketpair(40, 1, 0, pair), ctypes.get_errno() == errno.EAFNOSUPPORT, libc.socketpair(1, 1, 0, pair))
+print(libc.socket(40 | 1 << 20, 1, 0), libc.syscall(425, 8, (ctypes.c_char * 120)()), ctypes.get_errno() == errno.ENOSYS)
+"""
+    done = confined(PYTHON, "-I", "-S", "-c", program)
+    assert done.stdout == "[1, 2, 10, 16] -1 True 0\n-1 -1 True\n", done
+
+
 def test_no_descriptor_of_ours_is_open_inside(confined: Confined) -> None:
     program = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))"
     assert confined(PYTHON, "-I", "-S", "-c", program).stdout == "[0, 1, 2, 3]\n"  # 3 lists them
