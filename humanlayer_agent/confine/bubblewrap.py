@@ -78,6 +78,7 @@ class Bubblewrap:
         nothing, nowhere = _empty()
         words += [word for path in _MASKED if os.path.exists(path) for word in ("--ro-bind", nothing, path)]
         for mount in mounts(confinement, keep=(sys.prefix, self._home)):
+            _refuse_links(temporary, mount.path)
             if mount.how == "link":
                 words += ["--symlink", os.readlink(mount.path), mount.path]
             elif mount.how == "hide":
@@ -144,6 +145,17 @@ class Enclosure:
             given = _in_memory(stack, b"".join(option + b"\0" for option in options))
             inherited = (given, calls) if info < 0 else (given, calls, info)
             yield [os.fsencode(self.backend.path), b"--args", b"%d" % given, b"--", *command], inherited
+
+
+def _refuse_links(temporary: str, path: str) -> None:
+    """What is mounted below /tmp needs folders there. An earlier command may have put links in their places, which
+    would be followed by what is not confined yet.
+    """
+    parts = path.split("/")[2:] if path.startswith("/tmp/") else []
+    for part in parts:
+        temporary = f"{temporary}/{part}"
+        if os.path.islink(temporary):
+            raise Unenforceable(f"{path} can't be put into the command's own /tmp: {temporary} is a link")
 
 
 def _in_memory(stack: ExitStack, content: bytes) -> int:

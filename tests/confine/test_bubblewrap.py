@@ -6,14 +6,16 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
-from humanlayer_agent.confine.confinement import Confinement, Unenforceable
+from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
 from humanlayer_agent.testing.patience import until
 from tests.confine.conftest import PYTHON, Done
 
@@ -192,6 +194,31 @@ def test_what_can_not_be_enforced_is_not_started(confined: Confined, scene: Path
         monkeypatch.setattr(bubblewrap, "mounts", lambda each, keep: mounts.mounts(each, limit=3))
     with pytest.raises(Unenforceable):
         confined("true", cwd=cwd, **changes)
+
+
+def test_a_second_command_does_not_follow_what_the_first_has_put_into_tmp(
+    backend: Bubblewrap, tmp_path: Path, scene: Path, profile: Profile
+) -> None:
+    """The project lies below /tmp, so folders of that name are made in the command's own /tmp, by bubblewrap."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="hla-confine-") as name:
+        project = Path(name, "sub/project")
+        project.mkdir(parents=True)
+        inside = Enclosure(
+            backend,
+            Confinement((replace(profile, write=(f"{project}/**",), protect=(), hide=()),)),
+            str(scene / "tmp"),
+            str(scene / "aside"),
+        )
+
+        def run(command: str) -> str:
+            words = [b"bash", b"-c", os.fsencode(command)]
+            with inside.opened(words, cwd=str(project), env={b"PATH": b"/usr/bin:/bin"}) as (argv, fds):
+                return subprocess.run(argv, pass_fds=fds, env={}, capture_output=True, text=True).stdout
+
+        assert run(f"mv {name} /tmp/moved && ln -s ../oldroot{scene}/outside {name} && echo done") == "done\n"
+        with pytest.raises(Unenforceable, match="is a link"):
+            run("true")
+        assert os.listdir(scene / "outside") == ["secret"]
 
 
 def test_a_hidden_link_hides_what_it_leads_to(confined: Confined, scene: Path) -> None:
