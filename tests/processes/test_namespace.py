@@ -182,6 +182,11 @@ def test_it_can_not_end_what_watches_over_it(bash: Run, target: str) -> None:
     assert (result.output, result.unwatched) == ("alive\n", False)
 
 
+def test_it_stays_known_as_supervised(bash: Run) -> None:
+    """`hla requests approve` refuses where a process that started it has the mark, whatever the command takes away."""
+    assert bash("env -u HUMANLAYER_SUPERVISED cat /proc/1/environ").output == "HUMANLAYER_SUPERVISED=1\0"
+
+
 def test_it_can_not_keep_something_running(bash: Run) -> None:
     with pytest.raises(Unenforceable, match="outlive"):
         bash("true", keep_background=True)
