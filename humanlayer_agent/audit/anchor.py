@@ -20,6 +20,9 @@ from humanlayer_agent.locations import anchor_folder, read_own_json, temporary_f
 EVERY_MS = 1_000
 """An anchor is written where the last one is so old. It is not made durable: after a crash the one before it serves."""
 
+REMEDY = "Restore what is missing, or find out what happened and go on without it: hla audit accept-loss"
+"""What a human can do about a loss."""
+
 _FORMAT = "humanlayer-agent anchor 1"
 _ACCEPTED = "humanlayer-agent loss 1"
 
@@ -56,20 +59,22 @@ class Loss:
         """The first event that is missing, or the one that is another."""
         return min(-1 if self.left is None else self.left, self.anchor.head.seq - 1) + 1
 
-    def __str__(self) -> str:
+    @property
+    def description(self) -> str:
+        """Sentences that tell what is missing, and which anchor says so."""
         last, left = self.anchor.head.seq, self.left
-        once = f"says the anchor {self.anchor.file} of {_time(self.anchor.head.time)}"
         if left is None:
-            what = f"is gone, and nothing or another one is in its place: its log went to event {last}, {once}"
+            what = f"is gone, or another one is in its place: its log went to event {last}"
         elif left < last:
             gone = f"events {left + 1} to {last} are" if left + 1 < last else f"event {last} is"
-            what = f"was set back: its log ends at event {left} ({_time(self.left_at)}), and {gone} missing, {once}"
+            what = f"was set back: its log ends at event {left} ({_time(self.left_at)}), and {gone} missing"
         else:
-            what = f"was written anew: event {last}, or one before it, is not the one that stood there, {once}"
-        return (
-            f"the store {self.anchor.path} {what}. Restore what is missing; or find out what happened, and let a human "
-            "go on without it: hla audit accept-loss"
-        )
+            what = f"was written anew: event {last}, or one before it, is not the one that stood there"
+        once = _time(self.anchor.head.time)
+        return f"the store {self.anchor.path} {what}. The anchor {self.anchor.file} of {once} says so"
+
+    def __str__(self) -> str:
+        return f"{self.description}. {REMEDY}"
 
     def fields(self) -> dict[str, Any]:
         """What an event says of it."""

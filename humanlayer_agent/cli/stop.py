@@ -44,7 +44,7 @@ def stop(
         human_only("stop", "stops agents", store)
     if not _has_terminal():
         _refused(store, "stop", "no-terminal")
-        print("humanlayer-agent: NOT stopped: only a human at a terminal does that (ssh -t)", file=sys.stderr)
+        print("humanlayer-agent: NOT stopped: only a human at a terminal does that (over ssh: ssh -t)", file=sys.stderr)
         raise typer.Exit(NO_HUMAN)
     raise typer.Exit(_stop(reason, store))
 
@@ -96,7 +96,9 @@ def _stop(reason: str, location: str | None) -> int:
                 _say_running(opened)
                 opened.write_head()  # that the end of the log was cut off shows with one that is kept elsewhere
     except (ConfigError, StoreError) as error:
-        raise ConfigError(f"NOT stopped: {error}. End the agents themselves (Ctrl-C, kill)") from error
+        raise ConfigError(
+            f"NOT stopped: {error}. To stop them now, end the agents themselves (Ctrl-C, kill)"
+        ) from error
     return DONE
 
 

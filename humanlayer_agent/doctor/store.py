@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from humanlayer_agent.approvals.stop import described
-from humanlayer_agent.audit.anchor import Loss, anchor_of, is_anchored
+from humanlayer_agent.audit.anchor import REMEDY, Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
@@ -47,6 +47,8 @@ def opens(context: Context) -> Iterator[Finding]:
     """It can be opened, or made when it is first needed."""
     path = default_store_path()
     if not os.path.lexists(path):
+        if anchor_of(path):
+            return  # `anchor` says so
         place = _existing(path)
         if os.access(place, os.W_OK | os.X_OK):
             yield ok(f"the store is not there yet: the first run makes it ({path})")
@@ -100,7 +102,7 @@ def anchor(context: Context) -> Iterator[Finding]:
     known = anchor_of(path)
     if not path.exists() or not path.stat().st_size:
         if known:
-            yield failed(str(Loss(known, None)), "hla audit accept-loss")
+            yield failed(Loss(known, None).description, REMEDY)
         return
     if (store := _opened()) is None:
         return
@@ -123,7 +125,7 @@ def anchor(context: Context) -> Iterator[Finding]:
             "The next run makes one. A new disk, home or user has none; else find out who removed it.",
         )
     elif loss:
-        yield failed(str(loss), "Restore what is missing, or: hla audit accept-loss")
+        yield failed(loss.description, REMEDY)
     else:
         yield ok(f"its log goes as far as its anchor says, event {known.head.seq} ({known.file})")
 

@@ -153,10 +153,21 @@ def loss_of(connection: sqlite3.Connection, anchor: Anchor) -> Loss | None:
     known = anchor.head.seq, anchor.head.hash
     if _holds(connection, (newest[0], newest[1]) if newest else None, known) or not is_signed(anchor.head):
         return None
+    if newest is None or _identity(connection) not in ("", anchor.head.store):
+        return Loss(anchor, None)
     try:
-        return Loss(anchor, newest[0], int(json.loads(newest[2])["at"])) if newest else Loss(anchor, None)
+        return Loss(anchor, newest[0], int(json.loads(newest[2])["at"]))
     except (ValueError, KeyError, TypeError):  # what stands there is anybody's
         return Loss(anchor, newest[0])
+
+
+def _identity(connection: sqlite3.Connection) -> str:
+    """Return the identity that the log's first event gives it; "" where none can be read."""
+    row = connection.execute("SELECT body FROM audit_event WHERE seq = 0").fetchone()
+    try:
+        return str(json.loads(row[0])["store"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _holds(connection: sqlite3.Connection, newest: tuple[int, str] | None, known: tuple[int, str]) -> bool:

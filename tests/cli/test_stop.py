@@ -180,7 +180,7 @@ def test_a_store_that_can_not_be_written(here: None, tmp_path: Path) -> None:
     path = tmp_path / "no store"
     path.write_text("something else")
     code, shown = at_terminal("stop", "--store", str(path))
-    assert (code, "NOT stopped" in shown, "End the agents themselves" in shown) == (2, True, True)
+    assert (code, "NOT stopped" in shown, "end the agents themselves" in shown) == (2, True, True)
 
 
 def test_a_planted_row_keeps_nobody_from_stopping(here: None, store: SQLiteStore) -> None:

@@ -108,7 +108,7 @@ def accept_loss(
     try:
         loss = _loss_of(path)
         if loss is None:
-            typer.echo("nothing is missing that the anchor names")
+            typer.echo("there is nothing to accept: no event is missing that an anchor knows of")
             return
         with controlling_terminal() as fd:
             raise typer.Exit(_accepted(fd, path, loss, comment, channels))
@@ -127,7 +127,7 @@ def _loss_of(path: Path) -> "Loss | None":
     try:
         refuse_deleted(path)
         if not path.is_file():
-            raise ConfigError(f"there is no store at {path}, and there was none")
+            raise ConfigError(f"there is no store at {path}, and no anchor says that there was one")
         SQLiteStore(path).close()
     except LogLost as error:
         return error.loss
@@ -145,7 +145,7 @@ def _accepted(fd: int, path: Path, loss: "Loss", comment: str, channels: Path | 
     from humanlayer_agent.store.sqlite import SQLiteStore
 
     authority, signer = credentials(channels)
-    if not typed_word(fd, one_line(str(loss)), "accept", "go on without it") or not ask(fd, signer):
+    if not typed_word(fd, one_line(f"{loss.description}."), "accept", "go on without it") or not ask(fd, signer):
         typer.echo("nothing was accepted")
         return 1
     who, words = Approver(os_user(), "command-line", "terminal"), one_line(comment.strip())[:_WORDS_LIMIT]
@@ -309,7 +309,10 @@ def _what(event: dict[str, Any]) -> str:
                 return f"signed up to event {head.get('seq')} with {whose}"
             lost = event.get("lost")
             if isinstance(lost, dict):
-                return f"event {lost.get('seq')} of {lost.get('store')}, by {said.get('person')} {said.get('comment')}"
+                left = event.get("left")
+                since = "all events" if left is None else f"events from {left + 1}"
+                words = f"goes on without {since} to {lost.get('seq')}, by {said.get('person')}"
+                return f"{words}: {said['comment']}" if said.get("comment") else words
             names = ("store", "why", "file", "signer")
             return " ".join(said[name] for name in names if name in said)
         case _:

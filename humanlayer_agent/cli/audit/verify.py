@@ -71,10 +71,13 @@ def _verify_store(
     Raises:
         typer.Exit: it was tampered with, so that it does not even open (exit code 1).
     """
+    from dataclasses import replace
+
     from humanlayer_agent.audit.anchor import anchor_of
     from humanlayer_agent.audit.heads import is_signed
     from humanlayer_agent.errors import ConfigError, StoreTampered
     from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store.log_position import loss_of
     from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
 
     try:
@@ -86,10 +89,17 @@ def _verify_store(
         raise typer.Exit(1) from error
     anchor = anchor_of(opened.path)
     known = [*heads, anchor.head] if anchor and is_signed(anchor.head) else heads
+    checked = None
     with _progress() as progress:
         if since_checked:
-            return verify_since_checked(opened, heads=known, progress=progress)
-        return verify_whole(opened, heads=known, progress=progress), None
+            found, checked = verify_since_checked(opened, heads=known, progress=progress)
+        else:
+            found = verify_whole(opened, heads=known, progress=progress)
+    with opened.database.read() as connection:
+        loss = loss_of(connection, anchor) if anchor else None
+    if loss and found.kind == "tampered" and found.bad_seq is not None and found.bad_seq >= loss.first:
+        found = replace(found, problem=str(loss))  # nobody has kept that head elsewhere
+    return found, checked
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -167,15 +177,16 @@ def _report(found: "Verification", heads: list["Head"], checked: "Checked | None
         at = checked.head.seq
         typer.echo(f"intact since event {at}: {found.count - at} events, head {found.head}")
         typer.echo(
-            f"not read: the {at} events before that, intact on {time_text(checked.at)} as your audit key has signed, "
-            "and rows that no later event tells of; hla audit verify reads everything"
+            f"not read: the {at} events before that, which were intact on {time_text(checked.at)} (your audit key has "
+            "signed that), and the rows that no later event tells of; hla audit verify reads everything"
         )
     if found.last_head is not None:
         typer.echo(f"newest signed head in it: event {found.last_head.seq}, {time_text(found.last_head.time)}")
         typer.echo(f"signed by: {', '.join(_whose(one_line(signer)) for signer in found.signers)}")
     if not heads:
         typer.echo(
-            "tail not witnessed: no head that was kept elsewhere was given (--head), so a cut tail would not show"
+            "the end is not witnessed: that later events were cut off may not show without a head that was kept "
+            "elsewhere (hla audit head prints one, --head FILE compares)"
         )
         return 5
     newest = max(heads, key=lambda head: head.seq)

@@ -64,7 +64,7 @@ def open_to_write(location: str | None) -> "SQLiteStore":
         refuse_deleted(path)
         if not path.is_file():
             raise ConfigError(
-                f"there is no store at {one_line(str(path))}, so no agent uses it (--store names another)"
+                f"there is no store at {one_line(str(path))}: name the one that the agents use with --store"
             )
         return SQLiteStore(path, busy_ms=_PATIENCE_MS)
     except StoreError as error:

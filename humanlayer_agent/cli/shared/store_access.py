@@ -28,15 +28,21 @@ def open_store(location: str | None) -> "SQLiteStore":
     """The store at `location`, only to read it.
 
     Raises:
-        ConfigError: there is no store, or none that can be opened.
+        ConfigError: there is no store (any more), or none that can be opened.
     """
     from humanlayer_agent.approvals.store_interface import sqlite_path
     from humanlayer_agent.errors import ConfigError, StoreError
     from humanlayer_agent.locations import default_store_path
-    from humanlayer_agent.store.sqlite import SQLiteStore
+    from humanlayer_agent.safe_text import one_line
+    from humanlayer_agent.store.sqlite import SQLiteStore, refuse_deleted
 
+    path = Path(sqlite_path(location)) if location else default_store_path()
     try:
-        return SQLiteStore(Path(sqlite_path(location)) if location else default_store_path(), create=False)
+        refuse_deleted(path)
+        if not path.exists():
+            hint = "the first run of an agent makes one (--store names another)"
+            raise ConfigError(f"there is no store at {one_line(str(path))}: {hint}")
+        return SQLiteStore(path, create=False)
     except StoreError as error:  # that is no answer to what the command asks, so it must not exit like one
         raise ConfigError(str(error)) from error
 

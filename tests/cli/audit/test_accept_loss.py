@@ -65,18 +65,21 @@ def opens(path: Path) -> bool:
     return done.returncode == 0
 
 
-def test_what_was_set_back(lost: Path) -> None:
+def test_what_was_set_back(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not opens(lost)
     code, shown = at_terminal()
     assert code == 0, shown
+    assert "hla audit accept-loss" not in shown, "who is asked has called it"
     for text in ("its log ends at event 2", "events 3 to 5 are missing", "accepted: the log says what is missing"):
         assert text in " ".join(shown.split())
     assert opens(lost)
     with closing(SQLiteStore(lost)) as store:
         (event,) = (entry.event for entry in store.events(type="audit.loss-accepted"))
         assert store.verify().intact
+    assert main(["audit", "query", "--type", "audit.loss-accepted"]) == 0
+    assert "goes on without events from 3 to 5, by " in capsys.readouterr().out
     assert (event["lost"]["seq"], event["left"], event["comment"]) == (5, 2, "a backup")
-    assert at_terminal()[1].strip() == "nothing is missing that the anchor names"
+    assert at_terminal()[1].strip() == "there is nothing to accept: no event is missing that an anchor knows of"
 
 
 def test_a_store_that_is_gone(ready: Path) -> None:
@@ -118,9 +121,39 @@ def test_nothing_is_made_where_nothing_was(ready: Path, tmp_path: Path, capsys: 
 
 
 def test_verify_names_it(lost: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without any head that was kept elsewhere: the anchor is beside the keys."""
+    """Without any head that was kept elsewhere: the anchor is beside the keys, and the hint is what helps."""
     assert main(["audit", "verify"]) == 1
-    assert "TAMPERED: event 3: its end was cut off: events 3 to 5 once stood there" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"TAMPERED: event 3: the store {lost} was set back: its log ends at event 2" in said
+    for text in ("events 3 to 5 are missing", "The anchor ", "hla audit accept-loss"):
+        assert text in said
+    assert "kept elsewhere" not in said
+
+
+def test_verify_names_another_store_in_its_place(
+    ready: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SQLiteStore(tmp_path / "other").close()
+    for each in ready.parent.glob(f"{ready.name}*"):
+        each.unlink()
+    ready.write_bytes((tmp_path / "other").read_bytes())
+    assert main(["audit", "verify"]) == 1
+    said = capsys.readouterr().out
+    assert "is gone, or another one is in its place: its log went to event 5" in said
+    assert "kept elsewhere" not in said
+
+
+@pytest.mark.parametrize("command", [["audit", "verify"], ["audit", "tail"], ["requests", "ls"]])
+def test_what_only_reads_says_that_the_store_is_gone(
+    ready: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not said that there never was one."""
+    ready.unlink()
+    assert main(command) == (1 if "verify" in command else 2)
+    said = "".join(capsys.readouterr())
+    assert "is gone, or another one is in its place" in said
+    assert "hla audit accept-loss" in said
+    assert not ready.exists()
 
 
 def test_verify_names_what_is_not_ours_in_the_schema(ready: Path, capsys: pytest.CaptureFixture[str]) -> None:

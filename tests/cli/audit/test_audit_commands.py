@@ -141,7 +141,8 @@ def test_verify_says_that_nobody_witnessed_the_tail(gate: Gate, hla: Hla) -> Non
     result = hla("audit", "verify")
     assert result.exit_code == 5
     assert "intact: " in result.output
-    assert "tail not witnessed" in result.output
+    assert "the end is not witnessed" in result.output
+    assert "hla audit head" in result.output
 
 
 def test_verify_names_the_first_bad_event(gate: Gate, hla: Hla, path: Path) -> None:
