@@ -64,12 +64,12 @@ class _Server:
     """An interpreter that forks itself on demand, with what was imported in it."""
 
     def __init__(
-        self, program: str, options: Sequence[str], environ: Mapping[str, str], modules: Sequence[str]
+        self, program: str, options: Sequence[str], environ: Mapping[str, str], modules: Sequence[str], forked: bool
     ) -> None:
         self._lock = threading.Lock()
         self._connection, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
+            self._process = (Popen if forked else subprocess.Popen)(
                 [program, *options, str(_SERVER), str(theirs.fileno()), json.dumps(modules)],
                 env=environ, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
             )  # fmt: skip
@@ -95,7 +95,7 @@ class _Server:
 
 _servers: dict[_Start, _Server] = {}
 _used: Counter[_Start] = Counter()
-_mine = threading.Lock()
+_mine = threading.RLock()
 
 
 def _server(start: _Start) -> _Server | None:
@@ -107,7 +107,8 @@ def _server(start: _Start) -> _Server | None:
             read = (*_READ_AT_START, *_READ_BY_IMPORTS)
             surroundings = {k: v for k, v in _SURROUNDINGS.items() if not k.startswith(read)}
             modules = [*(_ours() if program == sys.executable else ()), *imports]
-            _servers[start] = _Server(program, options, surroundings | dict(environ), modules)
+            # One with imports of its own is forked of the one that has ours alone, where that is there.
+            _servers[start] = _Server(program, options, surroundings | dict(environ), modules, bool(imports))
         return _servers.get(start)
 
 
