@@ -88,10 +88,14 @@ class Emulator(pyte.Screen):
 
     @property
     def display(self) -> list[str]:
-        """Its rows, which are put together only where something was written since."""
-        if self._shown is None or self.dirty:
+        """Its rows, each of which is put together only where something was written since."""
+        if self._shown is None or len(self._shown) != self.lines:
             self._shown = super().display
-            self.dirty.clear()
+        else:
+            for number in self.dirty & {*range(self.lines)}:
+                row = self.buffer[number]
+                self._shown[number] = "".join(row[column].data for column in range(self.columns))
+        self.dirty.clear()
         return self._shown
 
     def set_mode(self, *modes: int, **kwargs: Any) -> None:
