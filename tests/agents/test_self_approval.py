@@ -461,7 +461,7 @@ EVERYTHING = {
 
 
 @pytest.mark.parametrize("scene", ["us"], indirect=True)
-@pytest.mark.parametrize("policy", ["default", "strict"])
+@pytest.mark.parametrize("policy", ["default", pytest.param("strict", marks=pytest.mark.long)])
 def test_under_a_shipped_policy_none_of_it_runs(scene: Scene, policy: str) -> None:
     """Whoever we are: the Director judges the same. (The sandbox lets code run, as it says: its supervisor is outside.)"""
     found = scene(EVERYTHING, policy=policy)
@@ -504,7 +504,9 @@ def test_who_can_read_the_key_can_not_sign(scene: Scene) -> None:
 FORGED = {"in its name": CLAIM, "a signer of its own": ENLIST, "with the audit key": AUDIT}
 
 
-@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize(
+    "name", ["in its name", "a signer of its own", pytest.param("with the audit key", marks=pytest.mark.long)]
+)
 def test_a_vote_by_another_key_counts_for_nothing(scene: Scene, name: str) -> None:
     """Whoever writes the store can write a vote. The run counts what those keys have signed that it knew at its start."""
     found = scene({name: python(FORGED[name])}, {"afterwards": "true"})

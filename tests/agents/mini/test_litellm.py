@@ -24,6 +24,7 @@ def litellm_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
+@pytest.mark.long  # `hla run` with any model of litellm's, in test_run.py, is denied one in the middle as well
 def test_a_denied_action_in_the_middle(
     project: Path, judges: Any, litellm_model: Any, templates: dict[str, Any], submit: str
 ) -> None:
@@ -44,6 +45,7 @@ def test_a_denied_action_in_the_middle(
     assert list(project.iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_server_refuses_what_an_exception_leaves_behind(
     project: Path, litellm_model: Any, templates: dict[str, Any], submit: str
 ) -> None:
