@@ -251,7 +251,9 @@ def test_ctrl_c_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None
     assert leftovers(tmp_path, home) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long)]
+)
 def test_other_signals_leave_nothing_behind(
     screen: Screen, tmp_path: Path, home: Path, number: signal.Signals, code: int
 ) -> None:

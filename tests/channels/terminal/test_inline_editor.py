@@ -141,7 +141,14 @@ def test_what_the_policy_asks_about_is_shown_again(ask: Any, place: Path, tmp_pa
     assert states(tmp_path) == ["superseded", "approved"]
 
 
-@pytest.mark.parametrize(("keys", "terminate"), [(["n", "\r"], False), (["q", "y"], True), (["\x03"], True)])
+@pytest.mark.parametrize(
+    ("keys", "terminate"),
+    [
+        pytest.param(["n", "\r"], False, marks=pytest.mark.long),
+        (["q", "y"], True),
+        pytest.param(["\x03"], True, marks=pytest.mark.long),
+    ],
+)
 def test_the_second_question_may_be_answered_with_no(
     ask: Any, place: Path, tmp_path: Path, keys: list[str], terminate: bool
 ) -> None:
@@ -253,7 +260,7 @@ def test_a_paste_is_text_and_submits_nothing(ask: Any) -> None:
     assert screen.result()[1] == "echo a\n  b"
 
 
-@pytest.mark.parametrize("end", ["\x13", "\x1b\r", "\x18"])
+@pytest.mark.parametrize("end", ["\x13", *(pytest.param(key, marks=pytest.mark.long) for key in ("\x1b\r", "\x18"))])
 def test_a_paste_without_brackets_submits_nothing(ask: Any, end: str, tmp_path: Path) -> None:
     screen = ask()
     edit(screen, "echo")
@@ -382,11 +389,11 @@ def test_a_command_that_ends_in_a_newline_keeps_it(ask: Any, tmp_path: Path) -> 
     [
         ("true", "left it as it was"),
         ('echo "echo x" > "$1"; exit 3', "failed (3)"),
-        ("kill -9 $$", "failed (-9)"),
+        pytest.param("kill -9 $$", "failed (-9)", marks=pytest.mark.long),
         ('printf "\\n \\n" > "$1"', "is no command"),
-        ('printf "a\\\\0b" > "$1"', "is no command"),
+        pytest.param('printf "a\\\\0b" > "$1"', "is no command", marks=pytest.mark.long),
         ('printf "\\\\377" > "$1"', "is not UTF-8"),
-        ('rm "$1"', "No such file"),
+        pytest.param('rm "$1"', "No such file", marks=pytest.mark.long),
         ('rm "$1"; ln -s /etc/hostname "$1"', "Too many levels"),
         ('head -c 200000 /dev/zero | tr "\\\\0" x > "$1"', "too long"),
     ],
@@ -411,7 +418,9 @@ def test_an_editor_that_can_not_be_started_goes_back(ask: Any, editor: str, noti
     assert screen.result()[4]
 
 
-@pytest.mark.parametrize("way", ["in the project", "a link to it", "a link in it"])
+@pytest.mark.parametrize(
+    "way", [*(pytest.param(way, marks=pytest.mark.long) for way in ("in the project", "a link to it")), "a link in it"]
+)
 def test_an_editor_that_the_agent_could_have_written_is_not_started(
     ask: Any, tmp_path: Path, place: Path, way: str
 ) -> None:

@@ -145,17 +145,17 @@ def test_sigint_stops_the_run(open_screen):
     ("keys", "notice"),
     [
         ("\r", "Enter is not an answer"),
-        ("\n", "Enter is not an answer"),
+        pytest.param("\n", "Enter is not an answer", marks=pytest.mark.long),
         ("\x1b[200~y\x1b[201~", "a paste is not an answer"),
         ("\x1b[200~y\r\x1b[201~", "a paste is not an answer"),
         ("y\r", "ignored: keys came"),
-        ("yes\r", "ignored: keys came"),
-        ("yy", "ignored: keys came"),
+        pytest.param("yes\r", "ignored: keys came", marks=pytest.mark.long),
+        pytest.param("yy", "ignored: keys came", marks=pytest.mark.long),
         ("\ry", "ignored: keys came"),
         ("y\x1b", "ignored: keys came"),
         ("\x1a", "answer first"),
         ("\x04", "answer first"),
-        ("\x1c", "answer first"),
+        pytest.param("\x1c", "answer first", marks=pytest.mark.long),
     ],
 )
 def test_enter_pastes_and_control_keys_never_answer(open_screen, keys, notice):
@@ -217,8 +217,15 @@ def test_stdin_and_stdout_may_be_pipes(open_screen):
     assert screen.result()[0] == "approve"
 
 
-@pytest.mark.parametrize("inside", ["thread", "event loop"])
-@pytest.mark.parametrize(("key", "kind"), [("y", "approve"), ("\x03", "RunTerminated")])
+@pytest.mark.parametrize(
+    ("inside", "key", "kind"),
+    [
+        ("thread", "y", "approve"),
+        ("event loop", "\x03", "RunTerminated"),
+        pytest.param("thread", "\x03", "RunTerminated", marks=pytest.mark.long),
+        pytest.param("event loop", "y", "approve", marks=pytest.mark.long),
+    ],
+)
 def test_inside_a_thread_or_an_event_loop(open_screen, inside, key, kind):
     screen = open_screen(inside=inside)
     screen.armed()

@@ -185,7 +185,9 @@ def test_whoever_takes_no_answer_is_ended(inbox, lines: list[Line]) -> None:
     assert found.cycle.response_started, "it was answered"
 
 
-@pytest.mark.parametrize("at_once", [1, 20], ids=["one by one", "many at once"])
+@pytest.mark.parametrize(
+    "at_once", [pytest.param(1, id="one by one", marks=pytest.mark.long), pytest.param(20, id="many at once")]
+)
 def test_many_that_guess_without_a_pause_keep_nobody_out(inbox, lines: list[Line], at_once: int) -> None:
     """Each sends its next code with the answer to the last one, or before it: then it is always we who have to answer."""
     home = inbox.rig.alice().base_url

@@ -329,7 +329,14 @@ def test_enter_alone_has_one_made_and_shown_once(at_a_terminal: None, project: P
     assert all(made.encode() not in text for text in written(own_user).values())
 
 
-@pytest.mark.parametrize("keys", ["\x03", "twelve letters\n\x03", "\n\x03"], ids=["first", "second", "shown"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param("\x03", id="first", marks=pytest.mark.long),
+        pytest.param("twelve letters\n\x03", id="second"),
+        pytest.param("\n\x03", id="shown", marks=pytest.mark.long),
+    ],
+)
 def test_ctrl_c_at_the_passphrase_leaves_nothing(keys: str, at_a_terminal: None, project: Path, own_user: Path) -> None:
     script = f"stty -a > before; {sys.executable} -c '{RUN}' init --yes; echo \"code $?\"; stty -a > after"
     child = pexpect.spawn(
