@@ -533,7 +533,7 @@ def states(store: SQLiteStore) -> list[tuple[str, str]]:
 
 TestApprovals = Approvals.TestCase
 TestApprovals.settings = settings(
-    max_examples=int(os.environ.get("HLA_HISTORIES", extent.some(300, 30, soak=2000))),
+    max_examples=int(os.environ.get("HLA_HISTORIES", extent.some(300, 15, soak=2000))),
     stateful_step_count=25,
     suppress_health_check=list(HealthCheck),
 )

@@ -18,7 +18,7 @@ from humanlayer_agent.redaction.program_secrets import known_programs
 from humanlayer_agent.redaction.redactor import Redacted, Redactor, redact
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
-from tests.support.extent import examples
+from tests.support.extent import examples, some
 from tests.support.rows import for_each
 from tests.support.tables import table
 
@@ -204,6 +204,7 @@ def test_broken_commands_are_never_an_error(text: str) -> None:
 
 def test_searching_takes_no_more_than_linear_work() -> None:
     """Long hostile texts end; the suite's time-out would show it if one did not."""
+    long = some(6_000, here=1_500)
     for program in (
         "expect -c '{}'",
         "curl -K - <<E\n{}\nE",
@@ -225,12 +226,12 @@ def test_searching_takes_no_more_than_linear_work() -> None:
             "-u ",
             "data:\n ",
         ):
-            redact(program.format(piece * (6_000 // len(piece))))
+            redact(program.format(piece * (long // len(piece))))
     for piece in ('["a"  ', '"a"  ', '["a", ', "['", "['-p', ", '["["'):
-        redact("python -c '[" + piece * (6_000 // len(piece)) + "'")
-        Redactor().command(f"python - <<'E'\n[{piece * (6_000 // len(piece))}\nE\n")
+        redact("python -c '[" + piece * (long // len(piece)) + "'")
+        Redactor().command(f"python - <<'E'\n[{piece * (long // len(piece))}\nE\n")
     for piece in ("read a;", "x=1;", "set -- a;", "for p in a; do $p; done;", "f() { f a; };", "a | read x |"):
-        redact("y=ab1cd2;" + piece * (3_000 // len(piece)) + "mysql -p$y")
+        redact("y=ab1cd2;" + piece * (long // 2 // len(piece)) + "mysql -p$y")
     names, lines = " ".join(f"v{i}" for i in range(2_000)), "a b\n" * 5_000
     redact(f"while read {names}; do :; done <<E\n{lines}E\n")
 
@@ -240,7 +241,7 @@ def test_none_is_in_the_log_or_shown_in_a_chat(tmp_path: Path) -> None:
     project = tmp_path / "project"
     commands = [
         command for position, command in WITH if position in ("name used as a secret", "standard input", "further")
-    ]
+    ][:: some(1, here=2)]
     asker = ScriptedAsker([("approve", f"use {SECRET}")] * len(commands))
     director = build_director("strict", project=project)
     gate = Gate(director, SQLiteStore(tmp_path / "store.sqlite3"), asker, run_id="run-1", valid_for_ms=10**9)
@@ -251,6 +252,6 @@ def test_none_is_in_the_log_or_shown_in_a_chat(tmp_path: Path) -> None:
             gate.start(permit, permit.action)
             gate.finish(permit, Outcome(None, f"could not run {command}"))
     requests = gate.store.requests()
-    assert len(requests) > 100
+    assert len(requests) > some(100, here=50)
     assert [line[:2000] for entry in gate.store.events() if SECRET in (line := entry.line.decode())] == []
     assert [text for each in requests if SECRET in (text := as_text(present(each, redacted=True)))] == []

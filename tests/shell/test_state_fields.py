@@ -337,7 +337,7 @@ def test_every_field_has_a_claim() -> None:
 @pytest.mark.parametrize("field", sorted(SETTINGS))
 def test_what_is_claimed_holds(field: str, folder: Path) -> None:
     @settings(
-        max_examples=400 if ALL else 20, deadline=None, derandomize=not ALL, database=None,
+        max_examples=400 if ALL else 10, deadline=None, derandomize=not ALL, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(scripts(field), st.booleans(), st.booleans())
