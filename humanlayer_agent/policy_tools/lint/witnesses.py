@@ -5,7 +5,7 @@ Commands that no allow should let through unnoticed, from `dangers.yaml`, and th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from humanlayer_agent.action import Action
@@ -64,7 +64,7 @@ class Case:
 def judged(director: Director, command: str, agent: str = "", type: str = "bash") -> Case:
     """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`."""
     if type == "bash":
-        program = analyse(command, cwd=PROJECT, environ={"HOME": director.environ["HOME"]}, catalog=CATALOG)
+        program = _read(command, director.environ["HOME"])
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
     situation = Situation(agent=agent)
@@ -74,6 +74,12 @@ def judged(director: Director, command: str, agent: str = "", type: str = "bash"
     hits = [hit for each in judged for hit in each.hits()]
     hits += [] if judged or program.status == "ok" else rules.unseen(command, situation)
     return Case(command, program, situation, decision, tuple(hits))
+
+
+@lru_cache(maxsize=8192)
+def _read(command: str, home: str) -> Program:
+    """What running `command` would do, whatever the policy: each is tried on much the same commands."""
+    return analyse(command, cwd=PROJECT, environ={"HOME": home}, catalog=CATALOG)
 
 
 def outcome(decision: PolicyDecision) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 import shlex
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +61,12 @@ def test_dangers_do_what_is_said_of_them() -> None:
         case = judged(director, danger.command)
         assert {e.kind for c in case.program.commands for e in c.effects} & danger.by, danger.command
         assert not case.allowed, danger.command
+
+
+def test_a_command_is_read_once_for_all_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    default, strict = (director_for(load(find(name))) for name in ("default", "strict"))
+    first = judged(default, "rm -rf old")
+    monkeypatch.delattr(witnesses, "analyse")
+    second = judged(strict, "rm -rf old")
+    assert second.program is first.program
+    assert second.decision is not first.decision
