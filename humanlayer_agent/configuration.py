@@ -110,6 +110,7 @@ def build_director(
     environ: Mapping[str, str] | None = None,
     observe: bool = False,
     tested: bool = True,
+    confined: bool = False,
 ) -> "Director":
     """The Director for `project`.
 
@@ -118,6 +119,7 @@ def build_director(
             machine, of the user and of the project (see `policy.layers`).
         observe: what it decides is to be recorded only.
         tested: the tests in the policies' own rules must pass; False only to look at policies.
+        confined: what it allows runs confined (see `Director`).
 
     Raises:
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
@@ -127,16 +129,18 @@ def build_director(
     from humanlayer_agent.shell import DiskReader
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
+    reader = DiskReader(base, without=("/tmp",) if confined else ())  # a confined command has a /tmp of its own
     if policy is not None:
         return Director.load(
-            policy, project=base, environ=environ, observe=observe, reader=DiskReader(base), tested=tested
-        )
+            policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
+            confined=confined,
+        )  # fmt: skip
     from humanlayer_agent.policy.layers import find_layers, observed
 
     _refuse_settings_in(base)
     layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
-    return Director(layers, project=base, environ=environ, observe=observe, reader=DiskReader(base))
+    return Director(layers, project=base, environ=environ, observe=observe, reader=reader, confined=confined)
 
 
 def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":
@@ -295,6 +299,7 @@ def build_gate(
     signer: "Signer | None" = None,
     signers: Collection[str] | None = None,
     kind: "type[G] | None" = None,
+    confined: bool = False,
     **limits: Any,
 ) -> "G":
     """A Gate with its Director, store and channel.
@@ -311,6 +316,7 @@ def build_gate(
         signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
         signers: of the keys that channels files name, no others count (None: all do).
         kind: the class of the Gate; None is that of `approvals.gate`.
+        confined: whoever runs what is allowed confines it as the decision says (see `build_director`).
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, as Gate takes them. A channel that a
             route names is served by this process where it has its secrets and the unlocked key, and no other does.
 
@@ -323,7 +329,7 @@ def build_gate(
     from humanlayer_agent.store.sqlite import SQLiteStore
 
     if director is None:
-        director = build_director(policy, project=project, observe=observe)
+        director = build_director(policy, project=project, observe=observe, confined=confined)
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
     is_here = asker is None and user is None

@@ -27,6 +27,7 @@ class Given:
     policy: str | None = None
     project: str | None = None
     observe = False
+    confined = False
 
 
 def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = ()) -> Given | None:
@@ -76,7 +77,8 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `check`; returns the exit code."""
-    args = usual(argv, valued=("--format", "--cwd", "--policy", "--project"), plain=("--observe",)) or _parsed(argv)
+    valued, plain = ("--format", "--cwd", "--policy", "--project"), ("--observe", "--confined")
+    args = usual(argv, valued=valued, plain=plain) or _parsed(argv)
     if isinstance(args, int):
         return args
     director = _director(args)
@@ -111,6 +113,7 @@ def _parser() -> "argparse.ArgumentParser":
     common_options(parser)
     parser.add_argument("--policy", help="a shipped policy's name, or a file: the whole policy (default: the layers)")
     parser.add_argument("--observe", action="store_true", help="say that it would not be enforced")
+    parser.add_argument("--confined", action="store_true", help="as if the kernel could confine what is allowed")
     parser.add_argument("--project", help="directory the agent works for (default: the git top level here)")
     return parser
 
@@ -125,7 +128,7 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
 def _director(args: "argparse.Namespace | Given") -> Director:
     from humanlayer_agent.configuration import build_director
 
-    return build_director(args.policy, project=args.project, observe=args.observe)
+    return build_director(args.policy, project=args.project, observe=args.observe, confined=args.confined)
 
 
 def start_of(director: Director) -> str:
@@ -154,6 +157,7 @@ def public(decision: PolicyDecision) -> dict[str, Any]:
         "effects": [e.public() for e in decision.effects],
         "us": decision.microseconds,
         **({} if decision.enforced else {"enforced": False}),
+        **({} if decision.confinement is None else {"confined": decision.confinement.name}),
     }
 
 

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
+from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.shell import Effect
 
 
@@ -99,6 +100,8 @@ class PolicyDecision:
         remember: for how long an approval may be remembered.
         microseconds: how long it took.
         enforced: False while a policy is only observed: the verdict is real, is recorded, and stops nothing.
+        confinement: an action that is allowed is allowed so far as it runs confined to this; None where it was judged
+            for what runs unconfined.
 
     Example:
         >>> director = Director.load("default", project="/srv/app")
@@ -128,6 +131,7 @@ class PolicyDecision:
     remember: tuple[str, ...] = ("once",)
     microseconds: int = 0
     enforced: bool = True
+    confinement: Confinement | None = None
 
     @property
     def rule(self) -> str:

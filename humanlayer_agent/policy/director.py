@@ -42,6 +42,8 @@ class Director:
         observe: decisions say that they are not enforced.
         reader: gives the files that actions run; without one they are code that nobody has read.
         today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
+        confined: whoever runs what is allowed holds it to the confinement of the decision (`PolicyDecision`).
+        reads: path sets that confined commands can read, besides those of the policies.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -66,6 +68,8 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         today: Callable[[], str] | None = None,
+        confined: bool = False,
+        reads: Sequence[str] = (),
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -75,6 +79,8 @@ class Director:
         self.name = " + ".join(layer.policy.name for layer in self.layers)
         self.observe = observe
         self.reader = reader
+        self.confined = confined
+        self._reads = tuple(reads)
         self._today = today
         self._read = Remembered()
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
@@ -92,12 +98,14 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         tested: bool = True,
+        confined: bool = False,
+        reads: Sequence[str] = (),
     ) -> "Director":
         """Read one policy: it is the whole, and no layer is read.
 
         Args:
             policy: a file, or the name of a shipped policy.
-            project, environ, variables, observe, reader: as for `Director`.
+            project, environ, variables, observe, reader, confined, reads: as for `Director`.
             tested: a policy that fails the tests in its own rules is an error (see `policy.language.loader.load`).
 
         Raises:
@@ -109,7 +117,10 @@ class Director:
         """
         found = loading.load(loading.named(policy), tested=tested, variables=tuple(variables or ()))
         observe = observe or found.observe
-        return cls(found, project=project, environ=environ, variables=variables, observe=observe, reader=reader)
+        return cls(
+            found, project=project, environ=environ, variables=variables, observe=observe, reader=reader,
+            confined=confined, reads=reads,
+        )  # fmt: skip
 
     @property
     def digest(self) -> str:
@@ -138,7 +149,8 @@ class Director:
             'secrets'
         """
         begin, program = time.perf_counter_ns(), self.program(action, reader)
-        return self._judge(self.in_force(), program, Situation(agent=action.agent), action.content, begin)
+        situation = Situation(agent=action.agent, confinable=self.confined)
+        return self._judge(self.in_force(), program, situation, action.content, begin)
 
     def program(self, action: Action, reader: Reader | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen."""
@@ -173,6 +185,7 @@ class Director:
     ) -> PolicyDecision:
         situation.parse = program.status
         rules = in_force.rules
+        rules = in_force.rules
         judged = rules.judge(program, situation)
         more = [] if judged or program.status == "ok" else rules.unseen(text, situation)
         return verdict.decided(
@@ -184,6 +197,7 @@ class Director:
             digest=in_force.digest,
             enforced=not self.observe,
             begin=begin,
+            confinement=situation.confinement,
         )
 
     def in_force(self) -> InForce:
@@ -198,7 +212,7 @@ class Director:
         return self._in_force
 
     def _on(self, day: str) -> InForce:
-        return InForce(self.layers, self.variables, day)
+        return InForce(self.layers, self.variables, day, self._reads)
 
 
 def _day_number() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
+from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
@@ -28,6 +29,7 @@ def decided(
     digest: str,
     enforced: bool,
     begin: int | None = None,
+    confinement: Confinement | None = None,
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -38,6 +40,7 @@ def decided(
         policy, digest: name and digest of the policy.
         enforced: see `PolicyDecision`.
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
+        confinement: what it was judged under.
     """
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
@@ -87,6 +90,7 @@ def decided(
         # 0 says that it was not measured.
         max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
         enforced,
+        confinement if worst is Verdict.ALLOW else None,
     )
 
 

@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from humanlayer_agent.shell.reader import MAX_TEXT, Source
@@ -34,19 +34,25 @@ class DiskReader:
 
     Args:
         project: the directory the agent works for; git's index is looked for there and above.
+        without: folders that whoever runs what is read does not see as they are here; nothing below them is read, but
+            for the project.
 
     Example:
         >>> DiskReader("/srv/app").read("/srv/app/no-such-file") is None
         True
     """
 
-    def __init__(self, project: Path | str) -> None:
+    def __init__(self, project: Path | str, without: Sequence[str] = ()) -> None:
         self._top, self._index = _index_of(os.path.realpath(project))
+        self._without = tuple(f"{folder}/" for folder in without)
+        self._within = f"{os.path.realpath(project)}/"
         self._tracked: dict[bytes, bytes] | None = None
 
     def read(self, path: str) -> Source | None:
         """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB (an installed program
         may be larger)."""
+        if self._without and self._elsewhere(os.path.realpath(path)):
+            return None
         if (installed := _installed(path)) is not None:
             return installed
         data = _bytes(path)
@@ -61,6 +67,9 @@ class DiskReader:
         import hashlib
 
         return Source(hashlib.sha256(data).hexdigest(), text, self._unmodified(path, data))
+
+    def _elsewhere(self, real: str) -> bool:
+        return real.startswith(self._without) and not real.startswith(self._within)
 
     @staticmethod
     def digest(path: str) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from humanlayer_agent.policy.conditions import dataflow, linear_regex
+from humanlayer_agent.confine.confinement import Confinement
+from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex
 from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -33,11 +34,17 @@ FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata",
 
 @dataclass(slots=True)
 class Situation:
-    """The circumstances of a command: how far the action could be parsed, who proposes it, where links lead."""
+    """The circumstances of a command: how far the action could be parsed, who proposes it, where links lead.
+
+    `confinable`: the kernel can hold the action to a confinement, should it be allowed. `confinement` is the one that
+    it is being judged under, and in the end that it will run in; None where it will run in none.
+    """
 
     parse: str = "ok"
     agent: str = ""
     links: Links = field(default_factory=Links)
+    confinable: bool = False
+    confinement: Confinement | None = None
     commands: Sequence[SimpleCommand] = ()
     """All commands of the action, in order."""
     directories: dict[int, frozenset[str] | None] = field(default_factory=dict)
@@ -118,18 +125,18 @@ class Compiler:
             return found if roles is None else [e for e in found if e.role in roles]
 
         if paths.any is not None:
-            some = self.paths(paths.any).some
-            clauses.append(lambda c, e, s: _any_of((some(x, s.links) for x in touched(c, e)), c, e))
+            some = self.paths(paths.any)
+            clauses.append(lambda c, e, s: _any_of((_some(some, x, s) for x in touched(c, e)), c, e))
         if paths.all is not None:
-            every = self.paths(paths.all).every
-            clauses.append(lambda c, e, s: _all_of((every(x, s.links) for x in touched(c, e)), c, e))
+            every = self.paths(paths.all)
+            clauses.append(lambda c, e, s: _all_of((_every(every, x, s) for x in touched(c, e)), c, e))
         if paths.none is not None:
-            outside = self.paths(paths.none).every
+            outside = self.paths(paths.none)
             # Not "all of it inside": a path that is only partly outside is outside.
-            clauses.append(lambda c, e, s: _all_of((YES - outside(x, s.links) for x in touched(c, e)), c, e))
+            clauses.append(lambda c, e, s: _all_of((YES - _every(outside, x, s) for x in touched(c, e)), c, e))
         if paths.contents_of is not None:
-            contents = self.paths(paths.contents_of).contents
-            clauses.append(lambda c, e, s: _any_of((contents(x, s.links) for x in touched(c, e)), c, e))
+            contents = self.paths(paths.contents_of)
+            clauses.append(lambda c, e, s: _any_of((_contents(contents, x, s) for x in touched(c, e)), c, e))
         if paths.resolved is not None:
             wanted = paths.resolved
             clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
@@ -336,7 +343,7 @@ def _effect(kinds: frozenset[str]) -> Clause:
             return YES if effect.kind in kinds else NO
         if any(e.kind in kinds for e in command.effects):
             return YES
-        return NO if command.resolved else MAYBE
+        return NO if command.resolved or not containment.unseen(kinds, situation.confinement) else MAYBE
 
     return judge
 
@@ -364,14 +371,38 @@ def _effects(effects: Effects) -> Clause:
         unknown = MAYBE if not command.resolved else NO
         value = YES
         if some is not None and some.isdisjoint(kinds):
-            value = min(value, unknown)
+            value = min(value, unknown if containment.unseen(some, situation.confinement) else NO)
         if every is not None and not every <= kinds:
-            value = min(value, unknown)
+            value = min(value, unknown if containment.unseen(every - kinds, situation.confinement) else NO)
         if only is not None:
             value = min(value, NO if not kinds <= only else YES - unknown)
         return value
 
     return judge
+
+
+def _some(paths: PathSet, effect: Effect, situation: Situation) -> int:
+    """Tell how surely anything that `effect` touches is in the set."""
+    return _possibly(paths.some(effect, situation.links), paths, effect, situation)
+
+
+def _contents(paths: PathSet, effect: Effect, situation: Situation) -> int:
+    """Tell how surely `effect` touches all that is in a directory of the set."""
+    return _possibly(paths.contents(effect, situation.links), paths, effect, situation)
+
+
+def _possibly(value: int, paths: PathSet, effect: Effect, situation: Situation) -> int:
+    if value != MAYBE or situation.confinement is None:
+        return value
+    return MAYBE if containment.some(paths, effect, situation.confinement) else NO
+
+
+def _every(paths: PathSet, effect: Effect, situation: Situation) -> int:
+    """Tell how surely everything that `effect` touches is in the set."""
+    value = paths.every(effect, situation.links)
+    if value != MAYBE or situation.confinement is None:
+        return value
+    return YES if containment.every(paths, effect, situation.confinement) else MAYBE
 
 
 def _any_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:

@@ -12,7 +12,8 @@ that is said here is remembered: every action is judged by what it does, and by 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from humanlayer_agent.policy.conditions import variable_uses
+from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.policy.conditions import containment, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -60,15 +61,28 @@ class Rules:
     Args:
         rules: in the order in which they are to be named.
         unmatched: the verdict on what no rule of any layer decides.
+        confine: what allowed commands are confined to where the rules that allow them name nothing else; None where
+            nothing is.
     """
 
-    def __init__(self, rules: Sequence[CompiledRule], unmatched: Verdict) -> None:
+    def __init__(self, rules: Sequence[CompiledRule], unmatched: Verdict, confine: Profile | None = None) -> None:
         self.all = tuple(rules)
         self.unmatched = unmatched
+        self.confine = confine
         self._uses = [clause for rule in self.all for clause in rule.uses]
 
     def judge(self, program: Program, situation: Situation) -> list[Judged]:
-        """Every hit, command by command; what is only the head of a loop counts where it has an effect."""
+        """Every hit, command by command; what is only the head of a loop counts where it has an effect.
+
+        Where what is allowed will be confined, `situation.confinement` says afterwards to what.
+        """
+        if not situation.confinable or self.confine is None:
+            return self._judge(program, situation)
+        return self._judge_confined(program, situation, self.confine)
+
+    def _judge(self, program: Program, situation: Situation) -> list[Judged]:
+        if situation.confinement is not None:
+            program = containment.possible(program, situation.confinement)
         situation.commands, situation.directories = program.commands, {}
         if situation.tracing.program is not None:
             situation.tracing = Tracing()
@@ -77,6 +91,20 @@ class Rules:
         situation.tracing.program = program
         commands = [command for command in program.commands if command.effects or not command.head]
         return [self.command(command, situation) for command in commands]
+
+    def _judge_confined(self, program: Program, situation: Situation, confine: Profile) -> list[Judged]:
+        """All commands of an action run in one confinement: what one of them opens, the others reach too. So they are
+        judged until the confinement is one that holds all that they were judged by.
+        """
+        held = [default := containment.situated(confine)]
+        while True:
+            situation.confinement, situation.tracing = Confinement(tuple(held)), Tracing()
+            judged = self._judge(program, situation)
+            wanted = list(dict.fromkeys(each for command in judged for each in _confined(command) or [default]))
+            if all(each in held for each in wanted):
+                situation.confinement = Confinement(tuple(wanted or [default]))
+                return judged
+            held += [each for each in wanted if each not in held]
 
     def command(self, command: SimpleCommand, situation: Situation) -> Judged:
         """Every hit on one command: rules that fire, allows that cover, and what nothing covers."""
@@ -109,12 +137,18 @@ class Rules:
         hits: list[Hit] = []
         for rule in rules:
             value = rule.judge(command, effect, situation)
-            if value == NO or (value == MAYBE and rule.verdict is Verdict.ALLOW):
+            verdict = rule.verdict_in(situation)
+            if value == NO or (value == MAYBE and verdict is Verdict.ALLOW):
                 continue
             source = situation.tracing.source if rule.traces else None
-            verdict = rule.verdict if value == YES else rule.maybe
-            hits.append(Hit(verdict, rule, command, effect, value == YES, source))
+            hits.append(Hit(verdict if value == YES else rule.maybe, rule, command, effect, value == YES, source))
         return hits
+
+
+def _confined(judged: Judged) -> list[Profile]:
+    """What the rules that allow a command confine it to."""
+    rules = [hit.rule for hit in judged.hits() if hit.rule is not None and hit.verdict is Verdict.ALLOW]
+    return [containment.situated(rule.confined) for rule in rules if rule.confined is not None]
 
 
 def strictest(hits: Sequence[Hit]) -> Verdict:

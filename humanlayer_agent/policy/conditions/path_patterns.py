@@ -72,7 +72,7 @@ class PathSet:
 
     def has(self, path: str) -> bool:
         """Return True where `path` (absolute, normalised) matches."""
-        if path in self._exact or self._has_all(path):
+        if path in self._exact or self.has_all(path):
             return True
         components = [part for part in path.split("/") if part]
         plain = f"/{'/'.join(components)}"
@@ -108,16 +108,16 @@ class PathSet:
             return MAYBE
         names = links.names(operand)
         if effect.below:
-            return YES if all(self._has_all(name) for name in names) else MAYBE
+            return YES if all(self.has_all(name) for name in names) else MAYBE
         if effect.pattern is not None:
-            if all(self._has_all(name) for name in names):
+            if all(self.has_all(name) for name in names):
                 others = led_to(effect, links)
                 held = others is not None and all(self._holds(other, effect.recursive) for other in others)
                 return YES if held else MAYBE
             return MAYBE if self._may_match(effect.pattern, effect.recursive) else NO
         if not _certain(effect):
             return MAYBE
-        return YES if all(self._has_all(name) if effect.recursive else self.has(name) for name in names) else NO
+        return YES if all(self.has_all(name) if effect.recursive else self.has(name) for name in names) else NO
 
     def contents(self, effect: Effect, links: Links) -> int:
         """Tell how surely `effect` touches all that is in a directory of the set, by a pattern such as `dir/*`."""
@@ -133,7 +133,7 @@ class PathSet:
             return MAYBE if takes_all(names) and self._may_match(directory, False) else NO
         return NO if _certain(effect) else MAYBE
 
-    def _has_all(self, path: str) -> bool:
+    def has_all(self, path: str) -> bool:
         """Tell whether all that is at `path` and below it lies in a tree of the set."""
         return f"{path.rstrip('/')}/".startswith(self._trees)
 
@@ -148,7 +148,7 @@ class PathSet:
     def _holds(self, pattern: str, recursive: bool) -> bool:
         """Tell whether everything that a path or pattern stands for lies in the set."""
         fixed = _compile(pattern).anchor
-        return self._has_all(fixed) if recursive or fixed != pattern else self.has(fixed)
+        return self.has_all(fixed) if recursive or fixed != pattern else self.has(fixed)
 
     def _may_match(self, pattern: str, recursive: bool) -> bool:
         """Tell whether a path that `pattern` stands for could be in the set.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.policy.conditions import variable_uses
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
@@ -43,16 +44,25 @@ class CompiledRule:
     """It asks where data comes from."""
     uses: tuple[Clause, ...] = ()
     """The conditions by which it means uses of variables (see `variable_uses`)."""
+    confined: Profile | None = None
+    """It allows what runs confined to this."""
 
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
+        allows = self.verdict_in(situation) is Verdict.ALLOW
+        if allows and self.rule.confined is not None and situation.confinement is None:
+            return NO
         value = self.when(command, effect, situation)
         if value == NO or self.unless is None:
             return value
         excuse = self.unless(command, effect, situation)
-        if self.verdict is Verdict.ALLOW:
+        if allows:
             return min(value, YES - excuse)
         return NO if excuse == YES else value
+
+    def verdict_in(self, situation: Situation) -> Verdict:
+        """Return its verdict: what it would ask about, it allows where it can be confined as the rule says."""
+        return Verdict.ALLOW if self.confined is not None and situation.confinement is not None else self.verdict
 
     def concerns(self, program: str | None, kind: str | None) -> bool:
         """Tell whether it can apply to this program (None: not known), and to an effect of this kind (None: no
@@ -63,8 +73,10 @@ class CompiledRule:
         return self.programs is None or program is None or not self.programs.isdisjoint(names_of(program))
 
 
-def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> CompiledRule:
-    """`rule` of the layer `layer`, ready to judge."""
+def compiled(
+    rule: Rule, layer: str, defaults: Defaults, compiler: Compiler, confined: Profile | None = None
+) -> CompiledRule:
+    """`rule` of the layer `layer`, ready to judge; `confined`: what it names by that key, where the layer may allow."""
     clauses = tuple(compiler.clauses(rule.when))
     return CompiledRule(
         rule,
@@ -82,6 +94,7 @@ def compiled(rule: Rule, layer: str, defaults: Defaults, compiler: Compiler) -> 
         _BY_SEVERITY[rule.severity],
         traces(rule.when),
         _uses(rule, compiler),
+        confined,
     )
 
 

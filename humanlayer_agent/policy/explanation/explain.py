@@ -61,7 +61,7 @@ class Explanation:
 def explain(director: Director, action: Action) -> Explanation:
     """Judge `action`, keeping what each rule said."""
     program = director.program(action)
-    situation = Situation(agent=action.agent)
+    situation = Situation(agent=action.agent, confinable=director.confined)
     decision = director.judge(program, situation, action.content)
     rules = director.in_force().rules
     parts = []
@@ -97,7 +97,7 @@ def _missed(
     found = []
     for rule in tried:
         value = rule.judge(command, effect, situation)
-        if value == YES or (value == MAYBE and rule.verdict is not Verdict.ALLOW):
+        if value == YES or (value == MAYBE and rule.verdict_in(situation) is not Verdict.ALLOW):
             continue
         answers = tuple((name, clause(command, effect, situation)) for name, clause in rule.clauses)
         failed = tuple((name, answer) for name, answer in answers if answer != YES)

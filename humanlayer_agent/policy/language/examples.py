@@ -18,12 +18,12 @@ from humanlayer_agent.policy.conditions.evaluation import VERDICTS
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import sources
-from humanlayer_agent.policy.language.policy import Policy, Rule
+from humanlayer_agent.policy.language.policy import Policy, Rule, Tests
 from humanlayer_agent.shell import Program
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"
-KINDS = ("match", "maybe", "not_match")
+KINDS = ("match", "maybe", "not_match", "confined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,12 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     """Judge one example (`program`: what it would run, where that is known).
 
     `match`: the rule applies for certain, and the decision is at least as strict as it (an allow: exactly). `maybe`: it
-    may apply. `not_match`: it does not apply. What extended rules allow, the extending file may forbid.
+    may apply. `not_match`: it does not apply. `confined`: it applies, and allows. What extended rules allow, the
+    extending file may forbid. A rule that only allows what is confined is judged as where that can be done.
     """
-    program, situation = program or program_of(director, example), Situation()
+    rule = example.rule
+    confinable = rule.confined is not None and (rule.decision == "allow" or example.kind == "confined")
+    program, situation = program or program_of(director, example), Situation(confinable=confinable)
     decision = director.judge(program, situation, example.command)
     rules = director.in_force().rules
     judged = rules.judge(program, situation)
@@ -114,7 +117,8 @@ def judge(director: Director, example: Example, program: Program | None = None) 
 
 
 def _expected(example: Example, verdict: Verdict, certain: list[bool]) -> str:
-    rule, wanted = example.rule, VERDICTS[example.rule.decision]
+    rule = example.rule
+    wanted = Verdict.ALLOW if example.kind == "confined" else VERDICTS[rule.decision]
     if example.kind == "not_match":
         return f"{rule.id} does not apply" if certain else ""
     if example.kind == "maybe":
@@ -184,8 +188,7 @@ def check(policy: Policy, variables: Sequence[str] = ()) -> None:
 
 
 def _tested(rule: Rule) -> bool:
-    tests = rule.tests
-    return bool(tests.match or tests.maybe or tests.not_match) and not rule.origin.startswith(sources.BUILTIN)
+    return rule.tests != Tests() and not rule.origin.startswith(sources.BUILTIN)
 
 
 def _file(rule: Rule) -> str:

@@ -122,6 +122,7 @@ def merged(unit: Unit) -> dict[str, Any]:
     units = list(unit.units())
     numbers = {id(u): n for n, u in enumerate(units)}
     lists = [_visible_lists(u) for u in units]
+    confinements = _confinements(unit)
     rules = _rules(unit, numbers, lists)
     for rule in rules:
         rule["inherited"] = rule["scope"] != len(units) - 1
@@ -133,6 +134,7 @@ def merged(unit: Unit) -> dict[str, Any]:
         "description": unit.policy.description,
         "observe": unit.policy.observe,
         "defaults": _defaults(unit),
+        "confinements": confinements,
         "scopes": lists,
         "rules": kept,
         "sources": [{"name": u.name, "path": str(u.path), "sha256": u.sha256} for u in units],
@@ -147,7 +149,47 @@ def _defaults(unit: Unit) -> dict[str, Any]:
         inherited = max((d[key] for d in extended), key=_STRICTEST.__getitem__, default="ask")
         found[key] = getattr(own, key) or inherited
     found["locked"] = own.locked if own.locked is not None else any(d["locked"] for d in extended)
+    found["confine"] = own.confine or next((d["confine"] for d in extended if d["confine"]), "")
     return found
+
+
+# ---- confinements -----------------------------------------------------------------------------------
+
+_SETS = ("read", "write", "protect", "hide")
+
+
+def _confinements(unit: Unit) -> dict[str, dict[str, Any]]:
+    """The confinements of `unit` and of what it extends, by name: a given one takes the place of an extended one.
+
+    Every name that a rule or a default of this file says is among them.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for each in unit.extended:
+        found.update(_confinements(each))
+    for name, written in unit.policy.confinements.items():
+        where = ("confinements", name)
+        made: dict[str, Any] = {**dict.fromkeys(_SETS, ()), "network": "none"}
+        if written.extends is not None:
+            made = dict(_known(unit, found, written.extends, (*where, "extends")))
+        for key in _SETS:
+            if (entries := getattr(written, key)) is not None:
+                made[key] = _flat(unit, entries, (*where, key), ())
+        if written.network is not None:
+            made["network"] = written.network
+        found[name] = {key: list(value) if key in _SETS else value for key, value in made.items()}
+    if unit.policy.defaults.confine is not None:
+        _known(unit, found, unit.policy.defaults.confine, ("defaults", "confine"))
+    for n, rule in enumerate(unit.policy.rules):
+        if rule.confined is not None:
+            _known(unit, found, rule.confined, ("rules", n, "confined"))
+    return found
+
+
+def _known(unit: Unit, found: dict[str, dict[str, Any]], name: str, where: tuple[Key, ...]) -> dict[str, Any]:
+    if name not in found:
+        known = ", ".join(sorted(found)) or "there are none"
+        raise unit.document.error(where, f"no confinement is called {name}; defined above: {known}")
+    return found[name]
 
 
 # ---- lists ------------------------------------------------------------------------------------------

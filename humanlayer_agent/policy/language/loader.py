@@ -17,7 +17,7 @@ from humanlayer_agent.locations import read_own_json, state_path, write_own_json
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.policy import Policy, policy_from
 
-_FORMAT = 5
+_FORMAT = 6
 _FOLDER = "policies"
 
 
@@ -45,9 +45,8 @@ def load(
     content = read_own_json(compiled)
     if content is None or content.get("key") != key or not _current(content, {_absolute(path): digest}):
         from humanlayer_agent.policy.language import extension
-        from humanlayer_agent.policy.language import extension as merge
 
-        content = {"key": key, "policy": merge.merged(extension.tree(Path(path), name=name, within=within))}
+        content = {"key": key, "policy": extension.merged(extension.tree(Path(path), name=name, within=within))}
         write_own_json(compiled, content)
     policy = policy_from(content["policy"])
     if tested and not all(source.name.startswith(sources.BUILTIN) for source in policy.sources):

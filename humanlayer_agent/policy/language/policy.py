@@ -212,12 +212,15 @@ class Flow(Written):
 
 @dataclass(frozen=True, slots=True)
 class Tests(Written):
-    """Commands the rule must decide (`match`), must ask about because it can't tell (`maybe`), must leave alone."""
+    """Commands the rule must decide (`match`), must ask about because it can't tell (`maybe`), must leave alone; and
+    those that it allows where they can be confined (`confined`).
+    """
 
     __test__ = False
     match: tuple[str, ...] = ()
     maybe: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
+    confined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +244,29 @@ class RaisedRoute(Written):
     min_assurance: Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"] = "os"
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenConfinement(Written):
+    """What a confined command can reach: path patterns, or `$name` of a list (see `confine.confinement.Profile`).
+
+    `extends`: another one, of which the keys that are not given here are taken.
+    """
+
+    extends: Identifier | None = None
+    read: Names | None = None
+    write: Names | None = None
+    protect: Names | None = None
+    hide: Names | None = None
+    network: Literal["none", "host"] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRule(Written):
-    """A rule as its file has it."""
+    """A rule as its file has it.
+
+    `confined` names the confinement in which a command may run that this rule would ask about, or that it allows: where
+    the kernel can hold the command to it, the rule allows; elsewhere one that asks asks, and one that allows does not
+    match.
+    """
 
     id: Identifier
     decision: Literal["allow", "ask", "deny"]
@@ -256,6 +279,7 @@ class WrittenRule(Written):
     locked: bool = False
     route: RouteName | RaisedRoute = "default"
     remember: tuple[Literal["once", "run"], ...] = ("once",)
+    confined: Identifier | None = None
     tests: Tests = Tests()
 
 
@@ -292,7 +316,8 @@ class Defaults:
     """The verdicts where no rule decides: nothing matched, a rule may match, the command can't be parsed.
 
     `ask` is what becomes of an ask (deny, where there is nobody to ask). `locked`: no lower layer may allow what this
-    one does not decide.
+    one does not decide. `confine` names the confinement that allowed commands run in, where the kernel can hold them to
+    it; "" where there is none.
     """
 
     unmatched: str = "ask"
@@ -300,6 +325,7 @@ class Defaults:
     unparsed: str = "ask"
     ask: str = "ask"
     locked: bool = False
+    confine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +342,7 @@ class Policy:
     """One file and what it extends. `body` is the whole as plain data: what its digest is over.
 
     `scopes` are the lists of each file; a rule sees those of its own. `rules` are in the order of the files.
+    `confinements` are those of all files, by name.
     """
 
     name: str
@@ -324,6 +351,7 @@ class Policy:
     defaults: Defaults
     scopes: tuple[Mapping[str, tuple[str, ...]], ...]
     sources: tuple[Source, ...]
+    confinements: Mapping[str, Mapping[str, Any]]
     body: Mapping[str, Any]
     rules: tuple[Rule, ...] = field(repr=False, compare=False)
 
@@ -331,7 +359,7 @@ class Policy:
         """What decides where `rules` hold, as canonical JSON: the digest of a Director is over this. Rules are without
         the place where they stand."""
         bodies = [{key: value for key, value in rule.written.items() if key != "origin"} for rule in rules]
-        body = {"defaults": self.body["defaults"], "rules": bodies, "scopes": self.body["scopes"]}
+        body = {key: self.body[key] for key in ("confinements", "defaults", "scopes")} | {"rules": bodies}
         return canonical(body).decode()
 
     def on(self, today: str) -> tuple[Rule, ...]:
@@ -348,12 +376,13 @@ def policy_from(body: Mapping[str, Any]) -> Policy:
         Defaults(**body["defaults"]),
         tuple({name: tuple(entries) for name, entries in scope.items()} for scope in body["scopes"]),
         tuple(Source(**source) for source in body["sources"]),
+        body["confinements"],
         body,
         tuple([_rule(rule) for rule in body["rules"]]),
     )
 
 
-_PLAIN = ("id", "decision", "severity", "reason", "suggestion", "locked", "scope", "origin", "inherited")
+_PLAIN = ("id", "decision", "severity", "reason", "suggestion", "locked", "confined", "scope", "origin", "inherited")
 
 
 def _rule(body: Mapping[str, Any]) -> Rule:

@@ -19,7 +19,11 @@ def check_rules(document: yaml_positions.Document, policy: PolicyFile) -> None:
         if rule.id in seen:
             raise document.error(("rules", n, "id"), f"the rule id {rule.id!r} stands twice")
         seen.add(rule.id)
-        if rule.decision == "allow" and broad(rule.when):
+        if rule.confined is not None and rule.decision == "deny":
+            raise document.error(
+                ("rules", n, "confined"), f"rule {rule.id}: what a rule denies does not run, not even confined"
+            )
+        if rule.decision == "allow" and rule.confined is None and broad(rule.when):
             raise document.error(
                 ("rules", n, "when"),
                 f"rule {rule.id}: this allow is too broad. Name an effect with its paths or hosts, what the command "

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from humanlayer_agent.policy.language import yaml_positions
 from humanlayer_agent.policy.language.field_types import listed
-from humanlayer_agent.policy.language.policy import Names, WrittenRule
+from humanlayer_agent.policy.language.policy import Identifier, Names, WrittenConfinement, WrittenRule
 from humanlayer_agent.policy.language.yaml_positions import explained
 
 Stop = Literal["ask", "deny"]
@@ -28,6 +28,7 @@ class WrittenDefaults(_Strict):
     unparsed: Stop | None = None
     ask: Stop | None = None
     locked: bool | None = None
+    confine: Identifier | None = None
 
 
 class Added(_Strict):
@@ -52,6 +53,7 @@ class PolicyFile(_Strict):
     observe: bool = False
     defaults: WrittenDefaults = WrittenDefaults()
     lists: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")], ListOrAdded] = {}
+    confinements: dict[Identifier, WrittenConfinement] = {}
     rules: tuple[WrittenRule, ...] = ()
 
     @model_validator(mode="after")

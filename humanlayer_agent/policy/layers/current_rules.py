@@ -1,28 +1,55 @@
 """The rules that hold on one day (UTC), compiled, and the digest of all that decides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 
 from humanlayer_agent.canonical_json import canonical, encodable
+from humanlayer_agent.confine.confinement import Profile
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import Rules
 from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
+from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
 
 
 class InForce:
     """The rules of `layers` on `day`. Thread-safe.
 
+    Args:
+        reads: path sets that confined commands can read, besides those of the policies.
+
     Raises:
         PolicyError: a rule names a variable that is not known, or a path pattern is none.
     """
 
-    def __init__(self, layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> None:
+    def __init__(
+        self, layers: Sequence[Layer], variables: Mapping[str, str], day: str, reads: Sequence[str] = ()
+    ) -> None:
         self.day = day
         self.digest = _digest(layers, variables, day)
-        base = next(layer for layer in layers if layer.base)
-        self.rules = Rules(_compiled_rules(layers, variables, day), VERDICTS[base.policy.defaults.unmatched])
+        bases = [layer.policy for layer in layers if layer.base]
+        self._confinement: Callable[[Policy, str], Profile] = partial(_profile, variables=variables, reads=reads)
+        # What the highest layer says holds.
+        confine = next((self._confinement(p, p.defaults.confine) for p in bases if p.defaults.confine), None)
+        rules = _compiled_rules(layers, variables, day, self._confinement)
+        self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine)
+        self._bases = bases
+
+    def confinement(self, name: str) -> Profile:
+        """Return the confinement that the policies of the machine or the user call `name`, as it is on this machine.
+
+        Raises:
+            PolicyError: none has it; which there are.
+        """
+        found = next((policy for policy in self._bases if name in policy.confinements), None)
+        if found is None:
+            known = ", ".join(sorted({each for policy in self._bases for each in policy.confinements}))
+            raise PolicyError(f"no confinement is called {name!r}; there are: {known or 'none'}")
+        return containment.situated(self._confinement(found, name))
 
 
 def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> str:
@@ -37,17 +64,36 @@ def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> 
     return sha256(f'{{"layers":[{",".join(texts)}],"variables":{values}}}'.encode()).hexdigest()
 
 
-def _compiled_rules(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> list[CompiledRule]:
+def _compiled_rules(
+    layers: Sequence[Layer], variables: Mapping[str, str], day: str, confinement: Callable[[Policy, str], Profile]
+) -> list[CompiledRule]:
     """The rules of `layers` that hold on `day`, but for the allow rules of those that may not allow."""
     out: list[CompiledRule] = []
     may_allow = True
-    given = {"policies": tuple("${" + name + "}" for name in variables if name.startswith("POLICY_FILE_"))}
+    given = _given(variables)
     links = Links()
     for layer in layers:
         policy = layer.policy
         compilers = [Compiler({**scope, **given}, variables, links) for scope in policy.scopes]
+        profiles: dict[str, Profile] = {}
         for rule in policy.on(day):
-            if rule.decision != "allow" or (may_allow and layer.trusted):
-                out.append(compiled(rule, layer.authority, policy.defaults, compilers[rule.scope]))
+            allows = may_allow and layer.trusted
+            if (name := rule.confined) is not None and allows and name not in profiles:
+                profiles[name] = confinement(policy, name)
+            if rule.decision != "allow" or allows:
+                confined = profiles.get(name) if name is not None else None
+                out.append(compiled(rule, layer.authority, policy.defaults, compilers[rule.scope], confined))
         may_allow = may_allow and not policy.defaults.locked
     return out
+
+
+def _given(variables: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The lists that no file has to define."""
+    return {"policies": tuple("${" + name + "}" for name in variables if name.startswith("POLICY_FILE_"))}
+
+
+def _profile(policy: Policy, name: str, variables: Mapping[str, str], reads: Sequence[str]) -> Profile:
+    lists = Compiler(_given(variables), variables)
+    written = policy.confinements[name].items()
+    filled = {key: lists.texts(value) if isinstance(value, list) else value for key, value in written}
+    return containment.profile(name, filled, variables, reads)

@@ -58,7 +58,7 @@ class Subject:
         top = len(policy.sources) - 1
         self.files = tuple(_file(source, n == top) for n, source in enumerate(policy.sources))
         self._index = {id(rule): n for n, rule in enumerate(policy.rules)}
-        self._cases: dict[tuple[str, str, str], Case] = {}
+        self._cases: dict[tuple[str, str, str, bool], Case] = {}
 
     @cached_property
     def linted(self) -> tuple[CompiledRule, ...]:
@@ -84,9 +84,10 @@ class Subject:
     # ---- commands -------------------------------------------------------------------------------------
 
     def case(self, command: str, rule: CompiledRule | None = None, type: str = "bash") -> Case:
-        """`command`, judged; as proposed by an agent that `rule` is about."""
+        """`command`, judged; as proposed by an agent that `rule` is about, and confined where it applies only then."""
         agent = sample_commands.agent_of(rule.rule.when) if rule is not None else ""
-        key = (command, agent, type)
+        confinable = rule is not None and rule.rule.confined is not None and rule.rule.decision == "allow"
+        key = (command, agent, type, confinable)
         if key not in self._cases:
             self._cases[key] = judged(self.director, *key)
         return self._cases[key]

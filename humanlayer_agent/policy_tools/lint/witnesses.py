@@ -61,13 +61,17 @@ class Case:
         return min(answers, key=len, default=None)
 
 
-def judged(director: Director, command: str, agent: str = "", type: str = "bash") -> Case:
-    """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`."""
+def judged(director: Director, command: str, agent: str = "", type: str = "bash", confinable: bool = False) -> Case:
+    """Judge `command`, an action of this type, which starts in the project and is proposed by `agent`.
+
+    Args:
+        confinable: as where the kernel can hold it to a confinement.
+    """
     if type == "bash":
         program = _read(command, director.environ["HOME"])
     else:
         program = director.program(Action(command, cwd=PROJECT, type=type))
-    situation = Situation(agent=agent)
+    situation = Situation(agent=agent, confinable=confinable)
     decision = director.judge(program, situation, command)
     rules = director.in_force().rules
     judged = rules.judge(program, situation)

@@ -46,7 +46,7 @@ def test_a_small_policy(load: Load) -> None:
         (HEAD + RULE.replace("when", "wen"), "p.yaml:4:5: the key 'when' is missing"),
         (
             HEAD + RULE.replace("}}", "}, severty: low}"),
-            "p.yaml:4:49: unknown key 'severty'; known here: decision, id,",
+            "p.yaml:4:49: unknown key 'severty'; known here: confined, decision, id,",
         ),
         (
             HEAD + RULE.replace("program: rm", "programm: rm"),
@@ -64,7 +64,10 @@ def test_a_small_policy(load: Load) -> None:
             "p.yaml:4:55: the list $temp is not defined",
         ),
         (HEAD + RULE.replace("id: r", "id: R r"), "p.yaml:4:10: String should match pattern"),
-        (HEAD.replace("rules:", "rulez:") + RULE, "p.yaml:3:1: unknown key 'rulez'; known here: defaults, "),
+        (
+            HEAD.replace("rules:", "rulez:") + RULE,
+            "p.yaml:3:1: unknown key 'rulez'; known here: confinements, defaults, ",
+        ),
         (HEAD + RULE.replace("program: rm", "program: null"), "p.yaml:4:34: an empty condition would match everything"),
         (HEAD + RULE.replace("program: rm", "not: {paths: null}"), "p.yaml:4:40: an empty condition"),
         (HEAD + RULE.replace("program: rm", "env: {value_in: [/a]}"), "p.yaml:4:40: the key 'any' is missing"),

@@ -59,6 +59,7 @@ def test_the_digest_is_that_of_the_whole(name: str) -> None:
             {
                 "authority": "given",
                 "trusted": True,
+                "confinements": body["confinements"],
                 "defaults": body["defaults"],
                 "scopes": body["scopes"],
                 "rules": [{k: v for k, v in rule.items() if k != "origin"} for rule in body["rules"]],

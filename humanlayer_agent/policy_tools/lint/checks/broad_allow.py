@@ -20,8 +20,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     """An allow that a dangerous command satisfies; unknown, where it names programs that the catalog does not know."""
     yield from _unmatched(subject)
     for rule in subject.linted:
-        if rule.verdict is not Verdict.ALLOW:
-            continue
+        if rule.verdict is not Verdict.ALLOW or rule.confined is not None:
+            continue  # what is confined may be anything
         found = list(_allowed(subject, rule))
         if found:
             yield _finding(subject, rule, found)

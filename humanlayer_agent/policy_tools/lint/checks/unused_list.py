@@ -1,4 +1,4 @@
-"""unused-list: a list that no rule names."""
+"""unused-list: a list that nothing names."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,14 +10,14 @@ from humanlayer_agent.policy_tools.lint.subject import File, Subject
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Every list of the files that are linted, which neither they nor the files that extend them name."""
+    """Every list of the files that are linted, which nothing in them or in the files that extend them names."""
     for n, file in enumerate(subject.files):
         lists = file.document.data.get("lists") or {}
         for name, value in lists.items() if file.linted else ():
             # What is added to a list of an extended file is used where that list is.
             if isinstance(value, list | str) and not _used(name, subject.files[n:]):
                 command = _command(subject, n, name)
-                message = f"no rule names ${name}: nothing is decided by it"
+                message = f"nothing names ${name}: nothing is decided by it"
                 yield Finding(file.place(("lists", name)), f"${name}", message, subject.case(command).witness)
 
 
@@ -32,7 +32,8 @@ def used(finding: Finding, subjects: Iterable[Subject]) -> bool:
 
 def _used(name: str, files: tuple[File, ...]) -> bool:
     reference = f"${name}"
-    return any(reference in _strings([f.document.data.get("rules"), f.document.data.get("lists")]) for f in files)
+    parts = ("rules", "lists", "confinements")
+    return any(reference in _strings([file.document.data.get(part) for part in parts]) for file in files)
 
 
 def _strings(value: Any) -> set[str]:
@@ -52,4 +53,4 @@ def _command(subject: Subject, scope: int, name: str) -> str:
     return f"curl https://{sample_commands.host_in(entry)}" if "." in entry else f"printenv {entry}"
 
 
-CHECK = Check("unused-list", "note", "No rule names a list.", check)
+CHECK = Check("unused-list", "note", "Neither a rule nor a confinement names a list.", check)

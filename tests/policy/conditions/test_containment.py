@@ -1,0 +1,204 @@
+"""What a confinement makes of doubt: unknown operands range over what it lets through, what is certain is judged as ever."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions import containment
+from humanlayer_agent.policy.conditions.path_patterns import PathSet
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.shell import Effect
+from tests.support.extent import examples
+
+PROJECT = "/nowhere/project"
+
+POLICY = """
+version: 1
+policy: p
+defaults: {{unmatched: ask, confine: project}}
+confinements:
+  project:
+    read: ["/usr/**"]
+    write: ["${{PROJECT}}/**"]
+    protect: ["**/.git/**", "**/*.lock"]
+    hide: ["**/.env"]
+  repository: {{extends: project, protect: ["**/.git/hooks/**"]}}
+  online: {{extends: project, network: host}}
+rules:
+  - {{id: files, decision: allow, when: {{effect: [read, write, append, delete], paths: {{all_within: ["${{PROJECT}}/**", "/tmp/**"]}}}}}}
+  - {{id: harmless, decision: allow, when: {{resolved: true, effects: {{only: []}}}}}}
+  - {{id: code, decision: allow, confined: project, when: {{effect: execute}}}}
+{rules}
+"""
+
+
+def judged(folder: Path, command: str, rules: str = "", *, confined: bool = True) -> PolicyDecision:
+    path = folder / "p.yaml"
+    path.write_text(POLICY.format(rules=rules))
+    director = Director(load(path), project=PROJECT, environ={"HOME": "/nowhere/home"}, confined=confined)
+    return director.evaluate(Action(command, cwd=PROJECT))
+
+
+ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "verdict"),
+    [
+        ("./a.out", "", "allow"),
+        ("python x.py", "", "allow"),
+        ('cat "$X"', ANY, "allow"),
+        ('echo x > "$X"', "", "allow"),
+        # Of a path nobody knows it can only be what can be written, or read.
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {none_within: ['${PROJECT}/**', /tmp/**]}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: [/srv/**]}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['**/.git/**']}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['**/.git/hooks/*']}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['${PROJECT}/.git/config']}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['**/*.lock', '**/.env']}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['**/*.py']}}}", "ask"),
+        ('echo x > "$X"', "  - {id: r, decision: deny, when: {effect: write, paths: {any_within: ['/nowhere/**']}}}", "ask"),
+        ('cat "$X"', ANY + "  - {id: r, decision: ask, when: {effect: read, paths: {any_within: ['**/.env']}}}", "allow"),
+        ('cat "$X"', ANY + "  - {id: r, decision: ask, when: {effect: read, paths: {any_within: ['**/.git/**']}}}", "ask"),
+        # Connections go nowhere, signals reach nobody, and what needs privileges does not happen unseen.
+        ('curl "$X"', ANY + "  - {id: r, decision: ask, when: {effect: network}}", "allow"),
+        ('pkill "$X"', ANY + "  - {id: r, decision: ask, when: {effect: process}}", "allow"),
+        ("ls --frobnicate", ANY + "  - {id: r, decision: ask, when: {effects: {any: [privilege, network, system]}}}", "allow"),
+        ("ls --frobnicate", ANY + "  - {id: r, decision: ask, when: {effects: {any: [persist, delete]}}}", "ask"),
+        # What is certain is judged as ever.
+        ("curl https://example.org", "", "ask"),
+        ("rm -rf /srv/x", "", "ask"),
+        ("cat .env", "  - {id: r, decision: deny, when: {effect: read, paths: {any_within: ['**/.env']}}}", "deny"),
+        ("kill 1", "", "ask"),
+        ("echo x > .git/hooks/pre-commit", "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['**/.git/**']}}}", "ask"),
+        # A deleting program that is known still meets rules about where it may be.
+        ('rm -rf "$X"', ANY + "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}']}}}", "ask"),
+    ],
+)  # fmt: skip
+def test_doubt(tmp_path: Path, command: str, rule: str, verdict: str) -> None:
+    decision = judged(tmp_path, command, rule)
+    assert str(decision.verdict) == verdict, decision
+    assert (decision.confinement is not None) == (verdict == "allow")
+
+
+@pytest.mark.parametrize("command", ["./a.out", 'echo x > "$X"', 'cat "$X"', 'curl "$X"', 'pkill "$X"'])
+def test_where_it_can_not_be_confined_it_asks(tmp_path: Path, command: str) -> None:
+    decision = judged(tmp_path, command, ANY, confined=False)
+    assert decision.verdict is Verdict.ASK
+    assert judged(tmp_path, "echo a", confined=False).confinement is None
+
+
+def names(decision: PolicyDecision) -> list[str]:
+    assert decision.confinement is not None, decision.reason
+    return [profile.name for profile in decision.confinement.profiles]
+
+
+GIT = "  - {id: git, decision: allow, confined: repository, when: {program: git, subcommand: commit}}\n  - {id: history, decision: allow, confined: repository, when: {program: git, effect: metadata}}\n"  # fmt: skip
+ASKED = "  - {id: server, decision: ask, confined: online, when: {effect: network, hosts: {any_in: [example.org]}}}\n"
+
+
+def test_what_it_runs_in(tmp_path: Path) -> None:
+    assert names(judged(tmp_path, "ls")) == ["project"]
+    assert names(judged(tmp_path, "git commit -m x", GIT)) == ["repository"]
+    assert names(judged(tmp_path, "git commit -m x && ls", GIT)) == ["repository", "project"]
+    assert names(judged(tmp_path, "curl https://example.org", ASKED)) == ["online"]
+    assert judged(tmp_path, "curl https://example.org", ASKED, confined=False).verdict is Verdict.ASK
+
+
+def test_parts_are_judged_under_what_all_of_them_open(tmp_path: Path) -> None:
+    """The binary would have the network that the other command was given."""
+    rules = (
+        ASKED
+        + "  - {id: network, decision: ask, when: {effect: network}, unless: {hosts: {any_in: [example.org]}}}\n"
+        + ANY
+    )
+    assert judged(tmp_path, 'curl "$X"', rules).verdict is Verdict.ALLOW
+    both = judged(tmp_path, 'curl https://example.org; curl "$X"', rules)
+    assert (both.verdict, both.rule) == (Verdict.ASK, "network")
+
+
+def test_a_layer_that_may_not_allow_confines_nothing(tmp_path: Path) -> None:
+    from humanlayer_agent.policy.layers import Layer
+
+    path = tmp_path / "p.yaml"
+    path.write_text(POLICY.format(rules="  - {id: secret, decision: ask, confined: project, when: {program: foo}}"))
+    lower = load(path)
+    base = tmp_path / "base.yaml"
+    base.write_text(POLICY.format(rules="").replace("policy: p", "policy: base"))
+    for trusted, verdict in ((False, "ask"), (True, "allow")):
+        layers = [Layer(load(base), "user"), Layer(lower, "project", trusted=trusted)]
+        decision = Director(layers, project=PROJECT, environ={"HOME": "/nowhere/home"}, confined=True).evaluate(
+            Action("foo", cwd=PROJECT)
+        )
+        assert str(decision.verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("confinements: {a: {write: [x]}}", "'x': a path of a confinement begins with"),
+        ("confinements: {a: {write: ['/srv/*/x']}}", "only its end may be a wildcard"),
+        ("confinements: {a: {read: ['${NOTHING}/x']}}", "the variable NOTHING is not known"),
+    ],
+)
+def test_path_sets_that_can_not_be_held_to(tmp_path: Path, wrong: str, says: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        f"version: 1\npolicy: p\n{wrong}\ndefaults: {{confine: a}}\nrules: [{{id: r, decision: ask, when: {{program: x}}}}]\n"
+    )
+    with pytest.raises(PolicyError, match=says.replace("$", r"\$")):
+        Director.load(path, project=PROJECT)
+
+
+def test_the_real_place_of_a_project_is_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    written = {"read": [], "write": ["${PROJECT}/**"], "protect": ["${PROJECT}/x"], "hide": [], "network": "none"}
+    variables = {"PROJECT": f"{tmp_path}/link"}
+    made = containment.situated(containment.profile("p", written, variables, reads=["/srv/lib/**"]))
+    assert made.write == (f"{tmp_path}/real/**",)
+    assert made.protect == (f"{tmp_path}/link/x", f"{tmp_path}/real/x")
+    assert made.read == ("/srv/lib/**",)
+
+
+_NAMES = st.sampled_from(["a", "b", ".git", "x.py", ".env"])
+_PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(lambda parts: "/p/" + "/".join(parts))
+_PATTERNS = st.sampled_from(
+    [
+        "/p/**",
+        "/p/a/**",
+        "**/.env",
+        "**/.git/**",
+        "**/*.py",
+        "/p/a",
+        "/p/*/b",
+        "/srv/**",
+        "**/a/x.py",
+        "/p/a/*.py",
+        "/p/?",
+    ]
+)
+
+
+@settings(max_examples=examples(200, soak=20_000))
+@given(path=_PATHS, patterns=st.lists(_PATTERNS, min_size=1, max_size=3), protect=st.lists(_PATTERNS, max_size=2), hide=st.lists(_PATTERNS, max_size=2))  # fmt: skip
+def test_no_path_that_can_be_touched_is_left_out(
+    path: str, patterns: list[str], protect: list[str], hide: list[str]
+) -> None:
+    """Whatever can be written or read within the confinement, and is in the set, is not ruled out."""
+    rooted = [["/" + each if each.startswith("**") else each for each in entries] for entries in (protect, hide)]
+    confinement = Confinement((Profile("c", write=("/p/**",), protect=tuple(rooted[0]), hide=tuple(rooted[1])),))
+    paths = PathSet(patterns, {})
+    for kind, touched in (("write", confinement.writes(path)), ("read", confinement.reads(path))):
+        effect = Effect(kind, "operand", None, False, (0, 1))
+        if touched and paths.has(path):
+            assert containment.some(paths, effect, confinement)
+        if touched and not paths.has(path):
+            assert not containment.every(paths, effect, confinement)
