@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from minisweagent.environments.local import LocalEnvironment
 
 from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, opened, run_permitted
 from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
-from humanlayer_agent.processes.file_swaps import JudgedFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -71,11 +71,15 @@ class EnforcingEnvironment:
             warn_unless_protected()
         known = director if gate is None else getattr(gate, "director", None)
         self.project = project_of(settings, known, None if self.runs_here else _directory_of(inner))
+        self._enclosures = self._opened(director, gate)
         self._environment()  # a setting that can't be used is an error now, not at the first command
         self._close: weakref.finalize[..., Any] | None = None
 
         def supervisor() -> Supervisor:
-            opened = open_gate(settings, director=director, user=user, gate=gate, project=self.project)
+            confined = self._enclosures is not None
+            opened = open_gate(
+                settings, director=director, user=user, gate=gate, project=self.project, confined=confined
+            )
             if gate is None and director is None and not self.runs_here:
                 judge: Any = opened.director
                 judge.reader = None  # the files of this machine are not those that its commands run
@@ -131,7 +135,8 @@ class EnforcingEnvironment:
         """Judge `proposed`, and run what is permitted.
 
         Args:
-            run: runs what is permitted and returns mini's result; `unwatched` in it says that the run is over with it.
+            run: runs what is permitted and returns mini's result; `unwatched` in it says that the run is over with it,
+                `moved` what of it was moved aside.
             ends: what `run` raises where the command ran to its end and ended the task. It is recorded, and passed on.
 
         Returns:
@@ -147,9 +152,9 @@ class EnforcingEnvironment:
                 ended.append(end)
                 return Outcome(0)
             code = output.get("returncode")
-            unwatched = bool(output.pop("unwatched", False))
+            unwatched, moved = bool(output.pop("unwatched", False)), output.pop("moved", ())
             info = str(output.get("exception_info") or "")
-            return Outcome(code if isinstance(code, int) else None, info, unwatched=unwatched)
+            return Outcome(code if isinstance(code, int) else None, info, unwatched=unwatched, moved=moved)
 
         record = self.supervisor.supervise(proposed, outcome)
         if self._watch is not None:
@@ -158,16 +163,23 @@ class EnforcingEnvironment:
             raise ended[0]
         return record, output
 
-    def _run_here(self, action: Action, timeout: int, judged: JudgedFiles | None = None) -> CommandResult:
-        """Run the command of `action`, which was judged by `judged`, on this machine; `timeout` in seconds."""
-        return run_command(
-            (*action.interpreter, action.content),
-            cwd=action.cwd,
-            env=action.env,
-            timeout=timeout,
-            judged=judged,
-            keep_background=self.settings.keep_background,
-        )
+    def _opened(self, director: Any, gate: "Gate | None") -> RunEnclosures | None:
+        """What encloses the commands of this run, where that is wanted, and this machine can."""
+        if not self.settings.confine:
+            return None
+        if self.settings.keep_background:
+            raise ConfigError("confine and keep_background: nothing that a confined command starts can outlive it")
+        if director is not None or gate is not None or not self.runs_here:
+            raise ConfigError("confine: only what the policies allow, and what runs on this machine, can be confined")
+        return opened(self.project)
+
+    def _run_here(self, action: Action, timeout: int, permit: Permit | None = None) -> CommandResult:
+        """Run the command of `action`, which `permit` lets run, on this machine; `timeout` in seconds."""
+        keep = self.settings.keep_background
+        if permit is not None:
+            return run_permitted(permit, self._enclosures, timeout=timeout, keep_background=keep)
+        argv = (*action.interpreter, action.content)
+        return run_command(argv, cwd=action.cwd, env=action.env, timeout=timeout, keep_background=keep)
 
     def _directory(self) -> str:
         try:
@@ -179,7 +191,8 @@ class EnforcingEnvironment:
         own = dict(getattr(self._inner.config, "env", None) or {})
         if not self.runs_here:
             return own
-        return command_environment(os.environ, own, self.settings.pass_env, str(self.project))
+        env = command_environment(os.environ, own, self.settings.pass_env, str(self.project))
+        return env if self._enclosures is None else self._enclosures.environment(env)
 
 
 def _interpreter_of(environment: Any) -> tuple[str, ...]:

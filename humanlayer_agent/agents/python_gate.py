@@ -8,9 +8,10 @@ from typing import Any, Self
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.dotenv import refuse_env_file
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, opened, run_permitted
 from humanlayer_agent.approvals import gate
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
+from humanlayer_agent.processes.execution import CommandResult, command_environment, warn_unless_protected
 
 TIMEOUT_S = 3_600.0
 """Seconds a command may run where nothing else is said."""
@@ -32,13 +33,26 @@ class Gate(gate.Gate):
         'HELLO\\n'
     """
 
+    enclosures: RunEnclosures | None = None
+    """Where commands are started that are allowed because they are confined."""
+
     @classmethod
-    def from_config(cls, *, agent: str = "python", project: Path | str | None = None, **settings: Any) -> Self:
+    def from_config(
+        cls,
+        *,
+        agent: str = "python",
+        project: Path | str | None = None,
+        confine: bool = False,
+        folder: str | None = None,
+        **settings: Any,
+    ) -> Self:
         """Return the Gate that the policies and channels of the machine, the user and the project make.
 
         Args:
             agent: who proposes the actions, for humans and the log.
             project: the directory it works for; the git top level of the current one where it is None.
+            confine: hold what the policy allows to its confinement, where this machine can.
+            folder: names the folder that confined commands see as /tmp; one for this Gate where it is None.
             settings: as `configuration.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
 
         Raises:
@@ -48,7 +62,10 @@ class Gate(gate.Gate):
 
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())
-        return build_gate(agent=agent, project=project, kind=cls, **settings)
+        enclosures = opened(project or find_project(), folder) if confine else None
+        made = build_gate(agent=agent, project=project, kind=cls, confined=enclosures is not None, **settings)
+        made.enclosures = enclosures
+        return made
 
     def run(
         self,
@@ -75,11 +92,12 @@ class Gate(gate.Gate):
         warn_unless_protected()
         here = os.path.abspath(cwd or os.getcwd())
         project = project or str(getattr(self.director, "project", "") or here)
-        action = Action(command, cwd=here, project=project, env=command_environment(os.environ, env, project=project))
+        given = command_environment(os.environ, env, project=project)
+        if self.enclosures is not None:
+            given = self.enclosures.environment(given)
+        action = Action(command, cwd=here, project=project, env=given)
 
         def execute(permit: Permit) -> CommandResult:
-            permitted = permit.action
-            argv = (*permitted.interpreter, permitted.content)
-            return run_command(argv, cwd=permitted.cwd, env=permitted.env, timeout=timeout, judged=permit.judged)
+            return run_permitted(permit, self.enclosures, timeout=timeout)
 
         return self._run(action, execute)

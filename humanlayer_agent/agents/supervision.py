@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.denial_texts import denial_text, edited_text, text
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError, NotAsJudged, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.redaction.redactor import Redactor
@@ -53,6 +54,9 @@ class Supervision(BaseModel):
     where nothing is said here."""
     pass_env: list[str] = []
     """Names of further environment variables that commands get."""
+    confine: bool = False
+    """Hold what the policy allows to its confinement, where this machine can: then what nobody can read of a command
+    does no harm, and is not asked about. What a human approves runs as it would without."""
     keep_background: bool = False
     """Leave alone what a command still has running when its shell ends."""
     store: Path | None = None
@@ -151,6 +155,7 @@ def open_gate(
     user: Any = None,
     gate: "Gate | None" = None,
     project: Path | None = None,
+    confined: bool = False,
 ) -> "Gate":
     """Return the gate that was given, else one built from `settings`.
 
@@ -158,6 +163,7 @@ def open_gate(
         director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
         user: has `query(prompt, options=[...])`.
         project: default of `settings.project`.
+        confined: whoever runs what is allowed confines it as the decision says.
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
@@ -189,6 +195,7 @@ def open_gate(
         project=settings.project or project,
         store=settings.store,
         agent=settings.agent,
+        confined=confined,
         **options,
     )
     return opened
@@ -312,7 +319,7 @@ class Supervisor:
         record = replace(_permitted(action, answer, int(waited * 1000)), digest=self._logged(answer.digest))
         try:
             outcome = run(answer)
-        except NotAsJudged as error:
+        except (NotAsJudged, Unenforceable) as error:
             return self._denied(action, self.gate.not_started(answer, error), int(waited * 1000))
         except BaseException as error:
             self._finish(answer, Outcome(None, f"interrupted: {type(error).__name__}"))

@@ -28,6 +28,7 @@ from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
 from humanlayer_agent.audit import events
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import (
     LOST,
     ActionDenied,
@@ -68,7 +69,7 @@ class Judge(Protocol):
 class Completed(Protocol):
     """The part of a command that ran that the Gate needs (`subprocess.CompletedProcess` has it).
 
-    It may also have `unwatched` (see `Outcome`) and `timed_out`.
+    It may also have `unwatched`, `moved` (see `Outcome`) and `timed_out`.
     """
 
     @property
@@ -259,7 +260,7 @@ class Gate:
             self.stop(why)
         return why
 
-    def not_started(self, permit: Permit, error: NotAsJudged) -> Denial:
+    def not_started(self, permit: Permit, error: NotAsJudged | Unenforceable) -> Denial:
         """Record that the action of a consumed permit did not start, and return the denial.
 
         Args:
@@ -314,7 +315,14 @@ class Gate:
         cwd = cwd or os.getcwd()
         runner = self._runner
         action = Action(command, cwd=cwd, project=project or cwd, env=dict(env or {}))
-        return self._run(action, lambda permit: runner(permit.action))
+
+        def execute(permit: Permit) -> Completed:
+            if permit.decision.confinement is not None:
+                name = permit.decision.confinement.name
+                raise Unenforceable(f"it may run only confined to {name}, and this Gate's runner confines nothing")
+            return runner(permit.action)
+
+        return self._run(action, execute)
 
     def _run(self, action: Action, runner: Callable[[Permit], C]) -> C:
         checked = self.admit(action)
@@ -325,14 +333,14 @@ class Gate:
         began = self._monotonic()
         try:
             completed = runner(checked)
-        except NotAsJudged as error:
+        except (NotAsJudged, Unenforceable) as error:
             raise ActionDenied(self.not_started(checked, error)) from error
         except BaseException as error:
             self.finish(checked, Outcome(None, describe(error), self._since(began)))
             raise
         detail = "timed out" if getattr(completed, "timed_out", False) else ""
-        unwatched = getattr(completed, "unwatched", False)
-        self.finish(checked, Outcome(completed.returncode, detail, self._since(began), unwatched=unwatched))
+        unwatched, moved = getattr(completed, "unwatched", False), getattr(completed, "moved", ())
+        self.finish(checked, Outcome(completed.returncode, detail, self._since(began), unwatched, moved=moved))
         return completed
 
     def close(self, status: str = "finished") -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
+from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.file_swaps import FileChange, JudgedFiles
 
@@ -306,6 +307,7 @@ class Outcome:
         unwatched: the command has ended, or deceived, what watches over it: that ends the run.
         receipt: what the log is to say of the answer that a coding agent's hook is given, which runs it.
         changed: the files that it was judged by and that became others; found by `Gate.finish`.
+        moved: what it left where it would be run later by itself, and where that is now.
         started: False where it was not even started.
 
     Example:
@@ -319,6 +321,7 @@ class Outcome:
     unwatched: bool = False
     receipt: Mapping[str, str] = field(default_factory=dict)
     changed: tuple[FileChange, ...] = ()
+    moved: tuple[MovedAside, ...] = ()
     started: bool = True
 
 

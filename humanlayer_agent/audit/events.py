@@ -112,6 +112,11 @@ EXEC_CHANGED = EventType(
     "files that the action was judged by became others before it ended (`files`): `refused`, it was not started; "
     "`own`, it may have changed them itself; else the run was ended with it",
 )
+EXEC_MOVED_ASIDE = EventType(
+    "exec.moved_aside",
+    804,
+    "a confined command left files where they would be run later by themselves; `kept` is where they are now",
+)
 
 PRESENTATION_DELIVERED = EventType("presentation.delivered", 900, "a channel shows a request to humans")
 PRESENTATION_SETTLED = EventType("presentation.settled", 901, "what a channel shows was brought up to date")

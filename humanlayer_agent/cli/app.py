@@ -11,6 +11,7 @@ from humanlayer_agent.cli.catalog import app as catalog
 from humanlayer_agent.cli.channel import app as channel
 from humanlayer_agent.cli.demo import demo
 from humanlayer_agent.cli.doctor import doctor
+from humanlayer_agent.cli.exec import exec_
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
 from humanlayer_agent.cli.policy.policy_commands import app as policy
@@ -72,6 +73,7 @@ def hook(context: typer.Context) -> None:
 
 app.command()(demo)
 app.command()(run)
+app.command("exec", context_settings={"ignore_unknown_options": True})(exec_)
 app.command()(init)
 app.command()(doctor)
 app.command()(hub)

@@ -1,4 +1,4 @@
-"""What the kernel lets a command reach: a Confinement, the backend that enforces it, and the proof that it holds here.
+"""The reach of a confined command: a Confinement, the backend that enforces it, and the proof that it holds here.
 
 Knows nothing of policies, approvals or agents: what is to be reachable is handed in.
 """

@@ -1,4 +1,4 @@
-"""What a confined command leaves at a protected place that was empty, or in git's own files, is moved aside.
+"""Moves aside what a confined command leaves at a protected place that was empty, or in git's own files.
 
 Mounts hold what is there. Where nothing is yet, a command may make it: `.envrc`, a hook, a repository in a folder, a
 `commondir` that names another configuration; and the next `cd`, editor or `git status` of a human would run it. So

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, within
 from humanlayer_agent.confine.survey import LIMIT, survey
 
 How = Literal["link", "read", "write", "hide"]
@@ -77,9 +77,10 @@ def mounts(confinement: Confinement, *, keep: Iterable[str] = (), limit: int = L
 
 def _hidden(confinement: Confinement, found: set[str]) -> Iterator[str]:
     """What is there and must not be read: of a link what it leads to, for that is what could be read."""
+    seen = (*confinement.entries("read"), *confinement.entries("write"))
     plain = {entry.removesuffix(TREE) for entry in confinement.entries("hide") if is_plain(entry)}
     for path in sorted(found | plain):
-        if os.path.lexists(path) and not confinement.reads(path):
+        if within(path, seen) and os.path.lexists(path) and not confinement.reads(path):
             real = os.path.realpath(path) if os.path.islink(path) else path
             if real == path or (os.path.exists(real) and confinement.reads(real)):
                 yield real

@@ -53,6 +53,7 @@ CHECKS = (
     Check("clock", "Store and log", store.clock),
     Check("walls.processes", "Walls around agents' commands", walls.processes),
     Check("walls.watchers", "Walls around agents' commands", walls.watchers),
+    Check("walls.confinement", "Walls around agents' commands", walls.confinement),
     Check("walls.impersonation", "Walls around agents' commands", agents.impersonation),
     Check("walls.spellings", "Walls around agents' commands", walls.spellings),
 )

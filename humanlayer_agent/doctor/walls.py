@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.confine.bubblewrap import find
+from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.confine.proof import WALLS, prove, remedy
 from humanlayer_agent.doctor import attack as probe
 from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError
@@ -127,6 +130,24 @@ def watchers(context: Context) -> Iterator[Finding]:
         yield ok("a command that ends what watches over it is ended with what it has left, and so is the run")
     else:
         yield failed("a command that ends what watches over it is not found", "Report this, please.")
+
+
+def confinement(context: Context) -> Iterator[Finding]:
+    """Try every wall of a confinement, with a command that attacks it."""
+    if sys.platform != "linux":
+        yield warning("no command can be confined here: that needs Linux", _CONTAINER)
+        return
+    try:
+        proof = prove(find())
+    except Unenforceable as why:
+        yield warning(f"no command can be confined here, so what nobody can read is asked about: {why}{remedy()}")
+        return
+    backend = f"{proof.backend.name} {proof.backend.version}"
+    for wall in proof.walls:
+        if not wall.held:
+            yield failed(f"{backend} does not hold: {WALLS[wall.name]}{remedy()}", "Don't confine commands here.")
+    if proof.holds:
+        yield ok(f"{backend} holds a confined command: {len(proof.walls)} ways out were tried")
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -113,8 +113,9 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
 
 def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
     """Return the fields that an event has of a decision. `basis` tells "a rule says so" from "no rule matched: the
-    default".
+    default". `confined` says what it is allowed to run in alone.
     """
+    confinement = decision.confinement
     return {
         "verdict": str(decision.verdict),
         "basis": "default" if decision.default_hit else "rule",
@@ -130,6 +131,7 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
         "unresolved": decision.unresolved,
         "enforced": decision.enforced,
         "us": decision.microseconds,
+        **({} if confinement is None else {"confined": {"to": confinement.name, "digest": confinement.digest}}),
     }
 
 

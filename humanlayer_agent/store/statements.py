@@ -471,6 +471,9 @@ class Ledger(Log):
                     for file in outcome.changed
                 ]
                 self.append(events.EXEC_CHANGED, **common, files=files, refused=not outcome.started or None)
+            if outcome.moved:
+                left = [{"path": each.path, "kept": each.kept, "restored": each.restored} for each in outcome.moved]
+                self.append(events.EXEC_MOVED_ASIDE, **common, files=left)
             self.append(
                 events.EXEC_FINISHED,
                 **common,

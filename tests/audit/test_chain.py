@@ -93,6 +93,7 @@ def test_names_and_codes_are_stable() -> None:
         "exec.finished": 801,
         "exec.unknown": 802,
         "exec.changed": 803,
+        "exec.moved_aside": 804,
         "presentation.delivered": 900,
         "presentation.settled": 901,
         "presentation.failed": 902,

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from humanlayer_agent.audit.events import HOOK_UNPROVEN
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_gate
+from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.confine.proof import WALLS, prove
 from humanlayer_agent.doctor import agents, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
@@ -43,7 +46,7 @@ from humanlayer_agent.processes.memory_protection import Protection
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
-from tests.support import children
+from tests.support import children, enclosures
 from tests.support.forging import forging
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
 
@@ -737,6 +740,24 @@ def test_what_the_policies_say_of_spellings(settled: None, look: Look) -> None:
 def test_who_ends_its_watcher_is_found(look: Look) -> None:
     (found,) = look("walls.watchers")
     assert (found.status, "and so is the run" in found.said) == ("ok", True)
+
+
+def test_a_confinement_is_tried(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = enclosures.backend()
+    (found,) = look("walls.confinement")
+    assert (found.status, f"{len(WALLS)} ways out were tried" in found.said) == ("ok", True)
+    proof = prove(backend)
+    broken = replace(proof, walls=(replace(proof.walls[0], held=False), *proof.walls[1:]))
+    monkeypatch.setattr(walls, "prove", lambda backend: broken)
+    (found,) = look("walls.confinement")
+    assert (found.status, "does not hold: a file outside is written" in found.said) == ("failed", True)
+
+    def none() -> None:
+        raise Unenforceable("there is none")
+
+    monkeypatch.setattr(walls, "find", none)
+    (found,) = look("walls.confinement")
+    assert (found.status, "so what nobody can read is asked about: there is none" in found.said) == ("warning", True)
 
 
 def test_who_answers_in_the_place_of_the_judge_is_not_believed(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:

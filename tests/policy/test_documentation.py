@@ -14,10 +14,13 @@ from humanlayer_agent.policy.language.sources import shipped_names
 TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
 
 
-def test_the_policy_it_shows(tmp_path: Path) -> None:
-    (shown,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+_SHOWN = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.mark.parametrize("shown", _SHOWN, ids=["a file", "confinements"])
+def test_the_policy_it_shows(tmp_path: Path, shown: str) -> None:
     path = tmp_path / "team.yaml"
-    path.write_text(shown)
+    path.write_text(shown if shown.startswith("version: 1\n") else f"version: 1\npolicy: team\n{shown}")
     policy = load(path)
     failed = [(r.example.rule.id, r.example.command, r.expected, r.found) for r in examples.run(policy) if not r.passed]
     assert [f for f in failed if not next(r for r in policy.rules if r.id == f[0]).inherited] == []

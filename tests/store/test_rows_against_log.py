@@ -49,7 +49,7 @@ def edit(path: Path, *statements: str) -> None:
             "UPDATE audit_event SET body = replace(body, 'rm x', 'ls x') WHERE type = 'decision.evaluated'",
             "its hash is not",
         ),
-        ("UPDATE audit_event SET hash = replace(hash, 'a', 'b') WHERE seq = 5", "its hash is not"),
+        ("UPDATE audit_event SET hash = substr(hash, 33) || substr(hash, 1, 32) WHERE seq = 5", "its hash is not"),
         ("UPDATE audit_event SET body = body || ' ' WHERE seq = 5", "not canonical"),
         ("DELETE FROM audit_event WHERE seq = 5", "is missing"),
         ("DELETE FROM audit_event WHERE seq > 5", "its row is missing|no event made|and the log says|does not say"),

@@ -14,10 +14,10 @@ from humanlayer_agent.agents.mini.batch_harness import harness_calls
 from humanlayer_agent.agents.supervision import Record, refuse_misspelled_section, supervision_settings
 from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.processes.execution import CommandResult
-from humanlayer_agent.processes.file_swaps import JudgedFiles
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.approvals.model import Permit
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -92,7 +92,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
             return _not_executed(text("not_text", type=type(command).__name__), {})
         record, output = self._supervise(
             self._proposed(command, action, cwd),
-            lambda permit: self._run(permit.action, action, cwd, kwargs, permit.judged),
+            lambda permit: self._run(permit.action, action, cwd, kwargs, permit),
             ends=(Submitted,),
         )
         if not record.executed:
@@ -140,7 +140,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
         action: dict[str, Any],
         cwd: str,
         options: dict[str, Any],
-        judged: JudgedFiles | None = None,
+        permit: "Permit | None" = None,
     ) -> dict[str, Any]:
         """Run what is permitted of `action`, here or in the inner environment, and return the result as mini has it."""
         if not self.runs_here:
@@ -148,16 +148,17 @@ class SupervisedEnvironment(EnforcingEnvironment):
             return ran
         seconds = options.get("timeout") or self._inner.config.timeout
         try:
-            result = self._run_here(permitted, seconds, judged)
+            result = self._run_here(permitted, seconds, permit)
         except (OSError, ValueError) as error:
             return _failed(error)
+        moved = {"moved": result.moved}
         if result.unwatched:
-            return {**_failed(OSError(text("unwatched")), result.output), "unwatched": True}
+            return {**_failed(OSError(text("unwatched")), result.output), **moved, "unwatched": True}
         if result.timed_out:
-            return _failed(subprocess.TimeoutExpired(permitted.content, seconds), result.output)
+            return _failed(subprocess.TimeoutExpired(permitted.content, seconds), result.output) | moved
         if result.returncode is None:
-            return _failed(OSError("its end was not seen"), result.output)
-        return {"output": result.output, "returncode": result.returncode, "exception_info": _left_over(result)}
+            return _failed(OSError("its end was not seen"), result.output) | moved
+        return {"output": result.output, "returncode": result.returncode, "exception_info": _left_over(result)} | moved
 
 
 class SupervisedLocalEnvironment(SupervisedEnvironment):

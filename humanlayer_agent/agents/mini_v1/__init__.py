@@ -116,14 +116,14 @@ class SupervisedEnvironment(EnforcingEnvironment):
             ran: dict[str, Any] = self._inner.execute(permitted.content, cwd, timeout=timeout)
             return ran
         seconds = timeout or self._inner.config.timeout
-        result = self._run_here(permitted, seconds, permit.judged)
+        result = self._run_here(permitted, seconds, permit)
         if result.unwatched:  # then the run has ended
-            return {"output": result.output, "returncode": None, "unwatched": True}
+            return {"output": result.output, "returncode": None, "unwatched": True, "moved": result.moved}
         if result.timed_out:
             raise subprocess.TimeoutExpired(permitted.content, seconds, output=result.output.encode())
         if result.returncode is None:
             raise ActionDenied("The end of the command was not seen: it ended the process that watched over it.")
-        return {"output": result.output, "returncode": result.returncode}
+        return {"output": result.output, "returncode": result.returncode, "moved": result.moved}
 
 
 class Supervised:

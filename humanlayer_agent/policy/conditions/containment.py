@@ -1,4 +1,4 @@
-"""What a confinement makes of doubt: what can't be known of a command ranges over what the kernel lets through.
+"""Settles doubt by a confinement: what can't be known of a command ranges over what the kernel lets through.
 
 What is certain is judged as without it: `rm -rf /srv/x` asks, it is not tried. What can be read as the confinement's
 `read` says was given to every command that it confines; the question that is left is what happens within `write`.

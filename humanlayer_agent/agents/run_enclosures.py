@@ -1,0 +1,164 @@
+"""Run commands confined that were allowed because they would be: the backend, and the folders of one run."""
+
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from humanlayer_agent.approvals.model import Permit
+from humanlayer_agent.confine.bubblewrap import Enclosure
+from humanlayer_agent.confine.confinement import Confinement, Unenforceable
+from humanlayer_agent.confine.environment import confined_environment
+from humanlayer_agent.confine.journal import MovedAside
+from humanlayer_agent.confine.proof import Proof, proven
+from humanlayer_agent.locations import state_path
+from humanlayer_agent.processes.execution import CommandResult, run_command
+from humanlayer_agent.redaction.secret_names import is_secret_variable
+
+logger = logging.getLogger("humanlayer_agent")
+
+_PROOFS, _RUNS, _CACHES, _ASIDE = "confine", "runs", "caches", "moved-aside"
+_KEPT_S = 7 * 24 * 3600.0
+"""Seconds that the /tmp of a run is kept after its last command."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnclosures:
+    """What encloses the commands of one run.
+
+    Args:
+        proof: of the backend.
+        temporary: the folder that they see as /tmp: what one leaves there the next one finds.
+        caches: the folder in which their tools keep what they need again, of this project alone.
+        aside: the folder to which is moved what they leave where it would be run later by itself.
+    """
+
+    proof: Proof
+    temporary: str
+    caches: str
+    aside: str
+
+    @classmethod
+    def of(cls, run: str, project: Path | str) -> Self:
+        """Return those of a run, where a backend holds commands on this machine.
+
+        Args:
+            run: names the run.
+            project: the directory that it works for.
+
+        Raises:
+            Unenforceable: none does; why, and what would change it.
+            OSError: a folder can't be made.
+        """
+        proof = proven(state_path(_PROOFS))
+        _forget(state_path(_RUNS))
+        of_project = _named(os.path.realpath(project))
+        folders = (_made(_RUNS, _named(run)), _made(_CACHES, of_project), _made(_ASIDE, of_project))
+        return cls(proof, *folders)
+
+    def enclosure(self, confinement: Confinement, expected: tuple[str, ...] = ()) -> Enclosure:
+        """Return what a command is started in (see `processes.execution.run_command`).
+
+        Args:
+            confinement: what the command can reach.
+            expected: path sets where it may make what is protected.
+        """
+        return Enclosure(self.proof.backend, confinement, self.temporary, self.aside, expected, self.caches)
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a confined command, made from that of any supervised one."""
+        return confined_environment(env, caches=self.caches, is_secret=is_secret_variable)
+
+
+def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
+    """Return what encloses the commands of a run; None, and a warning, where nothing on this machine holds them.
+
+    Args:
+        project: the directory that it works for.
+        run: names the run; a new one where it is None.
+    """
+    try:
+        return RunEnclosures.of(run or secrets.token_hex(16), project)
+    except (Unenforceable, OSError) as why:
+        logger.warning("Warning: commands are not confined here, so what nobody can read is asked about: %s", why)
+        return None
+
+
+def run_permitted(
+    permit: Permit, enclosures: RunEnclosures | None, *, timeout: float, keep_background: bool = False
+) -> CommandResult:
+    """Run the command of a permit on this machine, confined where it was allowed because it would be.
+
+    Args:
+        permit: lets it run; it was started.
+        enclosures: those of the run; None where nothing is confined.
+        timeout, keep_background: see `processes.execution.run_command`, which also says what is raised.
+
+    Raises:
+        Unenforceable: it was allowed because it would be confined, and that can't be enforced here.
+    """
+    action, confinement = permit.action, permit.decision.confinement
+    run = partial(
+        run_command,
+        (*action.interpreter, action.content),
+        cwd=action.cwd,
+        env=action.env,
+        timeout=timeout,
+        judged=permit.judged,
+        keep_background=keep_background,
+    )
+    if confinement is None:
+        return run()
+    if enclosures is None:
+        raise Unenforceable(f"it may run only confined to {confinement.name}, and nothing here confines it")
+    result = run(confinement=enclosures.enclosure(confinement, _expected(permit)))
+    for each in result.moved:
+        logger.warning("Warning: a confined command left %s, which could run code later: %s", each.path, _where(each))
+    return result
+
+
+def _where(moved: MovedAside) -> str:
+    if not moved.kept:
+        return "it can't be moved aside, so look at it before anything runs there"
+    return f"it is now {moved.kept}" + (", and what was there is there again" if moved.restored else "")
+
+
+def _expected(permit: Permit) -> tuple[str, ...]:
+    """Where it was seen that the command makes something: a repository (`git init`), a virtual environment. That is
+    nowhere, where something runs that nobody can read.
+    """
+    action, decision = permit.action, permit.decision
+    effects = [(part.program, effect) for part in decision.parts for effect in part.effects]
+    if any(effect.unread or not effect.resolved for _, effect in effects) or decision.unresolved:
+        return ()
+    above = f"{action.project}/"
+    writes = [(program, os.path.normpath(e.operand)) for program, e in effects if e.kind == "write" and e.operand]
+    return tuple(f"{path}/**" for program, path in writes if program == "git" or not above.startswith(f"{path}/"))
+
+
+def _named(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _made(*names: str) -> str:
+    folder = state_path(*names)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.realpath(folder)
+
+
+def _forget(folder: str) -> None:
+    """Remove what runs have left in their /tmp long ago."""
+    try:
+        with os.scandir(folder) as runs:
+            old = [run.path for run in runs if time.time() - run.stat(follow_symlinks=False).st_mtime > _KEPT_S]
+    except OSError:
+        return
+    for run in old:
+        shutil.rmtree(run, ignore_errors=True)

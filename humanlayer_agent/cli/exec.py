@@ -1,0 +1,112 @@
+"""`hla exec`: one command, judged, and confined where the policy and this machine say so."""
+
+import os
+import secrets
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from humanlayer_agent.errors import ActionDenied
+
+if TYPE_CHECKING:
+    from humanlayer_agent.processes.execution import CommandResult
+
+NOT_RUN = 126
+"""The exit code where the command did not run: as bash has it for a command that can't be executed."""
+TIMED_OUT = 124
+_PLAIN = frozenset({"--norc", "--noprofile"})
+
+
+def exec_(
+    words: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Program and arguments, after --.")],
+    policy: Annotated[str | None, typer.Option("--policy", help="Name of a shipped policy, or a policy file.")] = None,
+    project: Annotated[Path | None, typer.Option("--project", help="Directory the command works for.")] = None,
+    confinement: Annotated[
+        str | None, typer.Option("--confinement", help="Don't judge it: run it confined to this one of the policy.")
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Commands of one run share what they see as /tmp.")] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds until it is ended.")] = 3600.0,
+) -> None:
+    """Judge one command and run it: confined where the policy confines what it allows, and this machine can.
+
+    What the policy does not allow is asked of you first. What nobody can read of a confined command does no harm, so it
+    is not asked about. Exit code: that of the command; 126 where it did not run, 124 where it took too long.
+
+    Example: hla exec -- bash -c 'make && ./build/app --version'
+    """
+    raise typer.Exit(execute(words, policy=policy, project=project, confinement=confinement, run=run, timeout=timeout))
+
+
+def execute(
+    words: list[str],
+    *,
+    policy: str | None,
+    project: Path | None,
+    confinement: str | None,
+    run: str | None,
+    timeout: float,
+) -> int:
+    """Run one command and print what it prints; see `exec_`.
+
+    Raises:
+        ConfigError: a policy, the project or the name of the confinement can't be used.
+        Unenforceable: `confinement` was given, and can't be enforced here.
+    """
+    from humanlayer_agent.agents.python_gate import Gate
+
+    text = command_line(words)
+    try:
+        result: CommandResult
+        if confinement is not None:
+            result = _by_hand(text, confinement, policy=policy, project=project, run=run, timeout=timeout)
+        else:
+            with Gate.from_config(agent="hla exec", policy=policy, project=project, confine=True, folder=run) as gate:
+                result = gate.run(text, timeout=timeout)
+    except ActionDenied as denied:
+        print(f"hla exec: it did not run: {denied}", file=sys.stderr)
+        return NOT_RUN
+    except OSError as error:
+        print(f"hla exec: it did not start: {error}", file=sys.stderr)
+        return NOT_RUN
+    sys.stdout.write(result.output)
+    sys.stdout.flush()
+    if result.timed_out:
+        print(f"hla exec: ended after {timeout:g} seconds", file=sys.stderr)
+        return TIMED_OUT
+    code = result.returncode
+    return NOT_RUN if code is None else code if code >= 0 else 128 - code
+
+
+def command_line(words: list[str]) -> str:
+    """Return what bash is to run: the text after `bash -c`, else the words, quoted.
+
+    Example:
+        >>> command_line(["bash", "-c", "ls | wc -l"]), command_line(["cat", "a b"])
+        ('ls | wc -l', "cat 'a b'")
+    """
+    match words:
+        case ["bash", *options, "-c", text] if _PLAIN.issuperset(options):
+            return text
+    return shlex.join(words)
+
+
+def _by_hand(
+    text: str, name: str, *, policy: str | None, project: Path | None, run: str | None, timeout: float
+) -> "CommandResult":
+    """Run a command confined, whatever the policy says of it: a human has typed it."""
+    from humanlayer_agent.action import BASH
+    from humanlayer_agent.agents.run_enclosures import RunEnclosures
+    from humanlayer_agent.configuration import build_director
+    from humanlayer_agent.confine.confinement import Confinement
+    from humanlayer_agent.processes.execution import command_environment, run_command
+
+    director = build_director(policy, project=project, confined=True)
+    enclosures = RunEnclosures.of(run or secrets.token_hex(16), director.project)
+    enclosure = enclosures.enclosure(Confinement((director.in_force().confinement(name),)))
+    env = enclosures.environment(command_environment(os.environ, project=director.project))
+    here = os.getcwd()
+    cwd = here if enclosure.confinement.reads(os.path.realpath(here)) else director.project
+    return run_command((*BASH, text), cwd=cwd, env=env, timeout=timeout, confinement=enclosure)

@@ -1,0 +1,215 @@
+"""Allowed commands run confined: by a Gate and by mini-swe-agent, with real programs that nobody can read."""
+
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from humanlayer_agent import ActionDenied, Gate
+from humanlayer_agent.agents import run_enclosures
+from humanlayer_agent.confine.confinement import Unenforceable
+from tests.support import enclosures
+
+
+class Nobody:
+    """Would be asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def query(self, prompt: str, *, options: list[str]) -> str:
+        self.asked.append(prompt)
+        return next(option for option in options if not option.lower().startswith(("y", "a")))
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Not in a folder for temporary files: there the policy would allow too much."""
+    with tempfile.TemporaryDirectory(dir=pwd.getpwuid(os.getuid()).pw_dir, prefix="hla-runs-") as name:
+        base = Path(name)
+        (base / "project").mkdir()
+        (base / "outside").mkdir()
+        (base / "outside/canary").write_text("canary\n")
+        yield base
+
+
+@pytest.fixture
+def human() -> Nobody:
+    return Nobody()
+
+
+@pytest.fixture
+def gate(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    enclosures.backend()  # or a skip
+    monkeypatch.chdir(place / "project")
+    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as opened:
+        assert opened.enclosures is not None
+        yield opened
+
+
+def unread(place: Path, *words: str) -> str:
+    """A program in the project that nobody can read: a copy of one of the system's."""
+    shutil.copy(f"/bin/{words[0]}", place / "project" / "unread")
+    return " ".join(["./unread", *words[1:]])
+
+
+def events(gate: Gate, kind: str) -> list[dict[str, Any]]:
+    return [entry.event for entry in gate.store.events(type=kind)]
+
+
+def test_what_nobody_can_read_runs_without_a_question_and_reaches_nothing(
+    gate: Gate, place: Path, human: Nobody
+) -> None:
+    outside = place / "outside"
+    script = f"touch made; rm -rf {outside}/canary; echo x > {outside}/new; cat {outside}/canary; echo done"
+    command = unread(place, "bash", "script")
+    (place / "project/script").write_bytes(b"\0" + script.encode())  # as little to be read as the program
+    (place / "project/script").write_text(script)
+    result = gate.run(command)
+    assert human.asked == []
+    assert (result.output.splitlines()[-1], result.returncode) == ("done", 0)
+    assert (place / "project/made").exists()
+    assert sorted(path.name for path in outside.iterdir()) == ["canary"]
+    (decision,) = events(gate, "decision.evaluated")
+    assert decision["confined"]["to"] == "project"
+    assert decision["confined"]["digest"]
+
+
+def test_without_it_the_same_is_asked_about(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place / "project")
+    command = unread(place, "true")
+    with Gate.from_config(user=human, policy="default", project=place / "project") as gate, pytest.raises(ActionDenied):
+        gate.run(command)
+    assert len(human.asked) == 1
+
+
+def test_what_is_certain_is_asked_about_as_ever(gate: Gate, place: Path, human: Nobody) -> None:
+    with pytest.raises(ActionDenied):
+        gate.run(f"rm {place}/outside/canary")
+    assert len(human.asked) == 1
+
+
+def test_commands_of_a_run_share_what_they_see_as_tmp(gate: Gate, place: Path) -> None:
+    name = f"hla-{place.name}"
+    assert name in gate.run(f"echo kept > /tmp/{name}; ls /tmp").output
+    assert gate.run(f"cat /tmp/{name}").output == "kept\n"
+    assert not Path(f"/tmp/{name}").exists()
+
+
+def test_git_works_and_its_hooks_are_held(gate: Gate, place: Path, human: Nobody) -> None:
+    assert gate.run("git init -q .").returncode == 0
+    assert (place / "project/.git/config").exists()
+    named = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a"}
+    done = gate.run(
+        "echo x > a; git add -A; git commit -qm x; git log --oneline | wc -l",
+        env={**named, "GIT_COMMITTER_EMAIL": "a@example.org"},
+    )
+    assert done.output == "1\n", done.output
+    held = gate.run(unread(place, "touch", ".git/hooks/post-commit"))
+    assert "Read-only file system" in held.output
+    assert human.asked == []
+
+
+def test_what_it_leaves_where_it_would_run_later_is_moved_aside_and_logged(
+    gate: Gate, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = gate.run(unread(place, "touch", ".envrc"))
+    assert not (place / "project/.envrc").exists()
+    (moved,) = result.moved
+    assert Path(moved.kept).exists()
+    (logged,) = events(gate, "exec.moved_aside")
+    assert logged["files"] == [{"path": str(place / "project/.envrc"), "kept": moved.kept, "restored": False}]
+    assert f"it is now {moved.kept}" in caplog.text
+
+
+def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(
+    place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unproven(folder: object) -> None:
+        raise Unenforceable("there is no bubblewrap")
+
+    monkeypatch.setattr(run_enclosures, "proven", unproven)
+    monkeypatch.chdir(place / "project")
+    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as gate:
+        assert gate.run("echo hello").output == "hello\n"
+        with pytest.raises(ActionDenied):
+            gate.run(unread(place, "true"))
+    assert "commands are not confined here" in caplog.text
+    assert len(human.asked) == 1
+
+
+@pytest.mark.parametrize("way", ["nothing encloses", "the backend is gone"])
+def test_what_was_allowed_because_it_would_be_confined_never_runs_unconfined(gate: Gate, place: Path, way: str) -> None:
+    assert gate.enclosures is not None
+    if way == "nothing encloses":
+        gate.enclosures = None
+    else:
+        proof = gate.enclosures.proof
+        gone = replace(proof, backend=replace(proof.backend, path="/bin/false"))
+        gate.enclosures = replace(gate.enclosures, proof=gone)
+    with pytest.raises(ActionDenied):
+        gate.run("touch ran")
+    assert not (place / "project/ran").exists()
+    (ended,) = events(gate, "exec.finished")
+    assert ended["detail"].startswith("not started: ")
+
+
+def test_a_gate_whose_runner_confines_nothing_refuses_it(gate: Gate) -> None:
+    from humanlayer_agent.approvals.gate import Gate as Core
+
+    ran: list[object] = []
+    core = Core(gate.director, gate.store, None, runner=lambda action: ran.append(action))  # type: ignore[arg-type,func-returns-value]
+    with pytest.raises(ActionDenied, match="confined to project"):
+        core.run("touch ran", project=str(gate.director.project))  # type: ignore[attr-defined]
+    assert ran == []
+
+
+def test_old_folders_of_runs_go(place: Path) -> None:
+    enclosures.backend()
+    first = run_enclosures.RunEnclosures.of("first", place / "project")
+    Path(first.temporary, "x").write_text("x")
+    os.utime(first.temporary, (0, 0))
+    second = run_enclosures.RunEnclosures.of("second", place / "project")
+    assert (Path(first.temporary).exists(), Path(second.temporary).exists()) == (False, True)
+
+
+def test_commands_of_mini_run_confined(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> None:
+    enclosures.backend()
+    pytest.importorskip("minisweagent")
+    from minisweagent.environments.local import LocalEnvironment
+
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
+    from humanlayer_agent.agents.supervision import Supervision
+
+    monkeypatch.chdir(place / "project")
+    settings = Supervision(policy="default", project=place / "project", confine=True)
+    environment = SupervisedEnvironment(LocalEnvironment(), user=human, settings=settings)
+    made = environment.execute({"command": unread(place, "touch", "made", ".envrc")})
+    assert (made["returncode"], human.asked) == (0, [])
+    assert sorted(path.name for path in (place / "project").iterdir()) == ["made", "unread"]
+    outside = environment.execute({"command": unread(place, "rm", f"{place}/outside/canary")})
+    assert outside["returncode"] != 0
+    assert (place / "outside/canary").exists()
+    kinds = [entry.event["type"] for entry in environment.supervisor.gate.store.events()]
+    assert kinds.count("exec.moved_aside") == 1
+
+
+@pytest.mark.parametrize("setting", [{"keep_background": True}, {"director": True}])
+def test_settings_that_can_not_go_together(place: Path, setting: dict[str, bool]) -> None:
+    pytest.importorskip("minisweagent")
+    from minisweagent.environments.local import LocalEnvironment
+
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
+    from humanlayer_agent.agents.supervision import Supervision
+    from humanlayer_agent.errors import ConfigError
+
+    given = {"director": object()} if setting.pop("director", False) else {}
+    settings = Supervision(project=place / "project", confine=True, **setting)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="confine"):
+        SupervisedEnvironment(LocalEnvironment(), settings=settings, **given)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""`hla exec`: judged, confined, and with the exit code of the command."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from humanlayer_agent.cli.app import app
+from humanlayer_agent.cli.exec import command_line
+from tests.support import enclosures
+
+Exec = Callable[..., Result]
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=os.path.realpath("/var/tmp"), prefix="hla-exec-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def execute(project: Path, monkeypatch: pytest.MonkeyPatch) -> Exec:
+    enclosures.backend()
+    monkeypatch.chdir(project)
+    return lambda *words: CliRunner().invoke(app, ["exec", "--policy", "default", "--project", str(project), *words])
+
+
+def test_output_and_exit_code_are_the_commands(execute: Exec) -> None:
+    done = execute("--", "bash", "-c", "echo out; exit 7")
+    assert (done.output, done.exit_code) == ("out\n", 7)
+
+
+def test_words_are_one_command(execute: Exec, project: Path) -> None:
+    assert execute("--", "touch", "a b").exit_code == 0
+    assert [path.name for path in project.iterdir()] == ["a b"]
+
+
+def test_it_is_confined(execute: Exec, project: Path) -> None:
+    assert execute("--", "bash", "-c", "echo x > $UNKNOWN/../x 2>/dev/null; ls /root").exit_code != 0
+    shared = f"{project.name}-shared"
+    assert execute("--run", "one", "--", "touch", f"/tmp/{shared}").exit_code == 0
+    assert shared in execute("--run", "one", "--", "ls", "/tmp").output
+    assert shared not in execute("--run", "two", "--", "ls", "/tmp").output
+
+
+def test_what_is_not_allowed_does_not_run(execute: Exec, project: Path) -> None:
+    done = execute("--", "rm", "-rf", "/srv/nothing/here")
+    assert done.exit_code == 126
+    assert "it did not run" in done.stderr
+
+
+def test_by_hand_nothing_is_judged(execute: Exec, project: Path) -> None:
+    (project / ".env").write_text("SECRET=1\n")
+    done = execute("--confinement", "project", "--", "bash", "-c", "cat .env; echo x > made; rm -rf /srv/nothing/here")
+    assert "SECRET" not in done.output
+    assert (project / "made").exists()
+    wrong = execute("--confinement", "nothing", "--", "true")
+    assert wrong.exit_code != 0
+    assert "no confinement is called 'nothing'; there are: project, repository" in str(wrong.exception)
+
+
+def test_it_ends_in_time(execute: Exec) -> None:
+    done = execute("--timeout", "0.5", "--", "sleep", "600")
+    assert done.exit_code == 124
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["bash", "-c", "a | b"], "a | b"),
+        (["bash", "--norc", "--noprofile", "-c", "a"], "a"),
+        (["bash", "-l", "-c", "a"], "bash -l -c a"),
+        (["bash", "-c", "a", "b"], "bash -c a b"),
+        (["ls", "a b"], "ls 'a b'"),
+    ],
+)
+def test_command_line(words: list[str], text: str) -> None:
+    assert command_line(words) == text
