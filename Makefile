@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # More than there are cores: many tests wait for terminals, servers and other processes.
-WORKERS ?= 4
+WORKERS ?= 6
 # Each worker gets neighbours, which share servers and imports, and takes of another's when it is done.
 PARALLEL := -n $(WORKERS) --dist worksteal
 .DEFAULT_GOAL := help

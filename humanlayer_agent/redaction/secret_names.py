@@ -5,6 +5,7 @@ secrets.yaml.
 import fnmatch
 import re
 from functools import cache, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,13 @@ def secret_variables() -> tuple[str, ...]:
     """
     names, variables = data()["names"], data()["variables"]
     secret = [f"*{word}*" for word in names["endings"]] + variables["secret"]
+    secret += [f"*{of}_key*" for of in names["key_of"]]
     for word in names["short"]:
         secret += [f"*_{word}", f"{word}_*", f"*_{word}_*", *([word] if word not in variables["no_whole"] else ())]
     secret += [word for word in names["whole"] if word.isidentifier()]
-    found = [*_without_covered(_spelled(secret)), *variables["capitals"]]
-    return (*found, *(f"!{pattern}" for pattern in _spelled(variables["harmless"])))
+    keys = [*_spelled(variables["keys"]), *variables["capitals"]]
+    public, harmless = ([f"!{p}" for p in _spelled(variables[kind])] for kind in ("public", "harmless"))
+    return (*keys, *public, *_without_covered(_spelled(secret)), *harmless)
 
 
 def _spelled(patterns: list[str]) -> list[str]:
@@ -69,18 +72,18 @@ def is_secret_variable(name: str) -> bool:
 
 def _is_listed(name: str) -> bool:
     """Tell whether `secret_variables` has the name, and it is not for something beside a secret."""
-    secret, harmless = _patterns()
-    listed = secret.fullmatch(name) is not None and harmless.fullmatch(name) is None
-    return listed and not _is_harmless(name) and not _is_plain_key(name)
+    runs = _patterns()
+    deciding = next((run for run in runs if run[1].fullmatch(name)), None)
+    if deciding is None or not deciding[0] or _is_harmless(name):
+        return False
+    return deciding is not runs[-1] or not _is_plain_key(name)  # the last of them is that of keys
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """`secret_variables` as two expressions: those that say yes, and then those that say no."""
-    listed = secret_variables()
-    groups = [[p for p in listed if p[0] != "!"], [p[1:] for p in listed if p[0] == "!"]]
-    secret, harmless = (re.compile("|".join(fnmatch.translate(p) for p in group)) for group in groups)
-    return secret, harmless
+def _patterns() -> tuple[tuple[bool, re.Pattern[str]], ...]:
+    """`secret_variables` as expressions, the last first, each with whether it says that the name is a secret's."""
+    runs = groupby(reversed(secret_variables()), key=lambda pattern: not pattern.startswith("!"))
+    return tuple((secret, re.compile("|".join(fnmatch.translate(p.lstrip("!")) for p in run))) for secret, run in runs)
 
 
 def _is_harmless(name: str) -> bool:

@@ -25,7 +25,7 @@ LISTED = VariableNames(secret_variables())
         "SESSION_COOKIE", "GPG_PASSPHRASE",
         # what only one of three lists knew
         "MYSQL_PWD", "SSHPASS", "REDISCLI_AUTH", "DB_PIN", "WIFI_PSK", "AUTHKEY", "npm_config__auth", "MONGODB_URI", "DB_PASS2",
-        "accessToken", "dbPassword", "apiKey", "KEY", "SORT_KEYS",
+        "PUBLIC_KEY_TOKEN", "TOKEN_PUBLIC_KEY", "KEY_PUBLIC_KEY", "PUBLIC_KEY_KEY", "accessToken", "dbPassword", "apiKey", "KEY", "SORT_KEYS",
     ],
 )  # fmt: skip
 def test_secret(name: str) -> None:
@@ -36,7 +36,7 @@ def test_secret(name: str) -> None:
     "name",
     [
         "HOME", "PATH", "PWD", "OLDPWD", "KEYBOARD", "SSH_AUTH_SOCK", "AUTHOR", "GIT_AUTHOR_NAME", "TOKENIZERS_PARALLELISM",
-        "MAX_TOKENS", "NUM_INPUT_TOKENS", "PUBLIC_KEY", "PASSED", "COMPASS", "PATH_INFO", "URL", "MONKEY", "GIT_ASKPASS",
+        "MAX_TOKENS", "NUM_INPUT_TOKENS", "PUBLIC_KEY", "PUBLIC_KEY_ID", "PASSED", "COMPASS", "PATH_INFO", "URL", "MONKEY", "GIT_ASKPASS",
         "VIRTUAL_ENV", "key", "keys", "1", "@", "",
     ],
 )  # fmt: skip
