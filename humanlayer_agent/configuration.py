@@ -129,18 +129,25 @@ def build_director(
     from humanlayer_agent.shell import DiskReader
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
-    reader = DiskReader(base, without=("/tmp",) if confined else ())  # a confined command has a /tmp of its own
+    reader, reads = DiskReader(base), tuple[str, ...]()
+    if confined:
+        from humanlayer_agent.confine.environment import toolchain_reads
+
+        reader = DiskReader(base, without=("/tmp",))  # a confined command has one of its own
+        reads = toolchain_reads(os.environ if environ is None else environ, base)
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
-            confined=confined,
+            confined=confined, reads=reads,
         )  # fmt: skip
     from humanlayer_agent.policy.layers import find_layers, observed
 
     _refuse_settings_in(base)
     layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
-    return Director(layers, project=base, environ=environ, observe=observe, reader=reader, confined=confined)
+    return Director(
+        layers, project=base, environ=environ, observe=observe, reader=reader, confined=confined, reads=reads
+    )
 
 
 def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":

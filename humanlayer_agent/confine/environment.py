@@ -1,9 +1,11 @@
-"""The environment of a confined command: nothing that leads out, and caches of the project's own."""
+"""The environment of a confined command: nothing that leads out, caches of the project's own, what PATH needs."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+
+from humanlayer_agent.confine.confinement import TREE
 
 _LEADS_OUT = frozenset(
     {
@@ -13,6 +15,8 @@ _LEADS_OUT = frozenset(
     }
 )
 """Where a server of the machine listens, or a folder is, that is not there inside."""
+_PROGRAMS = ("bin", "sbin", "Scripts")
+_ENVIRONMENTS = (".venv", "venv", "env")
 
 
 def confined_environment(
@@ -73,3 +77,51 @@ def _known_caches() -> dict[str, dict[str, str]]:
 
     content: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("caches.yaml").read_text())
     return content
+
+
+def toolchain_reads(environ: Mapping[str, str], project: Path | str) -> tuple[str, ...]:
+    """Return the path sets that confined commands need to read for the programs that are found here.
+
+    That is where each folder of PATH was installed to, and the Python that a virtual environment is made of; never the
+    home folder, nor one directly in it but for its programs.
+
+    Args:
+        environ: PATH and HOME are taken from it.
+        project: a virtual environment in it is looked at as well.
+
+    Example:
+        >>> toolchain_reads({"PATH": "/usr/bin", "HOME": "/home/alice"}, "/srv/app")
+        ('/usr/**',)
+    """
+    home = os.path.realpath(environ.get("HOME") or os.path.expanduser("~"))
+    top = os.path.realpath(project)
+    found: dict[str, None] = {}
+    folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    folders += [os.path.join(top, name, "bin") for name in _ENVIRONMENTS]
+    for folder in folders:
+        for place in (os.path.normpath(folder), os.path.realpath(folder), *_interpreters(folder)):
+            prefix = _prefix(place, home)
+            if prefix is not None and os.path.isdir(prefix) and not _is_below(prefix, top):
+                found[prefix + TREE] = None
+    return tuple(found)
+
+
+def _interpreters(folder: str) -> Iterator[str]:
+    """Where the Python of a virtual environment leads: a program that is there, and is called so."""
+    for name in ("python", "python3"):
+        real = os.path.realpath(os.path.join(folder, name))
+        if os.path.basename(real).startswith(("python", "pypy")) and os.access(real, os.X_OK):
+            yield os.path.dirname(real)
+
+
+def _prefix(folder: str, home: str) -> str | None:
+    """The folder that something was installed to which has its programs here; None where that would be too much."""
+    programs = os.path.basename(folder) in _PROGRAMS
+    prefix = os.path.dirname(folder) if programs else folder
+    if prefix == "/" or _is_below(home, prefix) or os.path.dirname(prefix) == home:
+        return folder if programs and not _is_below(home, folder) else None
+    return prefix
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.confine.environment import confined_environment
+from humanlayer_agent.confine.environment import confined_environment, toolchain_reads
 
 GIT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
 
@@ -63,3 +63,56 @@ def test_git_does_not_take_a_folder_for_a_bare_repository(tmp_path: Path) -> Non
     for given, code in ((env, 0), (confined_environment(env), 128)):
         done = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=planted, env=given, capture_output=True)
         assert done.returncode == code
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = Path(os.path.realpath(tmp_path)) / "home"
+    folder.mkdir()
+    return folder
+
+
+def reads(home: Path, *folders: Path | str, project: Path | None = None) -> set[str]:
+    for folder in folders:
+        Path(folder).mkdir(parents=True, exist_ok=True) if str(folder).startswith(str(home.parent)) else None
+    environ = {"PATH": os.pathsep.join(map(str, folders)), "HOME": str(home)}
+    return set(toolchain_reads(environ, project or home / "work/project"))
+
+
+def test_where_a_folder_of_path_was_installed_to(home: Path) -> None:
+    opt = home.parent / "opt/tool"
+    assert reads(home, opt / "bin") == {f"{opt}/**"}
+    assert reads(home, opt / "shims") == {f"{opt}/shims/**"}
+    assert reads(home, home / ".pyenv/versions/3.12/bin") == {f"{home}/.pyenv/versions/3.12/**"}
+
+
+def test_never_a_home_nor_what_lies_directly_in_it(home: Path) -> None:
+    assert reads(home, home / "bin") == {f"{home}/bin/**"}
+    assert reads(home, home / ".local/bin") == {f"{home}/.local/bin/**"}
+    assert reads(home, home) == set()
+    assert reads(home, home.parent) == set()
+    assert reads(home, "/") == set()
+    assert reads(home, "bin", ".", "") == set()
+
+
+def test_the_python_of_an_environment(home: Path) -> None:
+    base = home.parent / "python/3.13"
+    (base / "bin").mkdir(parents=True)
+    interpreter = base / "bin/python3.13"
+    interpreter.write_text("")
+    interpreter.chmod(0o755)
+    project = home / "work/project"
+    (project / ".venv/bin").mkdir(parents=True)
+    (project / ".venv/bin/python").symlink_to(interpreter)
+    assert reads(home, project=project) == {f"{base}/**"}
+
+
+@pytest.mark.parametrize("name", ["python", "secrets"])
+def test_a_link_of_the_project_to_something_else_gives_nothing(home: Path, name: str) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / name).write_text("key")
+    (home / ".ssh" / name).chmod(0o755 if name == "secrets" else 0o600)
+    project = home / "work/project"
+    (project / ".venv/bin").mkdir(parents=True)
+    (project / ".venv/bin/python").symlink_to(home / ".ssh" / name)
+    assert reads(home, project=project) == set()
