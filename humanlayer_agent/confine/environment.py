@@ -83,7 +83,7 @@ def toolchain_reads(environ: Mapping[str, str], project: Path | str) -> tuple[st
     """Return the path sets that confined commands need to read for the programs that are found here.
 
     That is where each folder of PATH was installed to, and the Python that a virtual environment is made of; never the
-    home folder, nor one directly in it but for its programs.
+    home folder, nor one directly in it, nor a work tree of git, but for their programs.
 
     Args:
         environ: PATH and HOME are taken from it.
@@ -118,7 +118,8 @@ def _prefix(folder: str, home: str) -> str | None:
     """The folder that something was installed to which has its programs here; None where that would be too much."""
     programs = os.path.basename(folder) in _PROGRAMS
     prefix = os.path.dirname(folder) if programs else folder
-    if prefix == "/" or _is_below(home, prefix) or os.path.dirname(prefix) == home:
+    wide = prefix == "/" or _is_below(home, prefix) or os.path.dirname(prefix) == home
+    if wide or os.path.lexists(f"{prefix}/.git"):  # somebody's home, or somebody's work
         return folder if programs and not _is_below(home, folder) else None
     return prefix
 

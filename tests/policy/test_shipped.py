@@ -148,3 +148,28 @@ def test_what_default_asks_about(command: str, rule: str, own_user: Path) -> Non
     assert decision.verdict is Verdict.ASK
     assert rule in decision.rules
     assert not decision.default_hit
+
+
+_SECRETS = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d/x", "/etc/ssl/private/key.pem"),
+    *("/etc/ssh/ssh_host_rsa_key", "/etc/wireguard/wg0.conf", "/etc/NetworkManager/system-connections/x", "/etc/krb5.keytab"),
+    *("~/.ssh/id_rsa", "~/.aws/credentials", "~/.netrc", "~/.npmrc", "~/.cargo/credentials.toml", "~/.cargo/config.toml"),
+    *("~/.config/git/credentials", "~/.git-credentials", "~/.m2/settings.xml", "~/.local/share/keyrings/login.keyring"),
+    *("~/.config/gh/hosts.yml", "~/.docker/config.json", "~/.pgpass", "~/.bash_history", "~/notes", "/root/x", "/srv/x"),
+    *("~/.config/humanlayer-agent/key", "~/.local/share/humanlayer-agent/store.sqlite3", "~/.local/state/x"),
+    *("/run/secrets/x", "/proc/1/environ", "/var/run/docker.sock", "/srv/app/.env", "/srv/app/a/server.key"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["default", "strict", "ci"])
+def test_a_confinement_gives_no_secret_to_read(name: str) -> None:
+    """Not by patterns alone, which hold only within what can be written: as root everything else could be read."""
+    director = Director.load(
+        name, project="/srv/app", environ={"HOME": "/home/alice", "PATH": "/usr/bin"}, confined=True
+    )
+    confinements = {each for layer in director.layers for each in layer.policy.confinements}
+    assert confinements
+    for each in confinements:
+        profile = director.in_force().confinement(each)
+        assert [path for path in _SECRETS if profile.reads(path.replace("~", "/home/alice"))] == []
+        assert all(profile.reads(path) for path in ("/usr/bin/ls", "/etc/passwd", "/srv/app/a.py", "/etc/ld.so.cache"))
