@@ -5,11 +5,11 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, pattern
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, pattern
 
 LIMIT = 200_000
 """Most directory entries that are looked at."""
@@ -64,6 +64,32 @@ _known: dict[tuple[str, str], _Folder] = {}
 """By confinement and path. The time of change of a folder, which nobody can set, tells whether it is still so."""
 
 
+class _Wanted:
+    """The path sets that are looked for. There are hundreds, and most paths are ruled out by their last name alone."""
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        self._named: dict[str, list[re.Pattern[str]]] = {}
+        loose: dict[str, list[str]] = {}
+        for base in dict.fromkeys(entry.removesuffix(TREE) for entry in entries):
+            name = base.rpartition("/")[2]
+            if is_plain(name):
+                self._named.setdefault(name, []).append(pattern(base))
+            else:
+                of_name = ".*" if name == "**" else pattern(f"/{name}").pattern.removeprefix("/")
+                loose.setdefault(of_name, []).append(pattern(base).pattern)
+        self._names, self._paths = (_any_of(each) for each in (loose, (p for paths in loose.values() for p in paths)))
+
+    def has(self, name: str, path: str) -> bool:
+        """Tell whether a path, whose last name is `name`, is one of them."""
+        if (named := self._named.get(name)) is not None and any(each.fullmatch(path) for each in named):
+            return True
+        return self._names.fullmatch(name) is not None and self._paths.fullmatch(path) is not None
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{each})" for each in patterns) or "(?!)", re.DOTALL)
+
+
 def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
     """Look through the writable folders.
 
@@ -71,13 +97,13 @@ def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
         Unenforceable: there are too many files to look through, or a folder can't be looked into.
     """
     roots = roots_of(confinement)
-    entries = [*confinement.entries("protect"), *confinement.entries("hide")]
-    whole = re.compile("|".join(f"(?:{pattern(e.removesuffix(TREE)).pattern})" for e in entries) or "(?!)", re.DOTALL)
+    wanted = _Wanted([*confinement.entries("protect"), *confinement.entries("hide")])
     found, links = Survey(), dict[tuple[int, int], tuple[int, list[str]]]()
+    found.protected.update(root for root in roots if confinement.reads(root) and not confinement.writes(root))
     name, stack = confinement.digest, [(root, False) for root in roots]
     while stack:
         path, protected = stack.pop()
-        folder = _look(path, name, whole, confinement)
+        folder = _look(path, name, wanted, confinement)
         if folder is None:
             continue
         limit -= folder.size
@@ -109,7 +135,7 @@ def is_writable(confinement: Confinement, path: str) -> bool:
     return any(path == root or path.startswith(root + "/") for root in roots_of(confinement))
 
 
-def _look(path: str, name: str, whole: re.Pattern[str], confinement: Confinement) -> _Folder | None:
+def _look(path: str, name: str, wanted: "_Wanted", confinement: Confinement) -> _Folder | None:
     known = _known.get((name, path))
     try:
         about = os.lstat(path)
@@ -121,7 +147,7 @@ def _look(path: str, name: str, whole: re.Pattern[str], confinement: Confinement
         now = time.time_ns()
         with os.scandir(path) as entries:
             listed = sorted(entries, key=lambda each: each.name)
-        folder = _read(listed, path, state, whole, confinement)
+        folder = _read(listed, path, state, wanted, confinement)
     except OSError as error:
         if error.errno in _GONE:
             return None  # it can't be looked into by us, nor by what runs as us
@@ -137,7 +163,7 @@ def _read(
     listed: list["os.DirEntry[str]"],
     path: str,
     state: tuple[int, int, int],
-    whole: re.Pattern[str],
+    wanted: "_Wanted",
     confinement: Confinement,
 ) -> _Folder:
     hits: list[tuple[str, Literal["protect", "hide"]]] = []
@@ -146,7 +172,7 @@ def _read(
     if any(needed <= names for needed in _BARE):
         git.append(path)
     for each in listed:
-        if whole.fullmatch(each.path):
+        if wanted.has(each.name, each.path):
             if not confinement.reads(each.path):
                 hits.append((each.path, "hide"))
             elif not confinement.writes(each.path):

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from humanlayer_agent.confine import survey as module
-from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
+from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable, pattern
 from humanlayer_agent.confine.mounts import mounts
-from humanlayer_agent.confine.survey import survey
+from humanlayer_agent.confine.survey import _Wanted, survey
 from tests.confine.conftest import Done
 
 
@@ -145,3 +147,34 @@ def test_it_holds(confined: Callable[..., Done], scene: Path, profile: Profile) 
     free = replace(profile, write=(f"{scene}/**",))  # the control: there, all of its names are inside
     confined("bash", "-c", "echo x > s/linked", write=free.write)
     assert (scene / "outside/secret").read_text() == "x\n"
+
+
+_NAMES = st.sampled_from(["a", "b", ".git", "x.py", "y.pem", "credentials.json", "*"])
+_ENTRIES = st.sampled_from(
+    [
+        "/p/a",
+        "/p/**",
+        "/**/.git/**",
+        "/**/*.pem",
+        "/**/credentials*",
+        "/p/*/x.py",
+        "/p/a/**",
+        "/**/a/b/**",
+        "/p/?",
+        "/**",
+        "/p/**/**",
+    ]
+)
+
+
+@given(st.lists(_NAMES, min_size=1, max_size=4), st.lists(_ENTRIES, max_size=5))
+def test_what_is_ruled_out_by_its_name_is_in_no_path_set(names: list[str], entries: list[str]) -> None:
+    path = "/p/" + "/".join(names)
+    expected = any(pattern(entry.removesuffix("/**")).fullmatch(path) for entry in entries)
+    assert _Wanted(entries).has(names[-1], path) == expected
+
+
+def test_the_whole_folder_may_be_protected(project: Path) -> None:
+    confinement = Confinement((Profile("c", write=(f"{project}/**",), protect=(f"{project}/**",)),))
+    assert survey(confinement).protected == {str(project)}
+    assert [(mount.path, mount.how) for mount in mounts(confinement)] == [(str(project), "read")]
