@@ -51,7 +51,9 @@ class Gate(gate.Gate):
         Args:
             agent: who proposes the actions, for humans and the log.
             project: the directory it works for; the git top level of the current one where it is None.
-            confine: hold what the policy allows to its confinement, where this machine can.
+            confine: hold what the policy allows to its confinement, where this machine can. `run` does that; whoever
+                calls `check` and `start` runs a permit by `run_enclosures.run_permitted`, or refuses it where its
+                decision has a confinement.
             folder: names the folder that confined commands see as /tmp; one for this Gate where it is None.
             settings: as `configuration.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
 

@@ -117,7 +117,7 @@ def run_permitted(
     if confinement is None:
         return run()
     if enclosures is None:
-        raise Unenforceable(f"it may run only confined to {confinement.name}, and nothing here confines it")
+        raise Unenforceable(f"it may run only {permit.decision.runs}, and nothing here confines it")
     result = run(confinement=enclosures.enclosure(confinement, _expected(permit)))
     for each in result.moved:
         logger.warning("Warning: a confined command left %s, which could run code later: %s", each.path, _where(each))

@@ -318,8 +318,8 @@ class Gate:
 
         def execute(permit: Permit) -> Completed:
             if permit.decision.confinement is not None:
-                name = permit.decision.confinement.name
-                raise Unenforceable(f"it may run only confined to {name}, and this Gate's runner confines nothing")
+                runs = permit.decision.runs
+                raise Unenforceable(f"it may run only {runs}, and this Gate's runner confines nothing")
             return runner(permit.action)
 
         return self._run(action, execute)

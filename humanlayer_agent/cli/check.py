@@ -165,6 +165,8 @@ def _print(decision: PolicyDecision) -> None:
     rules = ", ".join(decision.rules) or "no rule"
     observed = "" if decision.enforced else "  observed, not enforced"
     print(f"{decision.verdict}  ({rules}){observed}")
+    if decision.confinement is not None:
+        print(f"  allowed because it runs {decision.runs}")
     if not decision.reason and decision.verdict is Verdict.ALLOW and decision.parse == "ok":
         return
     from humanlayer_agent.safe_text import visible

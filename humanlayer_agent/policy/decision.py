@@ -134,6 +134,11 @@ class PolicyDecision:
     confinement: Confinement | None = None
 
     @property
+    def runs(self) -> str:
+        """Return what it is allowed to run in, for people: "confined to project", or "not confined"."""
+        return "not confined" if self.confinement is None else f"confined to {self.confinement.name}"
+
+    @property
     def rule(self) -> str:
         """The rule that decided, or "" where none matched."""
         return self.rules[0] if self.rules else ""

@@ -163,3 +163,18 @@ def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     assert f"hla {command} " in shown
     assert len(shown.splitlines()) < 40
+
+
+def test_what_is_allowed_because_it_is_confined_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["check", "--policy", "default", "--project", str(tmp_path), "./a.out"]
+    assert main(command) == 4
+    assert "confined" not in capsys.readouterr().out
+    assert main([*command, "--confined"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "  allowed because it runs confined to project"
+    assert main([*command, "--confined", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["confined"] == "project"
+    assert main(["policy", "explain", "./a.out", "--policy", "default", "--project", str(tmp_path), "--confined"]) == 0
+    assert "allowed because it runs confined to project" in capsys.readouterr().out

@@ -42,6 +42,9 @@ def explain(
         Literal["allow", "ask", "deny"] | None,
         typer.Option("--why-not", help="Say what would have to change for this decision."),
     ] = None,
+    confined: Annotated[
+        bool, typer.Option("--confined", help="As if the kernel could confine what is allowed.")
+    ] = False,
 ) -> None:
     """Explain a decision: what would run, its effects, the rules that decide, and those that nearly did.
 
@@ -52,7 +55,7 @@ def explain(
     from humanlayer_agent.cli.policy.explain import print_explanation
     from humanlayer_agent.policy.explanation.explain import explain as explained
 
-    director = _director(policy, project)
+    director = _director(policy, project, confined=confined)
     start = str(cwd.absolute()) if cwd is not None else start_of(director)
     print_explanation(explained(director, Action(command, cwd=start)), command, why_not)
 
@@ -206,11 +209,11 @@ def trust(
     raise typer.Exit(trust_project(base, withdraw=withdraw))
 
 
-def _director(policy: str | None, project: Path | None) -> "Director":
+def _director(policy: str | None, project: Path | None, *, confined: bool = False) -> "Director":
     from humanlayer_agent.configuration import build_director
 
     # A policy that fails its own tests must be looked at to be mended; here it decides nothing.
-    return build_director(policy, project=project, tested=False)
+    return build_director(policy, project=project, tested=False, confined=confined)
 
 
 def _policies(names: Sequence[str], project: Path | None) -> "list[Policy]":
