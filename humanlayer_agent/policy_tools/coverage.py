@@ -144,12 +144,18 @@ def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -
     matched: Counter[str] = Counter()
     decided: Counter[str] = Counter()
     rules = director.in_force().rules
+    ways = (False, True) if any(_only_confined(compiled) for compiled in rules.all) else (False,)
     for action, reader in actions:
         program = director.program(action, reader)
-        decision = director.judge(program, Situation(agent=action.agent), action.content)
-        hits = [hit for hit in _hits(rules, program, action.content) if hit.rule is not None]
-        matched.update({key(hit.rule.rule) for hit in hits if hit.rule is not None})
-        decided.update({key(h.rule.rule) for h in hits if h.rule is not None and h.verdict is decision.verdict})
+        for confinable in ways:
+            decision = director.judge(program, Situation(agent=action.agent, confinable=confinable), action.content)
+            hits = [
+                (hit.rule.rule, hit.verdict)
+                for hit in _hits(rules, program, action.content, confinable)
+                if hit.rule is not None and _only_confined(hit.rule) is confinable
+            ]
+            matched.update({key(rule) for rule, _ in hits})
+            decided.update({key(rule) for rule, verdict in hits if verdict is decision.verdict})
     return {name: (matched[name], decided[name]) for name in (key(compiled.rule) for compiled in rules.all)}
 
 
@@ -158,8 +164,13 @@ def key(rule: Rule) -> str:
     return f"{rule.origin} {rule.id}"
 
 
-def _hits(rules: Rules, program: Program, text: str) -> list[Hit]:
-    situation = Situation(parse=program.status)
+def _only_confined(compiled: CompiledRule) -> bool:
+    """Tell whether a rule applies only where the kernel can hold commands to its confinement."""
+    return compiled.rule.confined is not None and compiled.rule.decision == "allow"
+
+
+def _hits(rules: Rules, program: Program, text: str, confinable: bool = False) -> list[Hit]:
+    situation = Situation(parse=program.status, confinable=confinable)
     judged = rules.judge(program, situation)
     hits = [hit for each in judged for hit in each.hits()]
     return hits + ([] if judged else rules.unseen(text, situation))
@@ -196,7 +207,7 @@ class _Mutant:
         }
         changed = self.policy.rules[self.index]
         mutant = next(c for c in self.director.in_force().rules.all if c.rule is changed)
-        self.old, self.new = (Rules((rule,), Verdict.ASK) for rule in (compiled, mutant))
+        self.old, self.new = (Rules((rule,), Verdict.ASK, rule.confined) for rule in (compiled, mutant))
 
     def judged(self, clause: Clause, tests: Sequence[Example]) -> Clause:
         """`clause` with an example that fails now, or one that would."""
@@ -218,7 +229,8 @@ class _Mutant:
         return old != new
 
     def said(self, rules: Rules, case: Case) -> list[_Said]:
-        hits = (hit for hit in _hits(rules, case.program, case.command) if hit.rule is not None)
+        confinable = _only_confined(self.compiled)
+        hits = (hit for hit in _hits(rules, case.program, case.command, confinable) if hit.rule is not None)
         return [(hit.command.span, id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 
     def fails(self, example: Example) -> bool:

@@ -132,6 +132,7 @@ IDLE = {
         "run-read-code when.resolved",
         "run-read-code when.unread",
         "own-server when.hosts",  # what else is contacted is asked about by itself
+        "programs-in-the-project when.any[1].resolved",  # where nothing is confined, other rules ask in doubt
     },
     # What these options do is an effect by itself.
     "strict": {"print when.resolved", "print when.any[1].flags"},
