@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, pattern
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, pattern, within
 
 LIMIT = 200_000
 """Most directory entries that are looked at."""
@@ -175,7 +175,7 @@ def _read(
         if wanted.has(each.name, each.path):
             if not confinement.reads(each.path):
                 hits.append((each.path, "hide"))
-            elif not confinement.writes(each.path):
+            if not confinement.writes(each.path) and within(each.path, confinement.entries("protect")):
                 hits.append((each.path, "protect"))
         if each.name == ".git":
             git.append(each.path)

@@ -128,6 +128,13 @@ def test_what_it_leaves_where_it_would_run_later_is_moved_aside_and_logged(
     assert f"it is now {moved.kept}" in caplog.text
 
 
+def test_what_is_hidden_and_protected_is_moved_aside_too(gate: Gate, place: Path) -> None:
+    shutil.copy("/bin/mkdir", place / "project" / "unread")
+    result = gate.run("./unread .humanlayer")
+    assert [each.path for each in result.moved] == [str(place / "project/.humanlayer")]
+    assert not (place / "project/.humanlayer").exists()
+
+
 def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(
     place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
