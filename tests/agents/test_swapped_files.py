@@ -128,7 +128,7 @@ number = 0
 for trial in json.loads(os.environ["TRIALS"]):
     user, times = Approving() if trial.pop("asks") else Refusing(), trial.pop("times")
     in_time = count = 0
-    while count < times or not in_time and count < 40:  # until the swapper was quick enough once
+    while count < times or not in_time and count < 400:  # until the swapper was quick enough once
         in_time += tried(number, user=user, **trial)
         number, count = number + 1, count + 1
 (here / "end").touch()
