@@ -409,7 +409,7 @@ TELLING: dict[str, list[str]] = {
     "own": ["if C0; then y=1; fi; P", "if C0; then :; else y=1; fi; P"],
     "zero": ["bash -c 'if C0; then BASH_ARGV0=new; fi; P' zero", "bash -c 'if C0; then :; else BASH_ARGV0=new; fi; P' zero"],
     "entries": ["declare -A m=([k]=1); if C0; then m[k]=2; fi; P", "declare -A m=([k]=1); if C0; then :; else m[j]=2; fi; P", "if C0; then declare -A m=([k]=1); fi; P", "if C0; then :; else declare -A m=([k]=1); fi; P"],
-    "references": ["if C0; then declare -n r=x; fi; P", "if C0; then :; else declare -n r=x; fi; P", "declare -n r=x; if C0; then unset -n r; declare -n r=z; fi; P", "if C0; then declare -n r=x; else declare -n r=z; fi; P"],
+    "references": ["if C0; then declare -n r=x; fi; P", "if C0; then :; else declare -n r=x; fi; P", "declare -n r=x; if C0; then unset -n r; declare -n r=z; fi; P", "if C0; then declare -n r=x; else declare -n r=z; fi; P", "declare -n r=x; h() { declare -n r=y; }; h; P", "declare -n r=x; h() { i() { local -n r=y; }; i; P; }; h"],
     "exported_functions": ["f() { : 1; }; if C0; then export -f f; fi; P", "f() { : 1; }; if C0; then :; else export -f f; fi; P"],
     "jobs": ["x=1; if C0; then : & x=$!; fi; P", "x=1; if C0; then :; else : & x=$!; fi; P"],
 }  # fmt: skip

@@ -420,6 +420,7 @@ def _after_call(end: State | None, frame: Frame, before: State) -> State | None:
         return None
     out = end.copy()
     out.forget(frame.locals)
+    out.uncover(frame.locals, before)
     out.unexport(frame.locals & out.maybe_exported)
     out.positional, out.fresh = before.positional, before.fresh
     return out

@@ -372,6 +372,12 @@ class State:
         self.references = meanings(references, other.references, self, other)
         return self.functions != functions or self.references != references
 
+    def uncover(self, names: Iterable[str], before: "State") -> None:
+        """Perhaps `names` stand again for the variables that they stood for in `before`, where they were not local."""
+        if covered := {name: before.references[name] for name in names if name in before.references}:
+            own = {name: self.references.get(name, (None,)) for name in covered}
+            self.references = {**self.references, **meanings(own, covered, self, before)}
+
     def forget(self, names: Iterable[str] | None) -> None:
         """Make `names` unknown; None means every variable, function and parameter.
 
