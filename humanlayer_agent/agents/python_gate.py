@@ -43,7 +43,7 @@ class Gate(gate.Gate):
         agent: str = "python",
         project: Path | str | None = None,
         confine: bool = False,
-        folder: str | None = None,
+        tmp: str | None = None,
         **settings: Any,
     ) -> Self:
         """Return the Gate that the policies and channels of the machine, the user and the project make.
@@ -54,7 +54,7 @@ class Gate(gate.Gate):
             confine: hold what the policy allows to its confinement, where this machine can. `run` does that; whoever
                 calls `check` and `start` runs a permit by `run_enclosures.run_permitted`, or refuses it where its
                 decision has a confinement.
-            folder: names the folder that confined commands see as /tmp; one for this Gate where it is None.
+            tmp: names the folder that confined commands see as /tmp; one of this Gate's own where it is None.
             settings: as `configuration.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
 
         Raises:
@@ -64,7 +64,7 @@ class Gate(gate.Gate):
 
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())
-        enclosures = opened(project or find_project(), folder) if confine else None
+        enclosures = opened(project or find_project(), tmp) if confine else None
         made = build_gate(agent=agent, project=project, kind=cls, confined=enclosures is not None, **settings)
         made.enclosures = enclosures
         return made

@@ -70,6 +70,7 @@ class RunEnclosures:
             confinement: what the command can reach.
             expected: path sets where it may make what is protected.
         """
+        os.utime(self.temporary)  # it is in use
         return Enclosure(self.proof.backend, confinement, self.temporary, self.aside, expected, self.caches)
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
@@ -118,7 +119,11 @@ def run_permitted(
         return run()
     if enclosures is None:
         raise Unenforceable(f"it may run only {permit.decision.runs}, and nothing here confines it")
-    result = run(confinement=enclosures.enclosure(confinement, _expected(permit)))
+    return say_moved(run(confinement=enclosures.enclosure(confinement, _expected(permit))))
+
+
+def say_moved(result: CommandResult) -> CommandResult:
+    """Return the result of a confined command, and tell people what of it was moved aside."""
     for each in result.moved:
         logger.warning("Warning: a confined command left %s, which could run code later: %s", each.path, _where(each))
     return result

@@ -63,7 +63,7 @@ def execute(
         if confinement is not None:
             result = _by_hand(text, confinement, policy=policy, project=project, run=run, timeout=timeout)
         else:
-            with Gate.from_config(agent="hla exec", policy=policy, project=project, confine=True, folder=run) as gate:
+            with Gate.from_config(agent="hla exec", policy=policy, project=project, confine=True, tmp=run) as gate:
                 result = gate.run(text, timeout=timeout)
     except ActionDenied as denied:
         print(f"hla exec: it did not run: {denied}", file=sys.stderr)
@@ -98,7 +98,7 @@ def _by_hand(
 ) -> "CommandResult":
     """Run a command confined, whatever the policy says of it: a human has typed it."""
     from humanlayer_agent.action import BASH
-    from humanlayer_agent.agents.run_enclosures import RunEnclosures
+    from humanlayer_agent.agents.run_enclosures import RunEnclosures, say_moved
     from humanlayer_agent.configuration import build_director
     from humanlayer_agent.confine.confinement import Confinement
     from humanlayer_agent.processes.execution import command_environment, run_command
@@ -109,4 +109,4 @@ def _by_hand(
     env = enclosures.environment(command_environment(os.environ, project=director.project))
     here = os.getcwd()
     cwd = here if enclosure.confinement.reads(os.path.realpath(here)) else director.project
-    return run_command((*BASH, text), cwd=cwd, env=env, timeout=timeout, confinement=enclosure)
+    return say_moved(run_command((*BASH, text), cwd=cwd, env=env, timeout=timeout, confinement=enclosure))

@@ -25,6 +25,9 @@ def run(
     channels: Annotated[Path | None, typer.Option("--channels", help="A channels file that is the whole.")] = None,
     observe: Annotated[bool, typer.Option("--observe", help="Only record what the policy says; stop nothing.")] = False,
     project: Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")] = None,
+    confine: Annotated[
+        bool, typer.Option("--confine", help="Have the kernel hold what the policy allows, where this machine can.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the trajectory is written.")] = None,
 ) -> None:
     """Run mini-swe-agent on a task; every command is judged first, and you are asked where the policy does not allow.
@@ -40,6 +43,7 @@ def run(
             channels=channels,
             observe=observe,
             project=project,
+            confine=confine,
             output=output,
         )
     )
@@ -54,6 +58,7 @@ def run_agent(
     channels: Path | None = None,
     observe: bool = False,
     project: Path | None = None,
+    confine: bool = False,
     output: Path | None = None,
 ) -> int:
     """Run one task, print each step and the closing table.
@@ -83,6 +88,7 @@ def run_agent(
         refuse_misspelled_section(settings["agent"], ())
         agent_config = {k: v for k, v in settings["agent"].items() if k not in ("agent_class", "supervision")}
         given = {"policy": policy, "channels": channels, "observe": observe or None, "project": project}
+        given["confine"] = confine or None
         supervision = supervision_settings(
             {**(settings["agent"].get("supervision") or {}), **{k: v for k, v in given.items() if v is not None}}
         )

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,13 +58,14 @@ class Bubblewrap:
         folder = Path(os.path.realpath(self.path)).parent
         return str(folder.parents[1] if folder.name == "_bin" else folder)
 
-    def words(self, confinement: Confinement, *, cwd: str, temporary: str, caches: str = "") -> list[str]:
+    def words(self, confinement: Confinement, *, cwd: str, temporary: str, aside: str, caches: str = "") -> list[str]:
         """Return the options that let a command reach only what `confinement` lets through.
 
         Args:
             confinement: what is let through.
             cwd: where the command starts: an absolute path that it can read.
             temporary: the directory that it sees as /tmp.
+            aside: a directory that it can't write: what is mounted over hidden files is kept there.
             caches: a directory that it can write as well, for what tools keep between commands.
 
         Raises:
@@ -75,7 +76,7 @@ class Bubblewrap:
         words = [*_NAMESPACES, *(() if confinement.network == "host" else ("--unshare-net",))]
         words += ["--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp", "--dir", "/run"]
         words += [word for path in _READ_ONLY if os.path.exists(path) for word in ("--ro-bind", path, path)]
-        nothing, nowhere = _empty()
+        nothing, nowhere = _masks(aside)
         words += [word for path in _MASKED if os.path.exists(path) for word in ("--ro-bind", nothing, path)]
         for mount in mounts(confinement, keep=(sys.prefix, self._home)):
             _refuse_links(temporary, mount.path)
@@ -98,7 +99,8 @@ class Enclosure:
         backend: what enforces it.
         confinement: what the command can reach.
         temporary: the directory that it sees as /tmp; one for a run, so that a command finds what another has left.
-        aside: the directory to which things are moved that it leaves at a protected place (`journal`).
+        aside: the directory to which things are moved that it leaves at a protected place (`journal`), and in which is
+            what hides files from it.
         expected: path sets of what it is known to write at such a place, and may.
         caches: a directory that it can write as well, for what tools keep between commands; "" for none.
     """
@@ -136,7 +138,9 @@ class Enclosure:
         Raises:
             Unenforceable: the confinement can't be enforced here.
         """
-        words = self.backend.words(self.confinement, cwd=cwd, temporary=self.temporary, caches=self.caches)
+        words = self.backend.words(
+            self.confinement, cwd=cwd, temporary=self.temporary, aside=self.aside, caches=self.caches
+        )
         with ExitStack() as stack:
             calls = _in_memory(stack, syscall_filter.program())
             options = [os.fsencode(word) for word in (*words, "--seccomp", str(calls))]
@@ -200,13 +204,16 @@ def _packaged() -> str | None:
     return str(Path(found.origin).with_name("_bin") / "bwrap")
 
 
-@cache
-def _empty() -> tuple[str, str]:
+def _masks(folder: str) -> tuple[str, str]:
     """An empty file and an empty directory that nobody may open: what hides others."""
-    import tempfile
-
-    folder = tempfile.mkdtemp(prefix="hla-masks-")
-    nothing, nowhere = os.path.join(folder, "file"), os.path.join(folder, "directory")
-    os.close(os.open(nothing, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0))
-    os.mkdir(nowhere, 0)
+    nothing, nowhere = os.path.join(folder, "hidden-file"), os.path.join(folder, "hidden-directory")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(nothing, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0))
+    with suppress(FileExistsError):
+        os.mkdir(nowhere, 0)
+    for path, is_type in ((nothing, stat.S_ISREG), (nowhere, stat.S_ISDIR)):
+        mode = os.lstat(path).st_mode
+        if not is_type(mode) or stat.S_IMODE(mode):
+            raise Unenforceable(f"{path} would hide nothing: remove it")
     return nothing, nowhere

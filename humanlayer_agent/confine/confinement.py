@@ -116,6 +116,16 @@ class Confinement:
         return tuple(dict.fromkeys(entry for profile in self.profiles for entry in getattr(profile, kind)))
 
 
+def is_below(path: str, folder: str) -> bool:
+    """Tell whether a path is this folder, or lies in it, as they are written.
+
+    Example:
+        >>> is_below("/srv/app/x", "/srv/app"), is_below("/srv/application", "/srv/app")
+        (True, False)
+    """
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def is_plain(entry: str) -> bool:
     """Tell whether a path set is one path, or a directory and all below it."""
     return not set("*?[") & set(entry.removesuffix(TREE))

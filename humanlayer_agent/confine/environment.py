@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from humanlayer_agent.confine.confinement import TREE
+from humanlayer_agent.confine.confinement import TREE, is_below
 
 _LEADS_OUT = frozenset(
     {
@@ -101,7 +101,7 @@ def toolchain_reads(environ: Mapping[str, str], project: Path | str) -> tuple[st
     for folder in folders:
         for place in (os.path.normpath(folder), os.path.realpath(folder), *_interpreters(folder)):
             prefix = _prefix(place, home)
-            if prefix is not None and os.path.isdir(prefix) and not _is_below(prefix, top):
+            if prefix is not None and os.path.isdir(prefix) and not is_below(prefix, top):
                 found[prefix + TREE] = None
     return tuple(found)
 
@@ -118,11 +118,9 @@ def _prefix(folder: str, home: str) -> str | None:
     """The folder that something was installed to which has its programs here; None where that would be too much."""
     programs = os.path.basename(folder) in _PROGRAMS
     prefix = os.path.dirname(folder) if programs else folder
-    wide = prefix == "/" or _is_below(home, prefix) or os.path.dirname(prefix) == home
+    top = prefix.split("/")[:3]
+    homes = {home, "/root", *(["/".join(top)] if top[1:2] in (["home"], ["Users"]) else [])}
+    wide = prefix == "/" or any(is_below(each, prefix) or os.path.dirname(prefix) == each for each in homes)
     if wide or os.path.lexists(f"{prefix}/.git"):  # somebody's home, or somebody's work
-        return folder if programs and not _is_below(home, folder) else None
+        return folder if programs and not any(is_below(each, folder) for each in homes) else None
     return prefix
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, within
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below, is_plain, within
 from humanlayer_agent.confine.survey import LIMIT, survey
 
 How = Literal["link", "read", "write", "hide"]
@@ -88,7 +88,7 @@ def _hidden(confinement: Confinement, found: set[str]) -> Iterator[str]:
 
 def _root(path: str, writes: Iterable[str]) -> str | None:
     """The innermost of the writable trees that holds `path`."""
-    return max((each for each in writes if path == each or path.startswith(each + "/")), key=len, default=None)
+    return max((each for each in writes if is_below(path, each)), key=len, default=None)
 
 
 def _mount_parents(path: str, root: str, found: dict[str, How]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, pattern, within
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below, is_plain, pattern, within
 
 LIMIT = 200_000
 """Most directory entries that are looked at."""
@@ -127,12 +127,12 @@ def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
 def roots_of(confinement: Confinement) -> list[str]:
     """Return the outermost folders that can be written. (Not /tmp: a command has one of its own.)"""
     paths = sorted({entry.removesuffix(TREE) or "/" for entry in confinement.entries("write")} - {"/tmp"})
-    return [p for p in paths if not any(p.startswith(other + "/") for other in paths)]
+    return [path for path in paths if not any(path != other and is_below(path, other) for other in paths)]
 
 
 def is_writable(confinement: Confinement, path: str) -> bool:
     """Tell whether a path of this machine lies in a folder that is written, whatever is protected there."""
-    return any(path == root or path.startswith(root + "/") for root in roots_of(confinement))
+    return any(is_below(path, root) for root in roots_of(confinement))
 
 
 def _look(path: str, name: str, wanted: "_Wanted", confinement: Confinement) -> _Folder | None:

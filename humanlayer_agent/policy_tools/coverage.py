@@ -144,7 +144,7 @@ def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -
     matched: Counter[str] = Counter()
     decided: Counter[str] = Counter()
     rules = director.in_force().rules
-    ways = (False, True) if any(_only_confined(compiled) for compiled in rules.all) else (False,)
+    ways = (False, True) if any(compiled.rule.only_confined for compiled in rules.all) else (False,)
     for action, reader in actions:
         program = director.program(action, reader)
         for confinable in ways:
@@ -152,7 +152,7 @@ def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -
             hits = [
                 (hit.rule.rule, hit.verdict)
                 for hit in _hits(rules, program, action.content, confinable)
-                if hit.rule is not None and _only_confined(hit.rule) is confinable
+                if hit.rule is not None and hit.rule.rule.only_confined is confinable
             ]
             matched.update({key(rule) for rule, _ in hits})
             decided.update({key(rule) for rule, verdict in hits if verdict is decision.verdict})
@@ -162,11 +162,6 @@ def count(director: Director, actions: Iterable[tuple[Action, Reader | None]]) -
 def key(rule: Rule) -> str:
     """Names a rule in a policy."""
     return f"{rule.origin} {rule.id}"
-
-
-def _only_confined(compiled: CompiledRule) -> bool:
-    """Tell whether a rule applies only where the kernel can hold commands to its confinement."""
-    return compiled.rule.confined is not None and compiled.rule.decision == "allow"
 
 
 def _hits(rules: Rules, program: Program, text: str, confinable: bool = False) -> list[Hit]:
@@ -229,8 +224,8 @@ class _Mutant:
         return old != new
 
     def said(self, rules: Rules, case: Case) -> list[_Said]:
-        confinable = _only_confined(self.compiled)
-        hits = (hit for hit in _hits(rules, case.program, case.command, confinable) if hit.rule is not None)
+        found = _hits(rules, case.program, case.command, self.compiled.rule.only_confined)
+        hits = (hit for hit in found if hit.rule is not None)
         return [(hit.command.span, id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 
     def fails(self, example: Example) -> bool:

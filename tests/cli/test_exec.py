@@ -53,11 +53,14 @@ def test_what_is_not_allowed_does_not_run(execute: Exec, project: Path) -> None:
     assert "it did not run" in done.stderr
 
 
-def test_by_hand_nothing_is_judged(execute: Exec, project: Path) -> None:
+def test_by_hand_nothing_is_judged(execute: Exec, project: Path, caplog: pytest.LogCaptureFixture) -> None:
     (project / ".env").write_text("SECRET=1\n")
     done = execute("--confinement", "project", "--", "bash", "-c", "cat .env; echo x > made; rm -rf /srv/nothing/here")
     assert "SECRET" not in done.output
     assert (project / "made").exists()
+    assert execute("--confinement", "project", "--", "touch", ".envrc").exit_code == 0
+    assert "a confined command left" in caplog.text
+    assert not (project / ".envrc").exists()
     wrong = execute("--confinement", "nothing", "--", "true")
     assert wrong.exit_code != 0
     assert "no confinement is called 'nothing'; there are: project, repository" in str(wrong.exception)

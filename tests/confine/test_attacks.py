@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.confine import bubblewrap
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
 from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.confine.proof import interpreter_reads
@@ -223,7 +222,8 @@ def said(scene: Scene) -> tuple[dict[str, str | None], dict[str, object], dict[s
             _copied(backend(), place), Confinement((profile,)), str(scene.base / "tmp"), str(scene.base / "aside")
         )
         program = [python, "-I", "-S", str(place / "attacks.py"), json.dumps(scene.given)]
-        os.chmod(Path(bubblewrap._empty()[0]).parent, 0o711)  # they are ours, and each user has their own
+        os.mkdir(enclosure.aside)
+        os.chmod(enclosure.aside, 0o711)  # it is ours, and each user has their own
         before = scene.state()
         with enclosure.opened([os.fsencode(word) for word in program], cwd=project, env={}) as (argv, descriptors):
             confined = scene.run(argv, descriptors)

@@ -92,6 +92,11 @@ def test_never_a_home_nor_what_lies_directly_in_it(home: Path) -> None:
     assert reads(home, home) == set()
     assert reads(home, home.parent) == set()
     assert reads(home, "/") == set()
+    assert not {"/home/alice/**", "/home/alice/.local/**", "/root/**"} & set(
+        toolchain_reads(
+            {"PATH": "/home/alice/bin:/home/alice/.local/bin:/root/bin:/root/.local/bin", "HOME": str(home)}, "/p"
+        )
+    )
     assert reads(home, "bin", ".", "") == set()
 
 

@@ -402,7 +402,7 @@ def _every(paths: PathSet, effect: Effect, situation: Situation) -> int:
     value = paths.every(effect, situation.links)
     if value != MAYBE or situation.confinement is None:
         return value
-    return YES if containment.every(paths, effect, situation.confinement) else MAYBE
+    return YES if containment.every(paths, situation.confinement) else MAYBE
 
 
 def _any_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:

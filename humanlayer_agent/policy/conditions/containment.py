@@ -108,9 +108,10 @@ def some(paths: PathSet, effect: Effect, confinement: Confinement) -> bool:
     return _some(paths, effect.kind in _READS, confinement)
 
 
-def every(paths: PathSet, effect: Effect, confinement: Confinement) -> bool:
+@lru_cache(maxsize=4096)
+def every(paths: PathSet, confinement: Confinement) -> bool:
     """Tell whether whatever an effect touches, of which it is not known where, is in `paths`."""
-    return _every(paths, confinement)
+    return all(paths.has_all(tree.removesuffix(TREE)) for each in confinement.profiles for tree in _writable(each))
 
 
 @lru_cache(maxsize=4096)
@@ -122,11 +123,6 @@ def _some(paths: PathSet, reads: bool, confinement: Confinement) -> bool:
         for tree in _writable(each)
         for pattern in paths.patterns
     )
-
-
-@lru_cache(maxsize=4096)
-def _every(paths: PathSet, confinement: Confinement) -> bool:
-    return all(paths.has_all(tree.removesuffix(TREE)) for each in confinement.profiles for tree in _writable(each))
 
 
 def _writable(profile: Profile) -> tuple[str, ...]:

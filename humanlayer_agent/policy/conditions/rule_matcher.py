@@ -50,7 +50,7 @@ class CompiledRule:
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
         allows = self.verdict_in(situation) is Verdict.ALLOW
-        if allows and self.rule.confined is not None and situation.confinement is None:
+        if self.rule.only_confined and situation.confinement is None:
             return NO
         value = self.when(command, effect, situation)
         if value == NO or self.unless is None:

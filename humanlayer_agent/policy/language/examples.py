@@ -104,8 +104,7 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     may apply. `not_match`: it does not apply. `confined`: it applies, and allows. What extended rules allow, the
     extending file may forbid. A rule that only allows what is confined is judged as where that can be done.
     """
-    rule = example.rule
-    confinable = rule.confined is not None and (rule.decision == "allow" or example.kind == "confined")
+    confinable = example.rule.only_confined or example.kind == "confined"
     program, situation = program or program_of(director, example), Situation(confinable=confinable)
     decision = director.judge(program, situation, example.command)
     rules = director.in_force().rules

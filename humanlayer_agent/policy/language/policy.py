@@ -298,6 +298,11 @@ class Rule(WrittenRule):
     written: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def only_confined(self) -> bool:
+        """Tell whether it applies only where commands can be held to its confinement."""
+        return self.confined is not None and self.decision == "allow"
+
+    @property
     def route_data(self) -> str | dict[str, Any]:
         """The route as plain data, which a decision has."""
         return self.route if isinstance(self.route, str) else asdict(self.route)

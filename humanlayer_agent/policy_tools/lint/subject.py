@@ -86,7 +86,7 @@ class Subject:
     def case(self, command: str, rule: CompiledRule | None = None, type: str = "bash") -> Case:
         """`command`, judged; as proposed by an agent that `rule` is about, and confined where it applies only then."""
         agent = sample_commands.agent_of(rule.rule.when) if rule is not None else ""
-        confinable = rule is not None and rule.rule.confined is not None and rule.rule.decision == "allow"
+        confinable = rule is not None and rule.rule.only_confined
         key = (command, agent, type, confinable)
         if key not in self._cases:
             self._cases[key] = judged(self.director, *key)

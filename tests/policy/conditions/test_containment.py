@@ -201,4 +201,4 @@ def test_no_path_that_can_be_touched_is_left_out(
         if touched and paths.has(path):
             assert containment.some(paths, effect, confinement)
         if touched and not paths.has(path):
-            assert not containment.every(paths, effect, confinement)
+            assert not containment.every(paths, confinement)
