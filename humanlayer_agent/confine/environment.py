@@ -15,7 +15,7 @@ _LEADS_OUT = frozenset(
     }
 )
 """Where a server of the machine listens, or a folder is, that is not there inside."""
-_PROGRAMS = ("bin", "sbin", "Scripts")
+_PROGRAMS = ("bin", "sbin", "shims")
 _ENVIRONMENTS = (".venv", "venv", "env")
 
 

@@ -82,7 +82,8 @@ def reads(home: Path, *folders: Path | str, project: Path | None = None) -> set[
 def test_where_a_folder_of_path_was_installed_to(home: Path) -> None:
     opt = home.parent / "opt/tool"
     assert reads(home, opt / "bin") == {f"{opt}/**"}
-    assert reads(home, opt / "shims") == {f"{opt}/shims/**"}
+    assert reads(home, opt / "shims") == {f"{opt}/**"}
+    assert reads(home, opt / "scripts") == {f"{opt}/scripts/**"}
     assert reads(home, home / ".pyenv/versions/3.12/bin") == {f"{home}/.pyenv/versions/3.12/**"}
 
 
