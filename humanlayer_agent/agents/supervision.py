@@ -56,7 +56,7 @@ class Supervision(BaseModel):
     """Names of further environment variables that commands get."""
     confine: bool = False
     """Hold what the policy allows to its confinement, where this machine can: then what nobody can read of a command
-    does no harm, and is not asked about. What a human approves runs as it would without."""
+    does no harm outside the project, and is not asked about. What a human approves runs as it would without."""
     keep_background: bool = False
     """Leave alone what a command still has running when its shell ends."""
     store: Path | None = None
