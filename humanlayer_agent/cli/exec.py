@@ -33,7 +33,8 @@ def exec_(
     """Judge one command and run it: confined where the policy confines what it allows, and this machine can.
 
     What the policy does not allow is asked of you first. What nobody can read of a confined command does no harm
-    outside the project, so it is not asked about. Exit code: that of the command; 126 where it did not run, 124 where it took too long.
+    outside the project, so it is not asked about. Exit code: that of the command; 126 where it did not run, 124 where
+    it took too long.
 
     Example: hla exec -- bash -c 'make && ./build/app --version'
     """
