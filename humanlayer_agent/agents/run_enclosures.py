@@ -3,11 +3,12 @@
 import hashlib
 import logging
 import os
+import re
 import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -19,12 +20,23 @@ from humanlayer_agent.confine.environment import confined_environment
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.confine.proof import Proof, proven
 from humanlayer_agent.locations import state_path
+from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, run_command
 from humanlayer_agent.redaction.secret_names import is_secret_variable
 
 logger = logging.getLogger("humanlayer_agent")
 
 _PROOFS, _RUNS, _CACHES, _ASIDE = "confine", "runs", "caches", "moved-aside"
+_HELD = (
+    *("read-only file system", "operation not permitted", "permission denied", "erofs", "eacces", "eperm"),
+    *("network is unreachable", "name resolution", "could not resolve", "couldn't resolve", "enetunreach", "eai_again"),
+    *("enotfound", "name or service not known", "nodename nor servname", "failed to lookup address", "no such host"),
+    *("failed to resolve", "connection refused", "econnrefused", "cannot connect to the docker daemon"),
+)
+"""What programs print, in lower case, whom a confinement has kept from something."""
+_LOOKED_AT = 20_000  # characters of an output, its last
+_ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
+_OWN = ("/tmp/", "/proc/", "/dev/", "/sys/")
 _KEPT_S = 7 * 24 * 3600.0
 """Seconds that the /tmp of a run is kept after its last command."""
 
@@ -95,7 +107,7 @@ def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
 def run_permitted(
     permit: Permit, enclosures: RunEnclosures | None, *, timeout: float, keep_background: bool = False
 ) -> CommandResult:
-    """Run the command of a permit on this machine, confined where it was allowed because it would be.
+    """Run the command of a permit on this machine, confined where it may run only so.
 
     Args:
         permit: lets it run; it was started.
@@ -103,7 +115,7 @@ def run_permitted(
         timeout, keep_background: see `processes.execution.run_command`, which also says what is raised.
 
     Raises:
-        Unenforceable: it was allowed because it would be confined, and that can't be enforced here.
+        Unenforceable: it may run only confined, and that can't be enforced here.
     """
     action, confinement = permit.action, permit.decision.confinement
     run = partial(
@@ -119,7 +131,8 @@ def run_permitted(
         return run()
     if enclosures is None:
         raise Unenforceable(f"it may run only {permit.decision.runs}, and nothing here confines it")
-    return say_moved(run(confinement=enclosures.enclosure(confinement, _expected(permit))))
+    result = say_moved(run(confinement=enclosures.enclosure(confinement, _expected(permit))))
+    return replace(result, note=_note(result, permit.decision))
 
 
 def say_moved(result: CommandResult) -> CommandResult:
@@ -127,6 +140,30 @@ def say_moved(result: CommandResult) -> CommandResult:
     for each in result.moved:
         logger.warning("Warning: a confined command left %s, which could run code later: %s", each.path, _where(each))
     return result
+
+
+def _note(result: CommandResult, decision: PolicyDecision) -> str:
+    """What a confined command may have failed for, and how its agent asks for more; "" where it has not."""
+    if result.returncode in (0, None) or decision.confinement is None:
+        return ""
+    shown = result.output[-_LOOKED_AT:]
+    if not any(sign in shown.lower() for sign in _HELD) and not _names_what_is_not_there(shown, decision.confinement):
+        return ""
+    network = "no network" if decision.confinement.network == "none" else "the network"
+    return (
+        f"(It ran {decision.runs}, with {network}, and could write only there and in /tmp. Where that is why it "
+        "failed, propose it again below a first line that says what it needs, and a human is asked: "
+        "`# needs: network`, `# needs: write /some/folder`, `# needs: read /some/file` or `# needs: unconfined`.)"
+    )
+
+
+def _names_what_is_not_there(text: str, confinement: Confinement) -> bool:
+    """Tell whether a path stands in a text that the machine has, and the command had not."""
+    paths = {os.path.normpath(path) for path in _ABSOLUTE.findall(text)[: _LOOKED_AT // 100]}
+    return any(
+        os.path.isdir(os.path.dirname(path)) and not confinement.reads(path) and not path.startswith(_OWN)
+        for path in paths
+    )
 
 
 def _where(moved: MovedAside) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision
 from humanlayer_agent.redaction.redactor import Redacted, Redactor
 from humanlayer_agent.shell import Effect
@@ -55,7 +56,15 @@ def _decision(decision: PolicyDecision, command: Redacted, text: Callable[[str],
         spans=tuple(moved(span) for span in decision.spans),
         parts=tuple(_part(part, moved, text) for part in decision.parts),
         effects=tuple(_effect(effect, text) for effect in decision.effects),
+        confinement=_confinement(decision.confinement, text),
     )
+
+
+def _confinement(confinement: Confinement | None, text: Callable[[str], str]) -> Confinement | None:
+    """The same, but for what it is called: that says the paths which are opened."""
+    if confinement is None:
+        return None
+    return Confinement(tuple(replace(profile, name=text(profile.name)) for profile in confinement.profiles))
 
 
 def _part(part: PartVerdict, moved: "_Moved", text: Callable[[str], str]) -> PartVerdict:

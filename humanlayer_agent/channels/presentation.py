@@ -146,6 +146,8 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
         found.append(f"run {one_line(action.run_id)[:RUN_SHOWN]}")
     if action.step:
         found.append(f"step {action.step}")
+    if request.decision.confinable:
+        found.append(one_line(request.decision.runs))
     return tuple(filter(None, found))
 
 

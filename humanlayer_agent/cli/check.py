@@ -165,12 +165,13 @@ def _print(decision: PolicyDecision) -> None:
     rules = ", ".join(decision.rules) or "no rule"
     observed = "" if decision.enforced else "  observed, not enforced"
     print(f"{decision.verdict}  ({rules}){observed}")
-    if decision.confinement is not None:
-        print(f"  allowed because it runs {decision.runs}")
-    if not decision.reason and decision.verdict is Verdict.ALLOW and decision.parse == "ok":
+    runs = decision.confined_line
+    if not (runs or decision.reason) and decision.verdict is Verdict.ALLOW and decision.parse == "ok":
         return
     from humanlayer_agent.safe_text import visible
 
+    if runs:
+        print(f"  {visible(runs)}")
     if decision.reason:
         print(f"  {visible(decision.reason)}")
     if decision.suggestion and decision.verdict is not Verdict.ALLOW:

@@ -74,6 +74,8 @@ def execute(
         return NOT_RUN
     sys.stdout.write(result.output)
     sys.stdout.flush()
+    if result.note:
+        print(f"hla exec: {result.note}", file=sys.stderr)
     if result.timed_out:
         print(f"hla exec: ended after {timeout:g} seconds", file=sys.stderr)
         return TIMED_OUT

@@ -100,8 +100,9 @@ class PolicyDecision:
         remember: for how long an approval may be remembered.
         microseconds: how long it took.
         enforced: False while a policy is only observed: the verdict is real, is recorded, and stops nothing.
-        confinement: an action that is allowed is allowed so far as it runs confined to this; None where it was judged
-            for what runs unconfined.
+        confinement: an action that is allowed, or that a human approves, may run so far as it runs confined to this;
+            None where it runs unconfined.
+        confinable: it was judged for what can be confined.
 
     Example:
         >>> director = Director.load("default", project="/srv/app")
@@ -132,11 +133,19 @@ class PolicyDecision:
     microseconds: int = 0
     enforced: bool = True
     confinement: Confinement | None = None
+    confinable: bool = False
 
     @property
     def runs(self) -> str:
         """Return what it is allowed to run in, for people: "confined to project", or "not confined"."""
         return "not confined" if self.confinement is None else f"confined to {self.confinement.name}"
+
+    @property
+    def confined_line(self) -> str:
+        """Return the line that says of a verdict how it runs; "" where it was judged for what can't be confined."""
+        if self.verdict is Verdict.ALLOW:
+            return f"allowed because it runs {self.runs}" if self.confinement is not None else ""
+        return f"once approved, it runs {self.runs}" if self.confinable and self.verdict is Verdict.ASK else ""
 
     @property
     def rule(self) -> str:

@@ -23,6 +23,7 @@ from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
+from humanlayer_agent.policy.needs_line import add_needs
 from humanlayer_agent.shell import Effect, Program, Reader, Remembered, SimpleCommand, analyse
 
 FUNCTION = "function"
@@ -136,8 +137,7 @@ class Director:
         """Judge `action`.
 
         No decision is remembered: the same action is judged anew each time, by the files that are there now and by
-        where
-        symbolic links lead now.
+        where symbolic links lead now.
 
         Args:
             action: what the agent wants to do. It starts in its `cwd`, or in the project where that is "".
@@ -167,6 +167,8 @@ class Director:
             catalog=CATALOG,
         )
         if action.type == "bash" and action.interpreter == BASH:
+            if self.confined:
+                add_needs(program, action.content, action.cwd or self.project)
             return program
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")
@@ -185,7 +187,6 @@ class Director:
     ) -> PolicyDecision:
         situation.parse = program.status
         rules = in_force.rules
-        rules = in_force.rules
         judged = rules.judge(program, situation)
         more = [] if judged or program.status == "ok" else rules.unseen(text, situation)
         return verdict.decided(
@@ -197,7 +198,7 @@ class Director:
             digest=in_force.digest,
             enforced=not self.observe,
             begin=begin,
-            confinement=situation.confinement,
+            situation=situation,
         )
 
     def in_force(self) -> InForce:

@@ -7,9 +7,11 @@ from typing import Any
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.confine.confinement import Confinement
+from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.needs_line import asked_for
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
@@ -29,7 +31,7 @@ def decided(
     digest: str,
     enforced: bool,
     begin: int | None = None,
-    confinement: Confinement | None = None,
+    situation: Situation,
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -40,7 +42,7 @@ def decided(
         policy, digest: name and digest of the policy.
         enforced: see `PolicyDecision`.
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
-        confinement: what it was judged under.
+        situation: what it was judged in.
     """
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
@@ -55,6 +57,8 @@ def decided(
     worst = strictest(hits)
     if program.status != "ok":
         worst = max(worst, unparsed)
+    if asked := [item for command in program.commands[-1:] for item in asked_for(command)]:
+        worst = max(worst, Verdict.ASK)
     said, reason, suggestion = None, "", ""
     spans: tuple[tuple[int, int], ...] = ()
     if worst is Verdict.ALLOW:
@@ -66,6 +70,8 @@ def decided(
         reason = reason_of(first) if first is not None else ""
         if program.status != "ok" and said is None:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
+        elif said is None and asked:
+            reason = f"Asks for more than its confinement gives: {', '.join(asked)}."
         suggestion = render(said.suggestion, first) if said is not None and first is not None else ""
         spans = spans_of(ordered)
         rules = rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)])
@@ -90,8 +96,15 @@ def decided(
         # 0 says that it was not measured.
         max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
         enforced,
-        confinement if worst is Verdict.ALLOW else None,
+        _confinement(worst, situation, enforced) if program.status == "ok" else None,
+        situation.confinable,
     )
+
+
+def _confinement(verdict: Verdict, situation: Situation, enforced: bool) -> Confinement | None:
+    if verdict is Verdict.ASK and enforced:
+        return situation.approved
+    return situation.confinement if verdict is Verdict.ALLOW else None
 
 
 def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:

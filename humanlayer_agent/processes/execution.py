@@ -78,6 +78,7 @@ class CommandResult:
         left: so many processes could not be ended with it (those of another user).
         duration_ms: milliseconds it took.
         moved: what a confined one has left at protected places, and where it is now.
+        note: what to tell whoever proposed it besides its output.
     """
 
     output: str
@@ -87,6 +88,7 @@ class CommandResult:
     left: int = 0
     duration_ms: int = 0
     moved: tuple[MovedAside, ...] = ()
+    note: str = ""
 
 
 def changes_the_shell(name: str) -> bool:

@@ -10,6 +10,7 @@ from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.authority import ApprovalRule, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import Effect
@@ -54,9 +55,14 @@ def load_decision(text: str) -> PolicyDecision:
             "parts": [_build(PartVerdict, part) for part in fields["parts"]],
             "effects": [_build(Effect, effect) for effect in fields["effects"]],
             "files": [_build(FileDigest, file) for file in fields["files"]],
+            "confinement": _confinement(fields.get("confinement")),
         },
     )
     return decision
+
+
+def _confinement(fields: dict[str, Any] | None) -> Confinement | None:
+    return Confinement(tuple(_build(Profile, each) for each in fields["profiles"])) if fields else None
 
 
 def dump_rule(rule: ApprovalRule | None) -> str:

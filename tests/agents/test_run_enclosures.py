@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -133,6 +134,75 @@ def test_what_is_hidden_and_protected_is_moved_aside_too(gate: Gate, place: Path
     result = gate.run("./unread .humanlayer")
     assert [each.path for each in result.moved] == [str(place / "project/.humanlayer")]
     assert not (place / "project/.humanlayer").exists()
+
+
+class Human(Nobody):
+    """Approves."""
+
+    def query(self, prompt: str, *, options: list[str]) -> str:
+        self.asked.append(prompt)
+        return next(option for option in options if option.lower().startswith(("y", "a")))
+
+
+@pytest.fixture
+def approving(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """A gate before which a human approves everything."""
+    enclosures.backend()  # or a skip
+    monkeypatch.chdir(place / "project")
+    with Gate.from_config(user=Human(), policy="default", project=place / "project", confine=True) as opened:
+        yield opened
+
+
+def test_what_a_human_approved_has_that_and_no_more(approving: Gate, place: Path) -> None:
+    outside = place / "outside"
+    (outside / "other").write_text("other\n")
+    script = f"cat {outside}/other; rm {outside}/canary; touch {outside}/new; cat ~/.bashrc; cat {outside}/canary"
+    (place / "project/script").write_bytes(b"\0" + script.encode())
+    command = f"cat {outside}/canary; {unread(place, 'bash', 'script')}"
+    (place / "project/script").write_text(script)
+    result = approving.run(command)
+    assert result.output.count("canary\n") == 2, result.output
+    assert "other\n" not in result.output
+    assert sorted(path.name for path in outside.iterdir()) == ["canary", "other"]
+    (decision,) = events(approving, "decision.evaluated")
+    assert (decision["verdict"], decision["confined"]["to"]) == ("ask", f"project + reading {outside}/canary")
+
+
+def test_what_an_agent_says_that_it_needs_is_opened_by_a_human(approving: Gate, place: Path) -> None:
+    outside = place / "outside"
+    command = unread(place, "touch", f"{outside}/new")
+    failed = approving.run(command)
+    assert failed.returncode == 1
+    assert "`# needs: write /some/folder`" in failed.note
+    assert not (outside / "new").exists()
+    result = approving.run(f"# needs: write {outside}\n{command}")
+    assert (result.returncode, result.note, (outside / "new").exists()) == (0, "", True)
+
+
+def test_the_run_keeps_its_tmp_over_what_a_human_approved(approving: Gate, place: Path) -> None:
+    name = f"hla-{place.name}"
+    approving.run(f"echo kept > /tmp/{name}")
+    assert approving.run(f"cat {place}/outside/canary /tmp/{name}").output == "canary\nkept\n"
+
+
+def test_an_approved_host_is_reached_by_the_machines_own_network(approving: Gate, place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"
+        assert "reached" in approving.run(command).output
+        asked = approving.run(f"# needs: network\n{unread(place, 'bash', '-c', repr(command))}")
+        assert "reached" in asked.output
+        assert "reached" not in approving.run(unread(place, "bash", "-c", repr(command))).output
+
+
+def test_unconfined_is_for_a_human_to_say(approving: Gate, gate: Gate, place: Path, human: Nobody) -> None:
+    command = f"# needs: unconfined\n{unread(place, 'touch', f'{place}/outside/new')}"
+    with pytest.raises(ActionDenied):
+        gate.run(command)
+    assert "not confined" in human.asked[-1]
+    assert not (place / "outside/new").exists()
+    assert approving.run(command).returncode == 0
+    assert (place / "outside/new").exists()
 
 
 def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.channels.plain_text import as_text, cells, command_rows, rows, wrap
 from humanlayer_agent.channels.presentation import Fragment, Style, present
+from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.safe_text import visible
 from humanlayer_agent.shell import Effect
@@ -94,6 +95,18 @@ def test_what_could_not_be_read_and_input_are_shown(make_request):
     assert "standard input: 1 character that is invisible" in text
     assert "Run by     bash -lc" in text
     assert "and on its standard input, 29 bytes:\n  1 │ import os\n  2 │ os.remove('\\x1b[2Jx')" in text
+
+
+def test_it_says_what_the_command_will_run_in(make_request):
+    request = make_request()
+    profiles = (Profile("project"), Profile("reading /srv/token=ghp_0123456789abcdefghijABCDEFGHIJ012345"))
+    held = dataclasses.replace(request.decision, confinement=Confinement(profiles), confinable=True)
+    confined = dataclasses.replace(request, decision=held)
+    assert present(confined).place[-1] == f"confined to project + {profiles[1].name}"
+    assert "ghp_0123456789" not in as_text(present(confined, redacted=True))
+    held = dataclasses.replace(held, confinement=None)
+    assert present(dataclasses.replace(request, decision=held)).place[-1] == "not confined"
+    assert "confined" not in as_text(present(request))  # who confines nothing is not told of it
 
 
 def test_many_allowed_parts_are_counted(make_request):

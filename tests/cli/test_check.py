@@ -178,3 +178,15 @@ def test_what_is_allowed_because_it_is_confined_says_so(
     assert json.loads(capsys.readouterr().out)["confined"] == "project"
     assert main(["policy", "explain", "./a.out", "--policy", "default", "--project", str(tmp_path), "--confined"]) == 0
     assert "allowed because it runs confined to project" in capsys.readouterr().out
+
+
+def test_what_is_asked_about_says_how_it_runs_once_it_was_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command, runs in (("curl https://example.org", "confined to project + online"), ("sudo ls", "not confined")):
+        asked = ["check", "--policy", "default", "--project", str(tmp_path), command]
+        assert main(asked) == 4
+        assert "confined" not in capsys.readouterr().out
+        assert main([*asked, "--confined"]) == 4
+        assert capsys.readouterr().out.splitlines()[1] == f"  once approved, it runs {runs}"

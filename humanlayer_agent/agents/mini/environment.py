@@ -158,7 +158,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
             return _failed(subprocess.TimeoutExpired(permitted.content, seconds), result.output) | moved
         if result.returncode is None:
             return _failed(OSError("its end was not seen"), result.output) | moved
-        return {"output": result.output, "returncode": result.returncode, "exception_info": _left_over(result)} | moved
+        return {"output": result.output, "returncode": result.returncode, "exception_info": _besides(result)} | moved
 
 
 class SupervisedLocalEnvironment(SupervisedEnvironment):
@@ -237,7 +237,6 @@ def _failed(error: Exception, output: str = "") -> dict[str, Any]:
     }
 
 
-def _left_over(result: CommandResult) -> str:
-    if not result.left:
-        return ""
-    return f"{result.left} processes it left in the background belong to another user and could not be ended"
+def _besides(result: CommandResult) -> str:
+    left = f"{result.left} processes it left in the background belong to another user and could not be ended"
+    return "\n".join(filter(None, (left if result.left else "", result.note)))

@@ -123,7 +123,8 @@ class SupervisedEnvironment(EnforcingEnvironment):
             raise subprocess.TimeoutExpired(permitted.content, seconds, output=result.output.encode())
         if result.returncode is None:
             raise ActionDenied("The end of the command was not seen: it ended the process that watched over it.")
-        return {"output": result.output, "returncode": result.returncode, "moved": result.moved}
+        output = "\n".join(filter(None, (result.output, result.note)))
+        return {"output": output, "returncode": result.returncode, "moved": result.moved}
 
 
 class Supervised:

@@ -76,8 +76,8 @@ def _pair(text: str, marks: str) -> Iterator[str]:
 def _print_decision(console: Console, decision: PolicyDecision) -> None:
     rules = ", ".join(decision.rules) or "no rule"
     console.print(Text(str(decision.verdict), style=f"bold {_style(decision.verdict)}") + Text(f"  ({rules})"))
-    if decision.confinement is not None:
-        console.print(Text(f"  allowed because it runs {decision.runs}"))
+    if decision.confined_line:
+        console.print(Text(f"  {one_line(decision.confined_line)}"))
     if decision.reason:
         console.print(Text(f"  {one_line(decision.reason)}"))
     if decision.suggestion:

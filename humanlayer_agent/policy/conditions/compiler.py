@@ -37,7 +37,8 @@ class Situation:
     """The circumstances of a command: how far the action could be parsed, who proposes it, where links lead.
 
     `confinable`: the kernel can hold the action to a confinement, should it be allowed. `confinement` is the one that
-    it is being judged under, and in the end that it will run in; None where it will run in none.
+    it is being judged under, and in the end that it will run in; None where it will run in none. `approved` is the one
+    that it will run in where a human approves it.
     """
 
     parse: str = "ok"
@@ -45,6 +46,7 @@ class Situation:
     links: Links = field(default_factory=Links)
     confinable: bool = False
     confinement: Confinement | None = None
+    approved: Confinement | None = None
     commands: Sequence[SimpleCommand] = ()
     """All commands of the action, in order."""
     directories: dict[int, frozenset[str] | None] = field(default_factory=dict)

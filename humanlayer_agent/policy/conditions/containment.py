@@ -1,4 +1,5 @@
-"""Settles doubt by a confinement: what can't be known of a command ranges over what the kernel lets through.
+"""Settles doubt by a confinement: what can't be known of a command ranges over what the kernel lets through. And says
+what an approved command runs in.
 
 What is certain is judged as without it: `rm -rf /srv/x` asks, it is not tried. What can be read as the confinement's
 `read` says was given to every command that it confines; the question that is left is what happens within `write`.
@@ -9,15 +10,27 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.confine.confinement import TREE, Confinement, Profile, is_plain, within
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
 from humanlayer_agent.policy.conditions.pattern_overlap import overlap
+from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.needs_line import ROLE as NEEDED
+from humanlayer_agent.policy.needs_line import UNCONFINED, asked_for
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
+if TYPE_CHECKING:
+    from humanlayer_agent.policy.conditions.evaluation import Judged
+
 _READS = frozenset({"read", "execute"})
+_WRITES = frozenset({"write", "append", "metadata"})
+_IN_PLACE = frozenset({"redirect", NEEDED})
+"""How a file is written that is the same file afterwards: one that is mounted by itself can't be replaced."""
+_ONLINE = Profile("the network", network="host")
+_SHOWN = 3
 _ELSEWHERE = frozenset({"network", "listen", "process"})
 """They reach what the confinement holds all of, or nothing: other machines, other processes."""
 _WITH_PRIVILEGE = frozenset({"privilege", "container", "system"})
@@ -141,3 +154,98 @@ def _excluded(pattern: str, entries: Sequence[str]) -> bool:
         fixed = posixpath.dirname(fixed)
     whole = fixed == pattern
     return fixed != "/" and within(fixed, [entry for entry in entries if whole or entry.endswith(TREE)])
+
+
+def widened(held: Confinement, judged: Sequence["Judged"]) -> Confinement | None:
+    """Return what an action that is asked about runs in, once it was approved; None where it runs unconfined.
+
+    It is confined where each rule that asks says by `approved` to what. What the rules open comes on top of `held`, and
+    so do the paths that they ask about. What is not known of it stays held: the human was not told of it either.
+
+    Args:
+        held: what it would run in if it were allowed.
+        judged: the hits on each of its commands.
+    """
+    profiles = list(held.profiles)
+    reads: list[str] = []
+    writes: list[str] = []
+    for each in judged:
+        asking = [hit for hit in each.hits() if hit.verdict is Verdict.ASK]
+        if items := asked_for(each.command):
+            opens = UNCONFINED not in items and all(_open(e, held, reads, writes) for e in each.command.effects)
+            profiles += [_ONLINE] if any(e.kind == "network" for e in each.command.effects) else []
+        elif asking:
+            rules = [hit.rule.approved if hit.rule is not None else None for hit in asking]
+            profiles += [situated(rule) for rule in rules if rule is not None]
+            opens = all(rules) and not needs(each.command) and all(_open(h.effect, held, reads, writes) for h in asking)
+        else:
+            continue
+        if not opens:
+            return None
+    profiles += opened(list(dict.fromkeys(reads)), list(dict.fromkeys(writes)), held)
+    return Confinement(tuple(dict.fromkeys(profiles)))
+
+
+def opened(reads: Sequence[str], writes: Sequence[str], held: Confinement) -> list[Profile]:
+    """Return the profiles that open these paths, and what lies below those that are directories.
+
+    What `held` protects and hides stays so below them, but where they name it.
+
+    Example:
+        >>> held = Confinement((Profile("project", hide=("/etc/ssh/**",)),))
+        >>> [each.name for each in opened(["/etc/hosts", "/etc/ssh/sshd_config"], [], held)]
+        ['reading /etc/hosts', 'reading /etc/ssh/sshd_config']
+    """
+    hide, protect = held.entries("hide"), held.entries("protect")
+    secret = [path for path in reads if within(path, hide)]
+    kept = [path for path in writes if within(path, (*protect, *hide))]
+    found = (
+        _opened(reads, writes, (*secret, *kept), protect, hide),
+        _opened(secret, kept, (), (), ()),
+    )
+    return [each for each in found if each.read or each.write]
+
+
+def _opened(
+    reads: Sequence[str], writes: Sequence[str], but: Sequence[str], protect: tuple[str, ...], hide: tuple[str, ...]
+) -> Profile:
+    ways = {"reading": [path for path in reads if path not in but], "writing": [p for p in writes if p not in but]}
+    name = " and ".join(f"{how} {_listed(paths)}" for how, paths in ways.items() if paths)
+    return Profile(name, _sets(ways["reading"]), _sets(ways["writing"]), protect, hide)
+
+
+def needs(command: SimpleCommand) -> tuple[str, ...]:
+    """Return what a command can't do its work without that no confinement has (`shell.programs.spec.NEEDS`)."""
+    if command.program is None:
+        return ()
+    spec = CATALOG.lookup(command.program)
+    sub = command.subcommand or ""
+    below = spec.subcommands.get(sub) if spec is not None else None
+    found = (spec, below, CATALOG.lookup(f"{command.program} {sub}") if sub else None)
+    return tuple(dict.fromkeys(need for each in found if each is not None for need in each.needs))
+
+
+def _open(effect: Effect | None, held: Confinement, reads: list[str], writes: list[str]) -> bool:
+    """Add the path of an effect to what is opened; False where no mount can open it."""
+    if effect is None or not effect.resolved or not (effect.operand or "").startswith("/"):
+        return True
+    path = os.path.realpath(effect.operand or "")
+    if effect.kind in _READS:
+        if not held.reads(path):
+            reads.append(path)
+        return True
+    if held.writes(path) or effect.kind not in (*_WRITES, "delete", "move"):
+        return True
+    # What is made, or made anew, or removed takes the directory above: more than anybody was asked about.
+    in_place = os.path.isdir(path) or (os.path.exists(path) and effect.role in _IN_PLACE)
+    writes.append(path)
+    return effect.kind in _WRITES and in_place
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = len(paths) - _SHOWN
+    return ", ".join(paths[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _sets(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path + TREE if os.path.isdir(path) and path != "/" else path for path in paths))

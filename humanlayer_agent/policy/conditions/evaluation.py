@@ -74,7 +74,8 @@ class Rules:
     def judge(self, program: Program, situation: Situation) -> list[Judged]:
         """Every hit, command by command; what is only the head of a loop counts where it has an effect.
 
-        Where what is allowed will be confined, `situation.confinement` says afterwards to what.
+        Where what is allowed will be confined, `situation.confinement` says afterwards to what, and
+        `situation.approved` says it of what a human approves.
         """
         if not situation.confinable or self.confine is None:
             return self._judge(program, situation)
@@ -103,6 +104,7 @@ class Rules:
             wanted = list(dict.fromkeys(each for command in judged for each in _confined(command) or [default]))
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
+                situation.approved = containment.widened(situation.confinement, judged)
                 return judged
             held += [each for each in wanted if each not in held]
 

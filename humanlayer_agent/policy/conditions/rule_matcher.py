@@ -46,6 +46,8 @@ class CompiledRule:
     """The conditions by which it means uses of variables (see `variable_uses`)."""
     confined: Profile | None = None
     """It allows what runs confined to this."""
+    approved: Profile | None = None
+    """What it asks about runs confined to this, once it was approved."""
 
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
@@ -74,9 +76,16 @@ class CompiledRule:
 
 
 def compiled(
-    rule: Rule, layer: str, defaults: Defaults, compiler: Compiler, confined: Profile | None = None
+    rule: Rule,
+    layer: str,
+    defaults: Defaults,
+    compiler: Compiler,
+    confined: Profile | None = None,
+    approved: Profile | None = None,
 ) -> CompiledRule:
-    """`rule` of the layer `layer`, ready to judge; `confined`: what it names by that key, where the layer may allow."""
+    """`rule` of the layer `layer`, ready to judge; `confined`, `approved`: what it names by these keys, where the layer
+    may allow.
+    """
     clauses = tuple(compiler.clauses(rule.when))
     return CompiledRule(
         rule,
@@ -95,6 +104,7 @@ def compiled(
         traces(rule.when),
         _uses(rule, compiler),
         confined,
+        approved,
     )
 
 

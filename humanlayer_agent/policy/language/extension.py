@@ -180,8 +180,9 @@ def _confinements(unit: Unit) -> dict[str, dict[str, Any]]:
     if unit.policy.defaults.confine is not None:
         _known(unit, found, unit.policy.defaults.confine, ("defaults", "confine"))
     for n, rule in enumerate(unit.policy.rules):
-        if rule.confined is not None:
-            _known(unit, found, rule.confined, ("rules", n, "confined"))
+        for key in ("confined", "approved"):
+            if (name := getattr(rule, key)) is not None:
+                _known(unit, found, name, ("rules", n, key))
     return found
 
 

@@ -265,7 +265,8 @@ class WrittenRule(Written):
 
     `confined` names the confinement in which a command may run that this rule would ask about, or that it allows: where
     the kernel can hold the command to it, the rule allows; elsewhere one that asks asks, and one that allows does not
-    match.
+    match. `approved` names the one in which a command runs that this rule asks about, once a human has approved it; the
+    paths that it is asked about are opened as well.
     """
 
     id: Identifier
@@ -280,6 +281,7 @@ class WrittenRule(Written):
     route: RouteName | RaisedRoute = "default"
     remember: tuple[Literal["once", "run"], ...] = ("once",)
     confined: Identifier | None = None
+    approved: Identifier | None = None
     tests: Tests = Tests()
 
 
@@ -387,7 +389,10 @@ def policy_from(body: Mapping[str, Any]) -> Policy:
     )
 
 
-_PLAIN = ("id", "decision", "severity", "reason", "suggestion", "locked", "confined", "scope", "origin", "inherited")
+_PLAIN = (
+    *("id", "decision", "severity", "reason", "suggestion", "locked", "confined", "approved", "scope", "origin"),
+    "inherited",
+)
 
 
 def _rule(body: Mapping[str, Any]) -> Rule:

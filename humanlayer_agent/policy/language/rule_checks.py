@@ -23,6 +23,11 @@ def check_rules(document: yaml_positions.Document, policy: PolicyFile) -> None:
             raise document.error(
                 ("rules", n, "confined"), f"rule {rule.id}: what a rule denies does not run, not even confined"
             )
+        if rule.approved is not None and rule.decision != "ask":
+            raise document.error(
+                ("rules", n, "approved"),
+                f"rule {rule.id}: only what a rule asks about is approved; this does not ask",
+            )
         if rule.decision == "allow" and rule.confined is None and broad(rule.when):
             raise document.error(
                 ("rules", n, "when"),

@@ -78,11 +78,13 @@ def _compiled_rules(
         profiles: dict[str, Profile] = {}
         for rule in policy.on(day):
             allows = may_allow and layer.trusted
-            if (name := rule.confined) is not None and allows and name not in profiles:
-                profiles[name] = confinement(policy, name)
+            for name in (rule.confined, rule.approved):
+                if name is not None and allows and name not in profiles:
+                    profiles[name] = confinement(policy, name)
             if rule.decision != "allow" or allows:
-                confined = profiles.get(name) if name is not None else None
-                out.append(compiled(rule, layer.authority, policy.defaults, compilers[rule.scope], confined))
+                confined, approved = (profiles.get(name or "") for name in (rule.confined, rule.approved))
+                compiler = compilers[rule.scope]
+                out.append(compiled(rule, layer.authority, policy.defaults, compiler, confined, approved))
         may_allow = may_allow and not policy.defaults.locked
     return out
 

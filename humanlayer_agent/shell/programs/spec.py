@@ -13,6 +13,7 @@
         recursive: [recursive]                    # flags with which operands mean everything below them
         without_operands: {slot: list, value: ., when: [x]}    # what it works on when it is given none
         effects: [{kind: network, when: [x]}]     # beyond options and operands
+        needs: [credentials]                                        # beside its operands: see `NEEDS`
         about: copies files                                         # one line for people
     examples:
       - {command: cp a b, effects: [read a, write b], truth: {a: text}}    # see docs/catalog.md
@@ -33,6 +34,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from humanlayer_agent.shell.program import EFFECT_KINDS
+
+NEEDS = {
+    "credentials": "logs in, or signs, as the person who runs it: keys, tokens and agents of theirs",
+    "daemon": "has a server of the machine do the work, over its socket",
+    "machine": "changes the machine outside of any project: installed software, services, settings",
+    "namespaces": "makes user namespaces of its own, as browsers do for their sandbox",
+}
+"""What a program can't do its work without, besides what it is given: no confinement has it."""
 
 SLOTS = {
     "text": "data that the program does not open, run or contact",
@@ -156,6 +165,7 @@ class Spec:
     prints: str = ""
     abbreviate: bool = False
     about: str = ""
+    needs: tuple[str, ...] = ()
     shapes: dict[tuple[str | None, ...], Any] = field(default_factory=dict, compare=False)
     """What `arguments` has read before, by the options and their places."""
     dangerous: bool | None = field(default=None, compare=False)
@@ -191,7 +201,7 @@ class Truth:
 
 _PROGRAM_KEYS = frozenset(
     str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
-    reads_stdin prints abbreviate inherit about""")
+    reads_stdin prints abbreviate inherit about needs""")
 )
 _OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
 
@@ -269,6 +279,9 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
     spec.prints = str(body.get("prints", ""))
     spec.abbreviate = bool(body.get("abbreviate", False))
     spec.about = str(body.get("about", ""))
+    spec.needs = tuple(map(str, body.get("needs") or ()))
+    if unknown := set(spec.needs) - NEEDS.keys():
+        raise CatalogError(f"{where}: needs: {', '.join(sorted(unknown))}; known: {', '.join(NEEDS)}")
     _check_conditions(spec, where)
     return spec
 

@@ -1,6 +1,7 @@
 """What a confinement makes of doubt: unknown operands range over what it lets through, what is certain is judged as ever."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.shell import Effect
+from humanlayer_agent.store.rows import dump_decision, load_decision
 from tests.support.extent import examples
 
 PROJECT = "/nowhere/project"
@@ -202,3 +204,103 @@ def test_no_path_that_can_be_touched_is_left_out(
             assert containment.some(paths, effect, confinement)
         if touched and not paths.has(path):
             assert not containment.every(paths, confinement)
+
+
+# ---- what an approved action runs in ----------------------------------------------------------------
+
+APPROVED = """
+  - {id: net, decision: ask, approved: online, when: {effect: network}}
+  - {id: reads, decision: ask, approved: project, when: {effect: read, paths: {none_within: ["${PROJECT}/**", /tmp/**, /usr/**]}}}
+  - {id: writes, decision: ask, approved: project, when: {effect: [write, append, delete, metadata], paths: {none_within: ["${PROJECT}/**", /tmp/**]}}}
+  - {id: installs, decision: ask, when: {effect: package}}
+  - {id: never, decision: deny, when: {effect: write, paths: {any_within: [/etc/**]}}}
+"""
+
+
+def approved(folder: Path, command: str, rules: str = APPROVED, *, confined: bool = True) -> PolicyDecision:
+    path = folder / "p.yaml"
+    path.write_text(POLICY.format(rules=rules))
+    director = Director(load(path, tested=False), project=PROJECT, environ={"HOME": "/nowhere/home"}, confined=confined)
+    return director.evaluate(Action(command, cwd=PROJECT))
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("curl https://example.org", "confined to project + online"),
+        ("curl https://example.org; ./a.out", "confined to project + online"),
+        ("cat {folder}/kept", "confined to project + reading {folder}/kept"),
+        ("grep -r x {folder}", "confined to project + reading {folder}"),
+        ("cat {folder}/kept; echo x > {folder}/kept", "confined to project + reading {folder}/kept and writing {folder}/kept"),
+        ("chmod 600 {folder}/kept", "not confined"),  # who knows whether it is replaced
+        ("chmod 700 {folder}", "confined to project + writing {folder}"),
+        ("echo x > {folder}/new", "not confined"),  # what is not there can't be mounted
+        ("rm {folder}/kept", "not confined"),
+        ("pip install x", "not confined"),  # its rule says nothing of it
+        ("curl https://example.org; pip install x", "not confined"),
+        ("git push", "not confined"),  # it logs in as somebody
+        ("ssh example.org ls", "not confined"),
+        ("ls a", "confined to project"),
+    ],
+)  # fmt: skip
+def test_what_an_approved_action_runs_in(tmp_path: Path, command: str, runs: str) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder:  # not where the policy lets everything be read
+        Path(folder, "kept").write_text("x")
+        assert approved(tmp_path, command.format(folder=folder)).runs == runs.format(folder=folder)
+
+
+def test_what_is_opened_is_open_and_nothing_beside_it(tmp_path: Path) -> None:
+    decision = approved(tmp_path, "cat /etc/hostname; ./a.out")
+    assert decision.verdict is Verdict.ASK
+    confinement = decision.confinement
+    assert confinement is not None
+    assert confinement.reads("/etc/hostname")
+    assert not confinement.reads("/etc/hosts")
+    assert not confinement.writes("/etc/hostname")
+    assert confinement.network == "none"
+
+
+def test_what_is_denied_or_judged_for_what_is_not_confined_has_none(tmp_path: Path) -> None:
+    assert approved(tmp_path, "echo x > /etc/hostname").confinement is None
+    unconfined = approved(tmp_path, "curl https://example.org", confined=False)
+    assert (unconfined.confinement, unconfined.confinable) == (None, False)
+
+
+def test_what_is_protected_and_hidden_stays_so_below_a_folder_that_is_opened(tmp_path: Path) -> None:
+    held = Confinement((Profile("p", protect=("/**/.git/**",), hide=(f"{tmp_path}/key", "/**/.env")),))
+    both = Confinement((*held.profiles, *containment.opened([], [f"{tmp_path}", f"{tmp_path}/.git/config"], held)))
+    assert both.writes(f"{tmp_path}/x")
+    assert not both.writes(f"{tmp_path}/.git/hooks/pre-commit")
+    assert both.writes(f"{tmp_path}/.git/config")  # it was named
+    assert not both.reads(f"{tmp_path}/key")
+    assert not both.reads(f"{tmp_path}/a/.env")
+    assert Confinement((*held.profiles, *containment.opened([f"{tmp_path}/key"], [], held))).reads(f"{tmp_path}/key")
+
+
+def test_only_a_rule_that_asks_says_what_an_approval_opens(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="only what a rule asks about is approved"):
+        approved(tmp_path, "ls", "  - {id: x, decision: deny, approved: online, when: {effect: network}}")
+    with pytest.raises(PolicyError, match="no confinement is called nothing"):
+        approved(tmp_path, "ls", "  - {id: x, decision: ask, approved: nothing, when: {effect: network}}")
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("git push origin main", ("credentials",)),
+        ("git status", ()),
+        ("npm publish", ("credentials",)),
+        ("npm install", ()),
+        ("docker run x", ("daemon",)),
+        ("apt-get install x", ("machine",)),
+        ('"$X" y', ()),
+    ],
+)
+def test_what_a_program_needs_besides_its_operands(command: str, found: tuple[str, ...]) -> None:
+    director = Director.load("default", project=PROJECT, environ={"HOME": "/nowhere/home"})
+    assert containment.needs(director.program(Action(command, cwd=PROJECT)).commands[0]) == found
+
+
+def test_a_stored_decision_says_the_same(tmp_path: Path) -> None:
+    decision = approved(tmp_path, "curl https://example.org; cat /etc/hostname")
+    assert load_decision(dump_decision(decision)).confinement == decision.confinement

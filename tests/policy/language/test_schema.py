@@ -46,7 +46,7 @@ def test_a_small_policy(load: Load) -> None:
         (HEAD + RULE.replace("when", "wen"), "p.yaml:4:5: the key 'when' is missing"),
         (
             HEAD + RULE.replace("}}", "}, severty: low}"),
-            "p.yaml:4:49: unknown key 'severty'; known here: confined, decision, id,",
+            "p.yaml:4:49: unknown key 'severty'; known here: approved, confined, decision, id,",
         ),
         (
             HEAD + RULE.replace("program: rm", "programm: rm"),
