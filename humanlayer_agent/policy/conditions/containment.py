@@ -229,7 +229,11 @@ def _open(effect: Effect | None, held: Confinement, reads: list[str], writes: li
     """Add the path of an effect to what is opened; False where no mount can open it."""
     if effect is None or not effect.resolved or not (effect.operand or "").startswith("/"):
         return True
+    if not is_plain(effect.operand or "") or "\0" in (effect.operand or ""):
+        return False  # a name that would stand for others too
     path = os.path.realpath(effect.operand or "")
+    if not is_plain(path):
+        return False
     if effect.kind in _READS:
         if not held.reads(path):
             reads.append(path)

@@ -232,6 +232,7 @@ def approved(folder: Path, command: str, rules: str = APPROVED, *, confined: boo
         ("cat {folder}/kept", "confined to project + reading {folder}/kept"),
         ("grep -r x {folder}", "confined to project + reading {folder}"),
         ("cat {folder}/kept; echo x > {folder}/kept", "confined to project + reading {folder}/kept and writing {folder}/kept"),
+        ("cat '{folder}/*' '/srv/a?'", "not confined"),  # a name that would stand for others in a path set
         ("chmod 600 {folder}/kept", "not confined"),  # who knows whether it is replaced
         ("chmod 700 {folder}", "confined to project + writing {folder}"),
         ("echo x > {folder}/new", "not confined"),  # what is not there can't be mounted
