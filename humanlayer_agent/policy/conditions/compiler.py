@@ -30,6 +30,7 @@ from humanlayer_agent.policy.language.policy import (
 from humanlayer_agent.shell import Effect, SimpleCommand, absolute_path
 
 FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
+CONTACTS = frozenset({"network", "listen"})
 
 
 @dataclass(slots=True)
@@ -128,31 +129,37 @@ class Compiler:
 
         if paths.any is not None:
             some = self.paths(paths.any)
-            clauses.append(lambda c, e, s: _any_of((_some(some, x, s) for x in touched(c, e)), c, e))
+            clauses.append(
+                lambda c, e, s: _any_of((_some(some, x, s) for x in touched(c, e)), _unseen_in(some, c, e, s))
+            )
         if paths.all is not None:
             every = self.paths(paths.all)
-            clauses.append(lambda c, e, s: _all_of((_every(every, x, s) for x in touched(c, e)), c, e))
+            clauses.append(lambda c, e, s: _all_of((_every(every, x, s) for x in touched(c, e)), _unseen(c, e)))
         if paths.none is not None:
             outside = self.paths(paths.none)
             # Not "all of it inside": a path that is only partly outside is outside.
-            clauses.append(lambda c, e, s: _all_of((YES - _every(outside, x, s) for x in touched(c, e)), c, e))
+            clauses.append(lambda c, e, s: _all_of((YES - _every(outside, x, s) for x in touched(c, e)), _unseen(c, e)))
         if paths.contents_of is not None:
             contents = self.paths(paths.contents_of)
-            clauses.append(lambda c, e, s: _any_of((_contents(contents, x, s) for x in touched(c, e)), c, e))
+            clauses.append(
+                lambda c, e, s: _any_of(
+                    (_contents(contents, x, s) for x in touched(c, e)), _unseen_in(contents, c, e, s)
+                )
+            )
         if paths.resolved is not None:
             wanted = paths.resolved
             clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
         return all_of(clauses)
 
-    def _among(self, group: Among, find: Finder, has: Membership) -> Clause:
-        """Of the effects that `find` gives: is any, is none among the names of `group`?"""
+    def _among(self, group: Among, find: Finder, has: Membership, unseen: Clause) -> Clause:
+        """Of the effects that `find` gives, or that were not seen: is any, is none among the names of `group`?"""
         clauses: list[Clause] = []
         if group.any is not None:
             wanted = self.texts(group.any)
-            clauses.append(lambda c, e, s: _any_of((has(x, wanted) for x in find(c, e)), c, e))
+            clauses.append(lambda c, e, s: _any_of((has(x, wanted) for x in find(c, e)), unseen(c, e, s)))
         if group.none is not None:
             unwanted = self.texts(group.none)
-            clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), c, e))
+            clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), unseen(c, e, s)))
         return all_of(clauses)
 
     def _env(self, env: Environment) -> Clause:
@@ -394,7 +401,8 @@ def _contents(paths: PathSet, effect: Effect, situation: Situation) -> int:
 
 
 def _possibly(value: int, paths: PathSet, effect: Effect, situation: Situation) -> int:
-    if value != MAYBE or situation.confinement is None:
+    """Settle by the confinement what can't be known of where; which files a known operand means is judged as ever."""
+    if value != MAYBE or effect.resolved or situation.confinement is None:
         return value
     return MAYBE if containment.some(paths, effect, situation.confinement) else NO
 
@@ -402,24 +410,35 @@ def _possibly(value: int, paths: PathSet, effect: Effect, situation: Situation) 
 def _every(paths: PathSet, effect: Effect, situation: Situation) -> int:
     """Tell how surely everything that `effect` touches is in the set."""
     value = paths.every(effect, situation.links)
-    if value != MAYBE or situation.confinement is None:
+    if value != MAYBE or effect.resolved or situation.confinement is None:
         return value
-    return YES if containment.every(paths, situation.confinement) else MAYBE
+    if containment.every(paths, situation.confinement):
+        return YES
+    return _possibly(value, paths, effect, situation)
 
 
-def _any_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:
-    """Tell how surely it is so of any effect. A command that is not understood may have more effects than were seen."""
-    return max(max(values, default=NO), _unseen(command, effect))
+def _any_of(values: Iterable[int], unseen: int) -> int:
+    """Tell how surely it is so of any effect, or (`unseen`) of one that a command has which is not understood."""
+    return max(max(values, default=NO), unseen)
 
 
-def _all_of(values: Iterable[int], command: SimpleCommand, effect: Effect | None) -> int:
+def _all_of(values: Iterable[int], unseen: int) -> int:
     """Tell how surely it is so of every effect, and there is one."""
-    unseen = _unseen(command, effect)
     return min(min(values, default=unseen), YES - unseen)
 
 
 def _unseen(command: SimpleCommand, effect: Effect | None) -> int:
     return NO if effect is not None or command.resolved else MAYBE
+
+
+def _unseen_in(paths: PathSet, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+    """Tell how surely a command touches something in the set that was not seen."""
+    possible = situation.confinement is None or containment.any_of(paths, situation.confinement)
+    return _unseen(command, effect) if possible else NO
+
+
+def _unseen_contact(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+    return _unseen(command, effect) if containment.unseen(CONTACTS, situation.confinement) else NO
 
 
 def _files(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
@@ -434,7 +453,7 @@ def _is_path(effect: Effect) -> bool:
 
 
 def _contacts(command: SimpleCommand, effect: Effect | None) -> list[Effect]:
-    return [e for e in ([effect] if effect is not None else command.effects) if e.kind in ("network", "listen")]
+    return [e for e in ([effect] if effect is not None else command.effects) if e.kind in CONTACTS]
 
 
 def _host(effect: Effect, patterns: Sequence[str]) -> int:
@@ -465,8 +484,8 @@ _BUILDERS: dict[str, Callable[[Compiler, Any], Clause]] = {
     "argv": lambda _, v: _argv(v),
     "agent": lambda _, v: _agent(v),
     "paths": Compiler._paths,
-    "hosts": lambda c, v: c._among(v, _contacts, _host),
-    "names": lambda c, v: c._among(v, named.named, named.name_in),
+    "hosts": lambda c, v: c._among(v, _contacts, _host, _unseen_contact),
+    "names": lambda c, v: c._among(v, named.named, named.name_in, lambda c, e, s: _unseen(c, e)),
     "all": Compiler._every,
     "any": Compiler._either,
     "negated": Compiler._negated,

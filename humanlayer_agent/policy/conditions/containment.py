@@ -92,17 +92,23 @@ def _real(entry: str) -> str:
     return real + TREE if entry.endswith(TREE) and real != "/" else real if base else entry
 
 
-def possible(program: Program, confinement: Confinement) -> Program:
-    """Return `program` without the effects that are in doubt, and that can't happen in this confinement."""
-    commands = [_possible(command, confinement) for command in program.commands]
-    if all(one is other for one, other in zip(commands, program.commands, strict=True)):
+def impossible(command: SimpleCommand, confinement: Confinement | None) -> list[Effect]:
+    """Return the effects of a command that are in doubt, and that can't happen in this confinement."""
+    if confinement is None:
+        return []
+    return [effect for effect in command.effects if not effect.resolved and _held(effect.kind, confinement)]
+
+
+def without(program: Program, effects: Sequence[Sequence[Effect]]) -> Program:
+    """Return `program` without these effects, given command by command."""
+    if not any(effects):
         return program
+    gone = {id(effect) for each in effects for effect in each}
+    commands = [
+        replace(command, effects=[e for e in command.effects if id(e) not in gone]) if each else command
+        for command, each in zip(program.commands, effects, strict=True)
+    ]
     return replace(program, commands=commands)
-
-
-def _possible(command: SimpleCommand, confinement: Confinement) -> SimpleCommand:
-    kept = [effect for effect in command.effects if effect.resolved or not _held(effect.kind, confinement)]
-    return command if len(kept) == len(command.effects) else replace(command, effects=kept)
 
 
 def _held(kind: str, confinement: Confinement) -> bool:
@@ -121,10 +127,19 @@ def some(paths: PathSet, effect: Effect, confinement: Confinement) -> bool:
     return _some(paths, effect.kind in _READS, confinement)
 
 
+def any_of(paths: PathSet, confinement: Confinement) -> bool:
+    """Tell whether anything in `paths` can be touched in any way."""
+    return _some(paths, True, confinement) or _some(paths, False, confinement)
+
+
 @lru_cache(maxsize=4096)
 def every(paths: PathSet, confinement: Confinement) -> bool:
     """Tell whether whatever an effect touches, of which it is not known where, is in `paths`."""
-    return all(paths.has_all(tree.removesuffix(TREE)) for each in confinement.profiles for tree in _writable(each))
+    return all(
+        paths.has_all(entry.removesuffix(TREE)) if entry.endswith(TREE) else paths.has(entry)
+        for each in confinement.profiles
+        for entry in _writable(each)
+    )
 
 
 @lru_cache(maxsize=4096)

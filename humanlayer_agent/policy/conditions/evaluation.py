@@ -82,16 +82,19 @@ class Rules:
         return self._judge_confined(program, situation, self.confine)
 
     def _judge(self, program: Program, situation: Situation) -> list[Judged]:
-        if situation.confinement is not None:
-            program = containment.possible(program, situation.confinement)
+        held = [containment.impossible(command, situation.confinement) for command in program.commands]
+        program = containment.without(program, held)
         situation.commands, situation.directories = program.commands, {}
         if situation.tracing.program is not None:
             situation.tracing = Tracing()
         program = variable_uses.with_effects(program, self._uses, situation)
         situation.commands, situation.directories = program.commands, {}
         situation.tracing.program = program
-        commands = [command for command in program.commands if command.effects or not command.head]
-        return [self.command(command, situation) for command in commands]
+        return [
+            self.command(command, situation, effects)
+            for command, effects in zip(program.commands, held, strict=True)
+            if command.effects or not command.head
+        ]
 
     def _judge_confined(self, program: Program, situation: Situation, confine: Profile) -> list[Judged]:
         """All commands of an action run in one confinement: what one of them opens, the others reach too. So they are
@@ -108,11 +111,15 @@ class Rules:
                 return judged
             held += [each for each in wanted if each not in held]
 
-    def command(self, command: SimpleCommand, situation: Situation) -> Judged:
-        """Every hit on one command: rules that fire, allows that cover, and what nothing covers."""
+    def command(self, command: SimpleCommand, situation: Situation, held: Sequence[Effect] = ()) -> Judged:
+        """Every hit on one command: rules that fire, allows that cover, and what nothing covers.
+
+        Args:
+            held: effects that it can't have. Where nothing else is left of it, what allows all of them allows it.
+        """
         own = self._hits(self.concerning(command.program, None), command, None, situation)
         if not own and not command.effects:
-            own = [Hit(self.unmatched, None, command, None, certain=True)]
+            own = self._allowing(held, command, situation) or [Hit(self.unmatched, None, command, None, certain=True)]
         # A rule without an effect clause allows the command itself, so of its effects only that it runs.
         runs = any(hit.verdict is Verdict.ALLOW for hit in own)
         effects = []
@@ -122,6 +129,17 @@ class Rules:
                 hits = [Hit(self.unmatched, None, command, effect, certain=True)]
             effects.append(hits)
         return Judged(command, own, effects)
+
+    def _allowing(self, effects: Sequence[Effect], command: SimpleCommand, situation: Situation) -> list[Hit]:
+        """The allows that cover all of `effects`; none where one of them is not covered."""
+        found: list[Hit] = []
+        for effect in effects:
+            hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation)
+            allowing = [hit for hit in hits if hit.verdict is Verdict.ALLOW]
+            if not allowing:
+                return []
+            found += allowing
+        return found
 
     def unseen(self, text: str, situation: Situation) -> list[Hit]:
         """Return the hits of rules about the parse and the agent on an action in which no command could be seen."""

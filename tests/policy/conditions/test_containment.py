@@ -74,7 +74,20 @@ ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}
         ('pkill "$X"', ANY + "  - {id: r, decision: ask, when: {effect: process}}", "allow"),
         ("ls --frobnicate", ANY + "  - {id: r, decision: ask, when: {effects: {any: [privilege, network, system]}}}", "allow"),
         ("ls --frobnicate", ANY + "  - {id: r, decision: ask, when: {effects: {any: [persist, delete]}}}", "ask"),
+        # What a command does that is not understood, it does there too.
+        ("ls --frobnicate", ANY + "  - {id: r, decision: deny, when: {paths: {any_within: [/srv/**]}}}", "allow"),
+        ("ls --frobnicate", ANY + "  - {id: r, decision: deny, when: {paths: {contents_of: [/srv]}}}", "allow"),
+        ("ls --frobnicate", ANY + "  - {id: r, decision: deny, when: {paths: {any_within: ['**/*.py']}}}", "ask"),
+        ("ls --frobnicate", ANY + "  - {id: r, decision: deny, when: {hosts: {any_in: [example.org]}}}", "allow"),
+        # A place that can't be reached is surely not where it is.
+        ('echo x > "$X"', "  - {id: r, decision: deny, when: {effect: write, paths: {all_within: [/srv/**]}}}", "allow"),
+        ('echo x > "$X"', "  - {id: r, decision: deny, when: {effect: write, paths: {none_within: [/srv/**]}}}", "deny"),
+        # Of what can't happen, nothing else needs to be allowed than what would be without a confinement.
+        ('pkill "$X"', "  - {id: r, decision: allow, when: {effect: process}}", "allow"),
+        ('pkill "$X"', "  - {id: r, decision: allow, when: {effect: privilege, role: x}}", "ask"),
         # What is certain is judged as ever.
+        ("rm -rf /srv", "  - {id: a, decision: allow, when: {effect: delete, paths: {all_within: [/srv/**]}}}\n  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: [/srv/data/**]}}}", "ask"),
+        ("rm -rf .", "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}/.git/**']}}}", "ask"),
         ("curl https://example.org", "", "ask"),
         ("rm -rf /srv/x", "", "ask"),
         ("cat .env", "  - {id: r, decision: deny, when: {effect: read, paths: {any_within: ['**/.env']}}}", "deny"),
@@ -168,6 +181,12 @@ def test_the_real_place_of_a_project_is_what_is_written(tmp_path: Path) -> None:
     assert made.write == (f"{tmp_path}/real/**",)
     assert made.protect == (f"{tmp_path}/link/x", f"{tmp_path}/real/x")
     assert made.read == ("/srv/lib/**",)
+
+
+def test_a_single_file_that_can_be_written_is_all_there_is() -> None:
+    notes = Confinement((Profile("notes", write=("/p/notes",)),))
+    assert containment.every(PathSet(["/p/notes", "/tmp/**"], {}), notes)
+    assert not containment.every(PathSet(["/p/n*", "/p/other"], {}), notes)
 
 
 _NAMES = st.sampled_from(["a", "b", ".git", "x.py", ".env"])
