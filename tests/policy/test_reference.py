@@ -7,17 +7,23 @@ what an uncertain path may be (`PathSet`) and what a command does (`analyse`) is
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
+from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
@@ -27,56 +33,124 @@ from tests.support.extent import examples
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
 FILES = ("read", "write", "append", "delete", "move", "metadata", "execute")
 ORDER = ("allow", "ask", "deny")
+SETS = ("read", "write", "protect", "hide")
 NO, MAYBE, YES = 0, 1, 2
 
 
-class Untraced(Program):
-    """A program in which nobody has looked yet where data can come."""
+@dataclass(frozen=True)
+class Around:
+    """What surrounds a command: the program it stands in (None: nobody has looked yet where data of it can come), how
+    far that could be parsed, who proposes it, and what would confine it: any of `held`; None where nothing would.
+    """
+
+    program: Program | None
+    status: str
+    agent: str
+    held: "tuple[Walls, ...] | None"
+
+
+class Walls(NamedTuple):
+    """A confinement, as the files that define it say."""
+
+    name: str
+    read: frozenset[str] = frozenset()
+    write: frozenset[str] = frozenset()
+    protect: frozenset[str] = frozenset()
+    hide: frozenset[str] = frozenset()
+    network: str = "none"
+
+
+class Judged(NamedTuple):
+    """The verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command, what it runs in."""
+
+    verdict: str
+    rules: set[str]
+    parts: list[tuple[str, list[str]]]
+    runs_in: frozenset[Walls] | None
+
+
+class LayerRead(NamedTuple):
+    """A layer: its policy as data, whether it may allow, and its confinements."""
+
+    policy: Mapping[str, Any]
+    may_allow: bool
+    walls: Mapping[str, Walls] = {}
 
 
 class Reference:
-    """Judges by the letter of the policy."""
+    """Judges by the letter of the policy.
 
-    def __init__(self, layers: list[tuple[Mapping[str, Any], bool]]) -> None:
-        """`layers`: each policy as data, and whether it may allow."""
-        self.layers = layers
+    Args:
+        layers: the highest first.
+        confine: what is confined where the rules say nothing else; None where nothing is confined.
+    """
 
-    def judge(self, program: Program, agent: str) -> tuple[str, set[str], list[tuple[str, list[str]]]]:
-        """(verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command)."""
-        program = self.with_uses(program, agent)
+    def __init__(self, layers: list[LayerRead], confine: Walls | None = None) -> None:
+        self.layers, self.confine = layers, confine
+
+    def judge(self, program: Program, agent: str) -> Judged:
+        """What comes of an action; where it can be confined, of all its commands in the union of what each runs in."""
+        if self.confine is None:
+            return self.judge_in(program, Around(program, program.status, agent, None))
+        held: tuple[Walls, ...] = (self.confine,)
+        while True:
+            judged = self.judge_in(program, Around(program, program.status, agent, held))
+            assert judged.runs_in is not None
+            if not judged.runs_in - set(held):
+                return judged if judged.verdict == "allow" else judged._replace(runs_in=None)
+            held = (*held, *(judged.runs_in - set(held)))
+
+    def judge_in(self, program: Program, around: Around) -> Judged:
+        held = [[e for e in command.effects if is_held(e, around)] for command in program.commands]
+        program = self.with_uses(without(program, held), around)
+        around = replace(around, program=program)
         hits: list[tuple[str, str | None]] = []
-        parts = []
-        for command in program.commands:
-            own, effects = self.command(command, program, agent)
+        parts: list[tuple[str, list[str]]] = []
+        runs_in: set[Walls] = set()
+        for command, impossible in zip(program.commands, held, strict=True):
+            if command.head and not command.effects:
+                continue
+            own, effects = self.command(command, impossible, around)
             everything = own + [hit for found in effects for hit in found]
             hits += everything
             parts.append((strictest(everything), [strictest(found) for found in effects]))
-        if program.status != "ok" and not program.commands:
+            runs_in |= self.named(everything) or self.usual()
+        if program.status != "ok" and not parts:
             blank = SimpleCommand(None, [], (0, 0), "", known=False, resolved=False)
-            for policy, rule in self.rules():
+            for layer, rule in self.rules():
                 if not speaks_of_effects(rule["when"]) and speaks_of_the_action(rule["when"]):
-                    hits += self.rule(policy, rule, blank, None, program, agent)
+                    hits += self.rule(layer, rule, blank, None, around)
         verdict = strictest(hits)
         if program.status != "ok":
-            unparsed = [policy["defaults"]["unparsed"] for policy, _ in self.layers]
+            unparsed = [layer.policy["defaults"]["unparsed"] for layer in self.layers]
             verdict = max([verdict, *unparsed], key=ORDER.index)
         shown = {name for said, name in hits if name and (said != "allow" or verdict == "allow")}
-        return verdict, shown, parts
+        confined = None if around.held is None else frozenset(runs_in or self.usual())
+        return Judged(verdict, shown, parts, confined)
 
-    def with_uses(self, program: Program, agent: str) -> Program:
+    def usual(self) -> set[Walls]:
+        return set() if self.confine is None else {self.confine}
+
+    def named(self, hits: list[tuple[str, str | None]]) -> set[Walls]:
+        """The confinements that the rules name which allow a command."""
+        allowing = {name for said, name in hits if said == "allow"}
+        rules = [(layer, rule) for layer, rule in self.rules() if rule["id"] in allowing and rule.get("confined")]
+        return {layer.walls[rule["confined"]] for layer, rule in rules}
+
+    def with_uses(self, program: Program, around: Around) -> Program:
         """`program`, in which a use of a variable is an effect where a rule that asks or denies may mean it."""
-        untraced = Untraced(program.commands, program.status)
+        untraced = replace(around, program=None)
 
         def meant(command: SimpleCommand, use: Effect) -> bool:
-            for policy, rule in self.rules():
-                lists = policy["scopes"][rule["scope"]]
+            for layer, rule in self.rules():
+                lists = layer.policy["scopes"][rule["scope"]]
                 if rule["decision"] == "allow":
                     continue
-                if any(holds(source, command, use, lists, untraced, agent) != NO for source in sources(rule["when"])):
+                if any(holds(source, command, use, lists, untraced) != NO for source in sources(rule["when"])):
                     return True
                 when = naming(rule["when"])
-                excused = "unless" in rule and holds(rule["unless"], command, use, lists, untraced, agent) == YES
-                if when is not None and not excused and holds(when, command, use, lists, untraced, agent) != NO:
+                excused = "unless" in rule and holds(rule["unless"], command, use, lists, untraced) == YES
+                if when is not None and not excused and holds(when, command, use, lists, untraced) != NO:
                     return True
             return False
 
@@ -86,28 +160,34 @@ class Reference:
         ]
         return replace(program, commands=commands)
 
-    def rules(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        return [(p, r) for p, may_allow in self.layers for r in p["rules"] if may_allow or r["decision"] != "allow"]
-
-    def command(self, command: SimpleCommand, parse: Program, agent: str) -> tuple[list[Any], list[list[Any]]]:
-        """The hits on the command itself, and on each effect."""
-        own = [
-            hit
-            for policy, rule in self.rules()
-            if not speaks_of_effects(rule["when"])
-            for hit in self.rule(policy, rule, command, None, parse, agent)
+    def rules(self) -> list[tuple[LayerRead, Mapping[str, Any]]]:
+        return [
+            (each, r)
+            for each in self.layers
+            for r in each.policy["rules"]
+            if each.may_allow or r["decision"] != "allow"
         ]
-        nothing = (self.layers[0][0]["defaults"]["unmatched"], None)
+
+    def command(self, command: SimpleCommand, held: list[Effect], around: Around) -> tuple[list[Any], list[list[Any]]]:
+        """The hits on the command itself, and on each effect.
+
+        `held` are effects that it can't have. What allows all of them allows the command, where nothing else is left.
+        """
+
+        def hits_on(effect: Effect | None) -> list[Any]:
+            asked = [(la, r) for la, r in self.rules() if speaks_of_effects(r["when"]) is (effect is not None)]
+            return [hit for la, r in asked for hit in self.rule(la, r, command, effect, around)]
+
+        own = hits_on(None)
+        nothing = (self.layers[0].policy["defaults"]["unmatched"], None)
         if not command.effects:
+            allowed = [[hit for hit in hits_on(effect) if hit[0] == "allow"] for effect in held]
+            if not own and allowed and all(allowed):
+                own = [hit for hits in allowed for hit in hits]
             return own or [nothing], []
         found = []
         for effect in command.effects:
-            hits = [
-                hit
-                for policy, rule in self.rules()
-                if speaks_of_effects(rule["when"])
-                for hit in self.rule(policy, rule, command, effect, parse, agent)
-            ]
+            hits = hits_on(effect)
             runs_itself = effect.kind == "execute" and effect.source == "own" and effect.resolved
             if not hits and not (runs_itself and any(said == "allow" for said, _ in own)):
                 hits = [nothing]
@@ -116,17 +196,21 @@ class Reference:
 
     def rule(
         self,
-        policy: Mapping[str, Any],
+        layer: LayerRead,
         rule: Mapping[str, Any],
         command: SimpleCommand,
         effect: Effect | None,
-        parse: Program,
-        agent: str,
+        around: Around,
     ) -> list[tuple[str, str]]:
-        lists = policy["scopes"][rule["scope"]]
-        value = holds(rule["when"], command, effect, lists, parse, agent)
-        excuse = holds(rule["unless"], command, effect, lists, parse, agent) if "unless" in rule else NO
+        policy, lists = layer.policy, layer.policy["scopes"][rule["scope"]]
         decision = rule["decision"]
+        if rule.get("confined"):
+            if around.held is not None and layer.may_allow:
+                decision = "allow"
+            elif decision == "allow":
+                return []
+        value = holds(rule["when"], command, effect, lists, around)
+        excuse = holds(rule["unless"], command, effect, lists, around) if "unless" in rule else NO
         if decision == "allow":
             return [("allow", rule["id"])] if value == YES and excuse == NO else []
         if value == NO or excuse == YES:
@@ -134,6 +218,37 @@ class Reference:
         if decision == "ask":
             decision = policy["defaults"]["ask"]
         return [(decision if value == YES else policy["defaults"]["maybe"], rule["id"])]
+
+
+def is_held(effect: Effect, around: Around) -> bool:
+    """Is it not known on what, and does what confines it let it reach nothing?"""
+    return not effect.resolved and reaches_nothing(effect.kind, around)
+
+
+def without(program: Program, held: list[list[Effect]]) -> Program:
+    commands = [
+        replace(command, effects=[e for e in command.effects if e not in gone])
+        for command, gone in zip(program.commands, held, strict=True)
+    ]
+    return replace(program, commands=commands)
+
+
+def reaches_nothing(kind: str, around: Around) -> bool:
+    """Is there nothing that an effect of this kind could reach: no other process, no host?"""
+    if around.held is None:
+        return False
+    alone = all(walls.network == "none" for walls in around.held)
+    return kind == "process" or (alone and kind in ("network", "listen"))
+
+
+def unseen(kinds: Iterable[str], around: Around) -> int:
+    """May a command that is not understood have an effect of one of these kinds? Confined, not one that needs
+    privileges, and none that reaches nothing.
+    """
+    if around.held is None:
+        return MAYBE
+    possible = [k for k in kinds if k not in ("privilege", "container", "system") and not reaches_nothing(k, around)]
+    return MAYBE if possible else NO
 
 
 def strictest(hits: list[tuple[str, str | None]]) -> str:
@@ -177,11 +292,10 @@ def holds(
     command: SimpleCommand,
     effect: Effect | None,
     lists: Mapping[str, Any],
-    parse: Program,
-    agent: str,
+    around: Around,
 ) -> int:
     """All of the keys: the least certain of them."""
-    return min(clause(key, value, command, effect, lists, parse, agent) for key, value in when.items())
+    return min(clause(key, value, command, effect, lists, around) for key, value in when.items())
 
 
 def clause(
@@ -190,24 +304,23 @@ def clause(
     command: SimpleCommand,
     effect: Effect | None,
     lists: Mapping[str, Any],
-    parse: Program,
-    agent: str,
+    around: Around,
 ) -> int:
     effects = command.effects if effect is None else [effect]
     hidden = effect is None and not command.resolved
     match key:
         case "all":
-            return min(holds(m, command, effect, lists, parse, agent) for m in value)
+            return min(holds(m, command, effect, lists, around) for m in value)
         case "any":
-            return max(holds(m, command, effect, lists, parse, agent) for m in value)
+            return max(holds(m, command, effect, lists, around) for m in value)
         case "not":
-            return YES - holds(value, command, effect, lists, parse, agent)
+            return YES - holds(value, command, effect, lists, around)
         case "program":
             if command.program is None:
                 return MAYBE
             return yes(command.program in value["in"] or os.path.basename(command.program) in value["in"])
         case "effect":
-            return yes(any(e.kind in value for e in effects)) or (MAYBE if hidden else NO)
+            return yes(any(e.kind in value for e in effects)) or (unseen(value, around) if hidden else NO)
         case "role":
             return yes(any(e.role in value for e in effects)) or (MAYBE if hidden else NO)
         case "unread" | "recursive":
@@ -215,18 +328,18 @@ def clause(
         case "resolved":
             return yes((command.resolved if effect is None else effect.resolved) is value)
         case "parse":
-            return yes(parse.status in value)
+            return yes(around.status in value)
         case "agent":
-            return yes(any(text["glob"] == agent for text in value))
+            return yes(any(text["glob"] == around.agent for text in value))
         case "via" | "inside":
             return yes(any(v in getattr(command, key) for v in value))
         case "flags":
             return flags(value, command)
         case "effects":
-            return kinds(value, command)
+            return kinds(value, command, around)
         case "flow":
-            here = YES if "to" not in value else holds(value["to"], command, effect, lists, parse, agent)
-            return min(here, comes_from(value, command, effect, lists, parse, agent))
+            here = YES if "to" not in value else holds(value["to"], command, effect, lists, around)
+            return min(here, comes_from(value, command, effect, lists, around))
         case "env":
             return max([setting(e, value, lists) for e in effects if e.kind == "environment"], default=NO)
         case "names":
@@ -237,12 +350,20 @@ def clause(
             if "any_in" in value:
                 return max([*answers, MAYBE if hidden else NO])
             return min([YES - a for a in answers] + [MAYBE] * hidden) if answers or hidden else NO
+        case "hosts":
+            contacted = [e for e in effects if e.kind in ("network", "listen")]
+            more = unseen(("network", "listen"), around) if hidden else NO
+            answers = [contacts(e, value) for e in contacted]
+            if "any_in" in value:
+                return max([*answers, more])
+            return min(YES - a for a in [*answers, *([more] if more else [])]) if answers or more else NO
         case "paths":
             return paths(
                 value,
                 [e for e in effects if e.kind in FILES and (e.kind != "execute" or (e.operand or "")[:1] == "/")],
                 hidden,
                 lists,
+                around,
             )
     raise AssertionError(key)
 
@@ -252,20 +373,22 @@ def comes_from(
     command: SimpleCommand,
     effect: Effect | None,
     lists: Mapping[str, Any],
-    program: Program,
-    agent: str,
+    around: Around,
 ) -> int:
     """How surely data of one command that `from` holds for can come here: each is looked at by itself."""
-    if isinstance(program, Untraced):
+    program = around.program
+    if program is None:
         return MAYBE
     source, ways = value["from"], frozenset(value["through"]) if "through" in value else None
     flows, best = Flows(program, Links().names), NO
     for number, origin in enumerate(program.commands):
-        said: list[tuple[int, Effect | None]] = [(holds(source, origin, None, lists, program, agent), None)]
+        said: list[tuple[int, Effect | None]] = [(holds(source, origin, None, lists, around), None)]
         if speaks_of_effects(source):
-            found = [(holds(source, origin, e, lists, program, agent), e) for e in origin.effects]
+            found: list[tuple[int, Effect | None]] = [
+                (holds(source, origin, e, lists, around), e) for e in origin.effects
+            ]
             unseen = not origin.effects or (not origin.resolved and not any(e.unread for e in origin.effects))
-            more = (
+            more: list[tuple[int, Effect | None]] = (
                 [(min(MAYBE if origin.effects else YES, said[0][0]), None)] if unseen and origin is not command else []
             )
             said = [(v, e) for v, e in found if v != NO] or more
@@ -312,6 +435,14 @@ def called(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str, 
     return yes(any(re.fullmatch(re.escape(n).replace(r"\*", ".*"), effect.operand, re.DOTALL) for n in names))
 
 
+def contacts(effect: Effect, wanted: Mapping[str, list[str]]) -> int:
+    """Is its host one of these?"""
+    if effect.operand is None:
+        return MAYBE
+    named = effect.operand.split(":")[0] in [host for hosts in wanted.values() for host in hosts]
+    return yes(named) if effect.resolved else MAYBE
+
+
 def flags(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
     sure = command.flags_complete and command.resolved
     answers = []
@@ -324,7 +455,7 @@ def flags(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
     return min(answers)
 
 
-def kinds(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
+def kinds(wanted: Mapping[str, list[str]], command: SimpleCommand, around: Around) -> int:
     found = {e.kind for e in command.effects}
     answers = []
     for key, names in wanted.items():
@@ -332,55 +463,113 @@ def kinds(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
             answers.append(NO if found - set(names) else (YES if command.resolved else MAYBE))
         else:
             so = bool(found & set(names)) if key == "any" else set(names) <= found
-            answers.append(YES if so else (NO if command.resolved else MAYBE))
+            missing = set(names) - found
+            answers.append(YES if so else (NO if command.resolved else unseen(missing, around)))
     return min(answers)
 
 
-def paths(wanted: Mapping[str, Any], touched: list[Effect], hidden: bool, lists: Mapping[str, Any]) -> int:
+def paths(
+    wanted: Mapping[str, Any], touched: list[Effect], hidden: bool, lists: Mapping[str, Any], around: Around
+) -> int:
     answers = []
     for key, names in wanted.items():
         patterns = [p for name in names for p in (lists[name[1:]] if name[:1] == "$" and name[:2] != "${" else [name])]
-        if key == "any_within":
-            seen = [some(e, patterns) for e in touched]
-            answers.append(max([*seen, MAYBE if hidden else NO]))
-        elif key == "contents_of":
-            seen = [contents(e, patterns) for e in touched]
-            answers.append(max([*seen, MAYBE if hidden else NO]))
+        if key in ("any_within", "contents_of"):
+            seen = [(some if key == "any_within" else contents)(e, patterns, around) for e in touched]
+            more = [MAYBE if reached(patterns, reads, around) else NO for reads in (False, True)] if hidden else []
+            answers.append(max([*seen, *more, NO]))
         else:
-            seen = [every(e, patterns) if key == "all_within" else YES - every(e, patterns) for e in touched]
+            within = [every(e, patterns, around) for e in touched]
+            seen = within if key == "all_within" else [YES - value for value in within]
             answers.append(min([*seen, MAYBE if hidden else YES]) if seen else (MAYBE if hidden else NO))
     return min(answers)
 
 
-def some(effect: Effect, patterns: list[str]) -> int:
+def some(effect: Effect, patterns: list[str], around: Around) -> int:
     if effect.operand is None or effect.below or effect.pattern or effect.recursive:
-        return PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).some(effect, Links())
+        value = PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).some(effect, Links())
+        return settled(value, effect, patterns, around)
     if not (effect.resolved or effect.unread):
-        return MAYBE
+        return settled(MAYBE, effect, patterns, around)
     return yes(lies_in(effect.operand, patterns))
 
 
-def contents(effect: Effect, patterns: list[str]) -> int:
+def contents(effect: Effect, patterns: list[str], around: Around) -> int:
     if effect.operand is None or effect.below or (effect.pattern and not effect.contents):
-        return PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).contents(effect, Links())
+        value = PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).contents(effect, Links())
+        return settled(value, effect, patterns, around)
     if effect.contents:
         return yes(lies_in(effect.operand, patterns))
-    return NO if effect.resolved or effect.unread else MAYBE
+    return NO if effect.resolved or effect.unread else settled(MAYBE, effect, patterns, around)
 
 
-def every(effect: Effect, patterns: list[str]) -> int:
+def every(effect: Effect, patterns: list[str], around: Around) -> int:
+    value = MAYBE
     if effect.operand is None or effect.below or effect.pattern or effect.recursive:
-        return PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).every(effect, Links())
-    if not (effect.resolved or effect.unread):
-        return MAYBE
-    return yes(lies_in(effect.operand, patterns))
+        value = PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).every(effect, Links())
+    elif effect.resolved or effect.unread:
+        return yes(lies_in(effect.operand, patterns))
+    written = [entry for walls in around.held or () for entry in (*walls.write, "/tmp/**")]
+    if value == MAYBE and not effect.resolved and written and all(covered(entry, patterns) for entry in written):
+        return YES
+    return settled(value, effect, patterns, around)
+
+
+def settled(value: int, effect: Effect, patterns: list[str], around: Around) -> int:
+    """A doubt about where something is, settled by where it can be. Which files a known operand means is no such."""
+    if value != MAYBE or effect.resolved:
+        return value
+    return MAYBE if reached(patterns, effect.kind in ("read", "execute"), around) else NO
+
+
+def reached(patterns: list[str], reads: bool, around: Around) -> bool:
+    """Can anything in these patterns be read, or else be written?"""
+    return around.held is None or any(
+        not open_places(walls, reads).isdisjoint(matched(tuple(patterns))) for walls in around.held
+    )
+
+
+NAMES = ("x", "y", "build", ".env", ".git", "config", "a.out", "hosts")
+FOLDERS = (PROJECT, HOME, "/srv", "/opt", "/etc", "/tmp", "/usr")
+PLACES = frozenset(
+    "/".join((folder, *names))
+    for folder in FOLDERS
+    for names in (*product(NAMES, repeat=3), *product(NAMES, repeat=2), *product(NAMES, repeat=1), ())
+)
+"""Stands for all paths: every pattern here that means any of them means one of these."""
+
+
+@lru_cache(maxsize=1000)
+def matched(patterns: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(path for path in PLACES if lies_in(path, list(patterns)))
+
+
+@lru_cache(maxsize=1000)
+def open_places(walls: Walls, reads: bool) -> frozenset[str]:
+    """What a rule about a place may mean that nobody knows: what can be written, or read of it. (What `read` gives
+    besides is given.)
+    """
+    return matched((*walls.write, "/tmp/**")) - matched((*walls.hide, *(() if reads else walls.protect)))
+
+
+def covered(entry: str, patterns: list[str]) -> bool:
+    """Do the patterns mean all that this entry of a confinement does?"""
+    if not entry.endswith("/**"):
+        return lies_in(filled(entry), patterns)
+    trees = [filled(p.removesuffix("/**")) for p in patterns if p.endswith("/**") and "*" not in p.removesuffix("/**")]
+    return any((filled(entry.removesuffix("/**")) + "/").startswith(tree + "/") for tree in trees)
+
+
+def filled(pattern: str) -> str:
+    return pattern.replace("${PROJECT}", PROJECT).replace("~", HOME)
 
 
 def lies_in(path: str, patterns: list[str]) -> bool:
     plain = os.path.normpath(path)
     for pattern in patterns:
-        full = pattern.replace("${PROJECT}", PROJECT).replace("~", HOME)
-        regex = re.escape(full).replace(r"/\*\*", "(/.*)?").replace(r"\*\*/", "/(.*/)?").replace(r"\*", "[^/]*")
+        regex = (
+            re.escape(filled(pattern)).replace(r"/\*\*", "(/.*)?").replace(r"\*\*/", "/(.*/)?").replace(r"\*", "[^/]*")
+        )
         if re.fullmatch(regex, plain):
             return True
     return False
@@ -394,7 +583,9 @@ _PATHS = st.lists(
     max_size=3,
 )
 _KINDS = st.lists(
-    st.sampled_from(["read", "write", "append", "delete", "execute", "network", "move"]), min_size=1, max_size=3
+    st.sampled_from(["read", "write", "append", "delete", "execute", "network", "move", "process", "privilege"]),
+    min_size=1,
+    max_size=3,
 )
 _FLAGS = st.lists(st.sampled_from(["recursive", "force"]), min_size=1, max_size=2)
 _CLAUSES = {
@@ -415,6 +606,7 @@ _CLAUSES = {
     "paths": st.dictionaries(
         st.sampled_from(["any_within", "all_within", "none_within", "contents_of"]), _PATHS, min_size=1, max_size=2
     ),
+    "hosts": st.sampled_from(["any_in", "none_in"]).map(lambda key: {key: ["example.com"]}),
     "env": st.fixed_dictionaries(
         {"any": st.just(["PYTHONPATH"]) | st.just(["PATH", "X"])}, optional={"value_in": _PATHS}
     ),
@@ -470,9 +662,12 @@ _SIMPLE = st.sampled_from(
         "cp a ~/b", "mv a b", "cat a > /srv/x", "cat < /etc/hosts >> log", "git push -f", "git status", "curl https://example.org",
         "./x.sh", "bash x.sh", "frob -f x", "curl https://example.org > x.sh", "x=$(cat .env)", "tee /srv/y", "sh", 'sh -c "$x"', "$X y", "cat $OPTS a", "echo hi", "x=1", "ls ../y", "find . -delete", "cat --frob a", "",
         "rm -rf /srv/*", "rm -r ~/.*", "PYTHONPATH=/srv/x cat a", "PYTHONPATH=/srv:${PROJECT} frob".replace("${PROJECT}", PROJECT),
+        'curl "$X"', 'pkill "$X"', "kill 1", "./a.out", 'echo x > "$X"', 'rm -rf "$X"/y', "rm -rf /srv", "rm -rf .",
+        'python -c "import requests; requests.get(u)"', 'bash "$X"', 'sudo -u "$U" frob',
         "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
     ]
 )  # fmt: skip
+LISTS = {"list": ["/opt/**", "/srv/y"]}
 _AROUND = st.sampled_from(
     ["{}", "sudo {}", "bash -c '{}'", "echo $({})", "for i in 1 2; do {}; done", "cd /srv; {}", "({})"]
 )
@@ -487,9 +682,7 @@ _COMMANDS = (
 def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
     rules = [{"id": f"{name}-{n}", **rule} for n, rule in enumerate(policy["rules"])]
     path = folder / f"{name}.yaml"
-    path.write_text(
-        json.dumps({"version": 1, "policy": name, "lists": {"list": ["/opt/**", "/srv/y"]}, **policy, "rules": rules})
-    )
+    path.write_text(json.dumps({"version": 1, "policy": name, "lists": LISTS, **policy, "rules": rules}))
     return path
 
 
@@ -527,10 +720,239 @@ def test_the_director_agrees(tmp_path: Path, base: Any, lower: Any, commands: li
         assert "too broad" in str(error)
         assume(False)
     director = Director(layers, project=PROJECT, environ={"HOME": HOME})
-    reference = Reference([(layer.policy.body, layer.trusted) for layer in layers])
+    agree(director, Reference([LayerRead(layer.policy.body, layer.trusted) for layer in layers]), commands)
+
+
+def agree(director: Director, reference: Reference, commands: list[str]) -> None:
     for command in (*commands, *commands):  # no answer changes a later one
         action = Action(command, cwd=PROJECT, agent="mini")
         decision = director.evaluate(action)
-        verdict, rules, parts = reference.judge(director.program(action), "mini")
+        read = reference.judge(director.program(action), "mini")
         found = [(str(part.verdict), [str(e.verdict) for e in part.judged]) for part in decision.parts]
-        assert (str(decision.verdict), set(decision.rules), found) == (verdict, rules, parts), command
+        assert (str(decision.verdict), set(decision.rules), found) == (read.verdict, read.rules, read.parts), command
+        profiles = decision.confinement.profiles if decision.confinement is not None else None
+        assert (profiles and {as_written(each) for each in profiles}) == (read.runs_in and set(map(full, read.runs_in)))
+
+
+def as_written(profile: Profile) -> Walls:
+    """A confinement of a decision, in which the order of path sets means nothing."""
+    sets: dict[str, Any] = {key: frozenset(getattr(profile, key)) for key in SETS}
+    return Walls(profile.name, network=profile.network)._replace(**sets)
+
+
+def full(walls: Walls) -> Walls:
+    """With absolute paths."""
+    sets: dict[str, Any] = {
+        key: frozenset(("/" if p.startswith("**/") else "") + filled(p) for p in getattr(walls, key)) for key in SETS
+    }
+    return walls._replace(**sets)
+
+
+# ---- what runs confined ---------------------------------------------------------------------------------------
+
+_TREES = ["${PROJECT}/**", "/srv/**", "/srv/x", "~/**", "/opt/**", "${PROJECT}/build/**"]
+_GIVEN = st.lists(st.sampled_from([*_TREES, "/usr/**", "/etc/hosts", "$list"]), min_size=1, max_size=2)
+_WRITTEN = st.lists(st.sampled_from([*_TREES, "$list"]), min_size=1, max_size=2)
+_HELD = st.lists(
+    st.sampled_from(["**/.git/**", "**/.env", "${PROJECT}/.git/**", "/srv/x", "~/x/**", "/opt/**", "$list", "/etc/*"]),
+    min_size=1,
+    max_size=2,
+)
+_WALLS = {
+    "read": _GIVEN,
+    "write": _WRITTEN,
+    "protect": _HELD,
+    "hide": _HELD,
+    "network": st.sampled_from(["none", "host"]),
+}
+_OWN_WALLS = st.fixed_dictionaries({}, optional=_WALLS)
+
+
+def _policies(known: list[str], more: Mapping[str, st.SearchStrategy[Any]], sure: bool) -> st.SearchStrategy[Any]:
+    """Policies with rules that name these confinements."""
+    named = st.sampled_from(known)
+    asking = st.fixed_dictionaries(
+        {"decision": st.just("ask"), "when": _WHEN, "confined": named}, optional={"unless": _FLAT}
+    )
+    allowing = st.fixed_dictionaries(
+        {
+            "decision": st.just("allow"),
+            "when": _ALLOWED | _WHEN.filter(lambda w: "flow" not in json.dumps(w)),
+            "confined": named,
+        },
+        optional={"unless": _FLAT},
+    )
+    confine = {"confine": named} if sure else {}
+    defaults = {key: st.sampled_from(ORDER[key != "unmatched" :]) for key in ("unmatched", "maybe", "unparsed", "ask")}
+    return st.fixed_dictionaries(
+        {
+            "rules": st.lists(_RULES | asking | allowing, min_size=1, max_size=6),
+            "defaults": st.fixed_dictionaries({**defaults, **confine}, optional={"confine": named} if not sure else {}),
+            **more,
+        }
+    )
+
+
+def _defined(name: str, extends: str | None = None) -> st.SearchStrategy[dict[str, Any]]:
+    return _OWN_WALLS.map(lambda own: {name: {**({"extends": extends} if extends else {}), **own}})
+
+
+def _together(*parts: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """In this order: a name stands for what is defined above."""
+    return st.tuples(*parts).map(lambda found: {name: value for each in found for name, value in each.items()})
+
+
+_CONFINED = _policies(["a", "b"], {"confinements": _together(_defined("a"), _defined("b", "a"))}, True)
+_EXTENDING = _policies(
+    ["a", "b", "c"],
+    {
+        "lists": st.just({"list": {"add": ["/srv/z"]}}),
+        "confinements": _together(
+            _defined("c", "b"), st.just({}) | _defined("a", "a"), st.just({}) | _defined("b") | _defined("b", "c")
+        ),
+    },
+    False,
+)
+_LOWER = st.tuples(_policies(["a"], {"confinements": _defined("a")}, False), st.booleans())
+
+
+def walls_of(*files: Mapping[str, Any]) -> dict[str, Walls]:
+    """The confinements of files of which each extends the one before: a given key replaces."""
+    lists = [file.get("lists", LISTS)["list"] for file in files]
+    base = [entry for each in lists for entry in (each["add"] if isinstance(each, dict) else each)]
+    found: dict[str, Walls] = {}
+    for file in files:
+        for name, written in file["confinements"].items():
+            walls = found[written["extends"]] if "extends" in written else Walls("")
+            sets = {
+                key: frozenset(each for entry in value for each in (base if entry == "$list" else [entry]))
+                for key, value in written.items()
+                if key not in ("extends", "network")
+            }
+            found[name] = walls._replace(name=name, network=written.get("network", walls.network), **sets)
+    return found
+
+
+@settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@given(
+    base=_CONFINED,
+    more=st.none() | _EXTENDING,
+    lower=st.none() | _LOWER,
+    commands=st.lists(_COMMANDS, min_size=1, max_size=4),
+)
+def test_the_director_agrees_where_it_can_be_confined(
+    tmp_path: Path, base: Any, more: Any, lower: Any, commands: list[str]
+) -> None:
+    director, reference = read_twice(tmp_path, base, more, lower)
+    agree(director, reference, commands)
+
+
+def read_twice(folder: Path, base: Any, more: Any, lower: Any) -> tuple[Director, Reference]:
+    files = [base, *([more] if more is not None else [])]
+    try:
+        path = policy_file(folder, "base", base)
+        if more is not None:
+            path = policy_file(folder, "more", {"extends": ["base.yaml"], **more})
+        layers = [Layer(load(path), "user")]
+        walls = [walls_of(*files)]
+        if lower is not None:
+            layers.append(Layer(load(policy_file(folder, "lower", lower[0])), "project", trusted=lower[1]))
+            walls.append(walls_of(lower[0]))
+    except PolicyError as error:
+        assert "too broad" in str(error)
+        assume(False)
+    confine = [file["defaults"]["confine"] for file in files if "confine" in file["defaults"]][-1]
+    read = [LayerRead(la.policy.body, la.trusted, w) for la, w in zip(layers, walls, strict=True)]
+    director = Director(layers, project=PROJECT, environ={"HOME": HOME}, confined=True)
+    return director, Reference(read, walls[0][confine])
+
+
+# ---- what a confinement changes, and what it never does -------------------------------------------------------
+
+_WIDER = {"write": ["/srv/**", "~/**", "/opt/**", "${PROJECT}/**"], "read": ["/usr/**"], "network": "host"}
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Callable[..., tuple[Director, Director]]:
+    """A policy, in force where nothing and where everything can be confined."""
+
+    def load_it(policy: Any) -> tuple[Director, Director]:
+        try:
+            found = load(policy_file(tmp_path, "base", policy))
+        except PolicyError as error:
+            assert "too broad" in str(error)
+            assume(False)
+        bare, confined = (Director(found, project=PROJECT, environ={"HOME": HOME}, confined=so) for so in (False, True))
+        return bare, confined
+
+    return load_it
+
+
+def certain(program: Program) -> bool:
+    return program.status == "ok" and all(c.resolved and all(e.resolved for e in c.effects) for c in program.commands)
+
+
+def plain(policy: Any) -> Any:
+    """`policy` without rules that decide otherwise where they can be confined."""
+    return {**policy, "rules": [rule for rule in policy["rules"] if "confined" not in rule]}
+
+
+@settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@given(policy=_CONFINED, commands=st.lists(_COMMANDS, min_size=1, max_size=4))
+def test_a_confinement_is_never_stricter_but_where_it_makes_doubt_certain(
+    both: Any, policy: Any, commands: list[str]
+) -> None:
+    bare, confined = both(policy)
+    for command in commands:
+        action = Action(command, cwd=PROJECT, agent="mini")
+        before, after = bare.evaluate(action), confined.evaluate(action)
+        assert before.confinement is None
+        if after.verdict is Verdict.ALLOW:
+            assert after.confinement is not None, command
+            assert re.fullmatch("[0-9a-f]{64}", after.confinement.digest), command
+            assert after.runs == f"confined to {after.confinement.name}"
+        else:
+            assert after.confinement is None, command
+        if after.verdict > before.verdict:
+            doubted = {hit.rule for hit in hits_of(bare, action) if not hit.certain}
+            made_certain = [h for h in hits_of(confined, action) if h.certain and h.rule in doubted]
+            lost = [h for h in hits_of(confined, action) if h.rule == ""]
+            assert made_certain or (lost and policy["defaults"]["unmatched"] == "deny"), command
+
+
+class Said(NamedTuple):
+    rule: str
+    certain: bool
+
+
+def hits_of(director: Director, action: Action) -> list[Said]:
+    situation = Situation(agent=action.agent, confinable=director.confined)
+    judged = director.in_force().rules.judge(director.program(action), situation)
+    return [Said(hit.rule.rule.id if hit.rule else "", hit.certain) for each in judged for hit in each.hits()]
+
+
+def all_said(decision: PolicyDecision) -> tuple[object, ...]:
+    parts = [(part.verdict, part.rules, part.reason, part.judged) for part in decision.parts]
+    return decision.verdict, decision.rules, decision.reason, decision.severity, decision.spans, parts
+
+
+@settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@given(policy=_CONFINED.map(plain).filter(lambda p: p["rules"]), commands=st.lists(_COMMANDS, min_size=1, max_size=4))
+def test_what_is_certain_is_judged_as_ever(both: Any, policy: Any, commands: list[str]) -> None:
+    bare, confined = both(policy)
+    for command in commands:
+        action = Action(command, cwd=PROJECT, agent="mini")
+        if certain(bare.program(action)):
+            before, after = bare.evaluate(action), confined.evaluate(action)
+            assert all_said(before) == all_said(after), command
+
+
+@settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
+@given(policy=_CONFINED.map(plain).filter(lambda p: p["rules"]), commands=st.lists(_COMMANDS, min_size=1, max_size=4))
+def test_a_wider_confinement_allows_nothing_more(both: Any, policy: Any, commands: list[str]) -> None:
+    _, narrow = both(policy)
+    _, wide = both({**policy, "confinements": dict.fromkeys(policy["confinements"], _WIDER)})
+    for command in commands:
+        action = Action(command, cwd=PROJECT, agent="mini")
+        if wide.evaluate(action).verdict is Verdict.ALLOW:
+            assert narrow.evaluate(action).verdict is Verdict.ALLOW, command
