@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
+    from humanlayer_agent.shell import DiskReader
 
     G = TypeVar("G", bound="Gate")
 
@@ -126,15 +127,9 @@ def build_director(
             expected).
     """
     from humanlayer_agent.policy.director import Director
-    from humanlayer_agent.shell import DiskReader
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
-    reader, reads = DiskReader(base), tuple[str, ...]()
-    if confined:
-        from humanlayer_agent.confine.environment import toolchain_reads
-
-        reader = DiskReader(base, without=("/tmp",))  # a confined command has one of its own
-        reads = toolchain_reads(os.environ if environ is None else environ, base)
+    reader, reads = readable(base, environ, confined=confined)
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
@@ -148,6 +143,20 @@ def build_director(
     return Director(
         layers, project=base, environ=environ, observe=observe, reader=reader, confined=confined, reads=reads
     )
+
+
+def readable(
+    project: str, environ: Mapping[str, str] | None = None, *, confined: bool
+) -> "tuple[DiskReader, tuple[str, ...]]":
+    """Return what gives a Director the files of commands, and what confined ones can read besides what policies say."""
+    from humanlayer_agent.shell import DiskReader
+
+    if not confined:
+        return DiskReader(project), ()
+    from humanlayer_agent.confine.environment import toolchain_reads
+
+    # A confined command has a /tmp of its own.
+    return DiskReader(project, without=("/tmp",)), toolchain_reads(os.environ if environ is None else environ, project)
 
 
 def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":

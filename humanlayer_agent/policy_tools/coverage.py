@@ -125,7 +125,7 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
     found = []
     for compiled in own:
         clauses = []
-        unchanged: dict[str, list[_Said]] = {}
+        unchanged: dict[tuple[str, bool], list[_Said]] = {}
         for clause, body in changes[id(compiled)]:
             clauses.append(_Mutant(subject, compiled, body, unchanged).judged(clause, tests))
             done += 1
@@ -184,11 +184,16 @@ class _Mutant:
         subject: the policy.
         compiled: the rule.
         body: the rule as data, changed.
-        unchanged: what the rule itself says of each command that was asked about; every change of it shares this.
+        unchanged: what the rule itself says of each command that was asked about, confined or not; every change of it
+            shares this.
     """
 
     def __init__(
-        self, subject: Subject, compiled: CompiledRule, body: Mapping[str, Any], unchanged: dict[str, list[_Said]]
+        self,
+        subject: Subject,
+        compiled: CompiledRule,
+        body: Mapping[str, Any],
+        unchanged: dict[tuple[str, bool], list[_Said]],
     ) -> None:
         self.subject, self.compiled, self.unchanged = subject, compiled, unchanged
         before = subject.policy.body["rules"]
@@ -202,29 +207,29 @@ class _Mutant:
         }
         changed = self.policy.rules[self.index]
         mutant = next(c for c in self.director.in_force().rules.all if c.rule is changed)
-        self.old, self.new = (Rules((rule,), Verdict.ASK, rule.confined) for rule in (compiled, mutant))
+        confine = self.director.in_force().rules.confine
+        self.old, self.new = (Rules((rule,), Verdict.ASK, confine) for rule in (compiled, mutant))
 
     def judged(self, clause: Clause, tests: Sequence[Example]) -> Clause:
         """`clause` with an example that fails now, or one that would."""
         # The rule's own examples first: they are the ones that were written for it.
         ordered = sorted(tests, key=lambda example: example.rule is not self.compiled.rule)
-        shown = next((e.command for e in ordered if self.touches(e.command) and self.fails(e)), "")
+        shown = next((e.command for e in ordered if self.touches(e) and self.fails(e)), "")
         proposed = None if shown else self.proposal()
         if not shown and proposed is None and clause.path[-1] == "effect":
             # The other clauses imply it. It is there to have the rule asked about effects, which a match shows.
             shown = next((e.command for e in ordered if e.rule is self.compiled.rule and e.kind != "not_match"), "")
         return replace(clause, shown=shown, proposed=proposed)
 
-    def touches(self, command: str) -> bool:
+    def touches(self, example: Example) -> bool:
         """Does the changed rule say something else of the command than the rule?"""
-        case = self.subject.case(command)
-        if command not in self.unchanged:
-            self.unchanged[command] = self.said(self.old, case)
-        old, new = self.unchanged[command], self.said(self.new, case)
-        return old != new
+        case, key = self.subject.case(example.command), (example.command, example.confinable)
+        if key not in self.unchanged:
+            self.unchanged[key] = self.said(self.old, case, example.confinable)
+        return self.unchanged[key] != self.said(self.new, case, example.confinable)
 
-    def said(self, rules: Rules, case: Case) -> list[_Said]:
-        found = _hits(rules, case.program, case.command, self.compiled.rule.only_confined)
+    def said(self, rules: Rules, case: Case, confinable: bool) -> list[_Said]:
+        found = _hits(rules, case.program, case.command, confinable)
         hits = (hit for hit in found if hit.rule is not None)
         return [(hit.command.span, id(hit.effect), hit.certain) for hit in hits]  # the subject keeps the case
 
@@ -236,10 +241,14 @@ class _Mutant:
         """The plainest example of the rule that passes without the change and fails with it; None: none was found."""
         found = []
         for case in self.subject.cases(self.compiled):
-            if case.decision.parse == "ok" and self.touches(case.command):
+            if case.decision.parse == "ok":
                 for kind in examples.KINDS:
                     example = Example(self.compiled.rule, kind, case.command)
-                    if examples.judge(self.subject.director, example).passed and self.fails(example):
+                    if (
+                        self.touches(example)
+                        and examples.judge(self.subject.director, example).passed
+                        and self.fails(example)
+                    ):
                         found.append((kind, case.command))
         return min(found, key=lambda each: (each[0] == "maybe", "$" in each[1], len(each[1])), default=None)
 

@@ -119,7 +119,8 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
 
 def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
     """Return the fields that an event has of a decision. `basis` tells "a rule says so" from "no rule matched: the
-    default". `confined` says what it is allowed to run in alone.
+    default". `confined` says what it is allowed to run in alone, `confinable` that it was judged as where there is
+    such a thing.
     """
     confinement = decision.confinement
     return {
@@ -137,6 +138,7 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
         "unresolved": decision.unresolved,
         "enforced": decision.enforced,
         "us": decision.microseconds,
+        **({"confinable": True} if decision.confinable else {}),
         **({} if confinement is None else {"confined": {"to": confinement.name, "digest": confinement.digest}}),
     }
 

@@ -30,6 +30,7 @@ def run_diff(
     project: Path | None,
     *,
     accept: Path | None,
+    confined: bool = False,
     format: str,
     top: int,
 ) -> int:
@@ -40,6 +41,7 @@ def run_diff(
         paths: recorded runs; where there are none, the examples in the rules of both policies are judged.
         project: the directory that agents worked for, whatever logs say.
         accept: a file with accepted loosenings.
+        confined: see `engine`.
         top: so many examples of a cell of the matrix.
 
     Raises:
@@ -48,9 +50,9 @@ def run_diff(
     accepted = read_accepted(accept) if accept is not None else Accepted()
     if paths:
         diff = Diff(accepted, unlocked=unlocked(old, new))
-        diff.count(engine([old, new], project).replay(items(find(paths))))
+        diff.count(engine([old, new], project, confined=confined).replay(items(find(paths))))
     else:
-        diff = over_tests(old, new, accepted)
+        diff = over_tests(old, new, accepted, confined=confined)
     names = (old.name, new.name)
     if format == "table":
         print_diff(diff, *names, over_tests=not paths, top=top)
@@ -123,6 +125,7 @@ def notes(diff: Diff) -> list[str]:
     if diff.other_rule:
         out.append(f"{counted(diff.other_rule, 'command')} decided the same by another rule")
     out += [f"{counted(n, 'command')} asked with less: {one_line(what)}" for what, n in diff.eased.most_common()]
+    out += [f"{counted(n, 'command')} allowed as before: {one_line(what)}" for what, n in diff.rehoused.most_common()]
     return out
 
 

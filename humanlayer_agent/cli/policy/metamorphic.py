@@ -18,12 +18,13 @@ from humanlayer_agent.safe_text import one_line, visible
 Results = Sequence[tuple[Policy, Sequence[Checked]]]
 
 
-def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: str, format: str) -> int:
+def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: str, confined: bool, format: str) -> int:
     """Run metamorphic tests and print what comes of them. Returns the exit code: 1 where one fails.
 
     Args:
         policies: the policies.
         seed: what chance depends on.
+        confined: as where what is allowed can be confined.
         transformations: names, separated by commas, with wildcards; "" for all.
         format: text, json or junit.
 
@@ -34,7 +35,7 @@ def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: s
     results: list[tuple[Policy, Sequence[Checked]]] = []
     for policy in policies:
         with _progress(policy.name) as progress:
-            results.append((policy, run(policy, seed=seed, names=names, progress=progress)))
+            results.append((policy, run(policy, seed=seed, names=names, confined=confined, progress=progress)))
     if format == "text":
         _text(results, seed)
     else:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Named = Annotated[str | None, typer.Option("--policy", help="A shipped policy's name, or a file; default: the layers.")]
+Confined = Annotated[bool, typer.Option("--confined", help="As if the kernel could confine what is allowed.")]
 Project = Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")]
 
 
@@ -42,9 +43,7 @@ def explain(
         Literal["allow", "ask", "deny"] | None,
         typer.Option("--why-not", help="Say what would have to change for this decision."),
     ] = None,
-    confined: Annotated[
-        bool, typer.Option("--confined", help="As if the kernel could confine what is allowed.")
-    ] = False,
+    confined: Confined = False,
 ) -> None:
     """Explain a decision: what would run, its effects, the rules that decide, and those that nearly did.
 
@@ -74,6 +73,7 @@ def run_tests(
     transformations: Annotated[
         str, typer.Option(help="Names, with wildcards and commas between them; only these, with --metamorphic.")
     ] = "",
+    confined: Confined = False,
 ) -> None:
     """Run the tests that stand in the rules: decision and rule are asserted, every failure is shown.
 
@@ -83,7 +83,8 @@ def run_tests(
         from humanlayer_agent.cli.policy.metamorphic import run_metamorphic
 
         found = _policies(policies or [], project)
-        raise typer.Exit(run_metamorphic(found, seed=seed, transformations=transformations, format=format))
+        code = run_metamorphic(found, seed=seed, transformations=transformations, confined=confined, format=format)
+        raise typer.Exit(code)
     from humanlayer_agent.cli.policy.test import print_results
     from humanlayer_agent.policy.language import examples
 
@@ -154,9 +155,11 @@ def replay(
         Literal["table", "json", "jsonl", "html"], typer.Option(help="table, json, jsonl (a line a row) or html")
     ] = "table",
     top: Annotated[int, typer.Option(min=1, help="So many commands in a table.")] = 15,
+    confined: Confined = False,
 ) -> None:
     """Judge recorded runs: what a policy would have asked and denied. Runs nothing. Exit code 5: rows were left out.
 
+    What the log says was judged as confined is judged so again, and everything with --confined.
     Reads trajectories of mini-swe-agent (1 and 2) and Harbor (ATIF), Claude Code's session files, our audit export,
     and JSON lines with "id", "command" and "cwd".
 
@@ -165,7 +168,7 @@ def replay(
     from humanlayer_agent.cli.policy.replay import run_replay
 
     (found,) = _policies([policy], None)
-    raise typer.Exit(run_replay(found, logs, project, format=format, top=top))
+    raise typer.Exit(run_replay(found, logs, project, confined=confined, format=format, top=top))
 
 
 @app.command()
@@ -182,6 +185,7 @@ def diff(
         typer.Option(help="table, json, html, junit, sarif; accept: what --accept needs"),
     ] = "table",
     top: Annotated[int, typer.Option(min=1, help="So many examples of each change.")] = 20,
+    confined: Confined = False,
 ) -> None:
     """Compare two policies: what is looser, what is stricter. Exit code 1: something is looser and not accepted.
 
@@ -190,7 +194,8 @@ def diff(
     from humanlayer_agent.cli.policy.diff import run_diff
 
     before, after = _policies([old, new], None)
-    raise typer.Exit(run_diff(before, after, logs or [], project, accept=accept, format=format, top=top))
+    code = run_diff(before, after, logs or [], project, accept=accept, confined=confined, format=format, top=top)
+    raise typer.Exit(code)
 
 
 @app.command()

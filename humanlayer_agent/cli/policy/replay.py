@@ -27,13 +27,16 @@ _SHOWN = 15
 _NAMED = 10
 
 
-def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, format: str, top: int = _SHOWN) -> int:
+def run_replay(
+    policy: Policy, paths: Sequence[Path], project: Path | None, *, confined: bool, format: str, top: int = _SHOWN
+) -> int:
     """Replay logs and print what comes of it. Returns the exit code: 5 where rows could not be replayed.
 
     Args:
         policy: judges.
         paths: files, and folders of them.
         project: the directory that agents worked for, whatever logs say.
+        confined: see `engine`.
         top: how many commands are shown.
 
     Raises:
@@ -41,7 +44,7 @@ def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, f
     """
     found = find(paths)
     figures = Figures(rules={rule.id: RuleFigures(rule.id, rule.decision) for rule in rules_of([policy])})
-    rows = figures.count(engine([policy], project).replay(items(found)))
+    rows = figures.count(engine([policy], project, confined=confined).replay(items(found)))
     if format == "jsonl":
         for row in rows:
             print(json.dumps(public_row(row)))
@@ -62,17 +65,23 @@ def run_replay(policy: Policy, paths: Sequence[Path], project: Path | None, *, f
     return 0
 
 
-def engine(policies: Sequence[Policy], project: Path | None) -> Engine:
-    """Return the engine that judges recorded commands by `policies`."""
-    from humanlayer_agent.configuration import checked_project, find_project
-    from humanlayer_agent.shell import DiskReader
+def engine(policies: Sequence[Policy], project: Path | None, *, confined: bool = False) -> Engine:
+    """Return the engine that judges recorded commands by `policies`.
 
-    def directors(at: str) -> list[Director]:
-        reader = DiskReader(at)
-        return [Director(policy, project=at, reader=reader, observe=policy.observe) for policy in policies]
+    Args:
+        confined: as if the kernel could confine what is allowed; else only what the log says that of.
+    """
+    from humanlayer_agent.configuration import checked_project, find_project, readable
+
+    def directors(at: str, confined: bool) -> list[Director]:
+        reader, reads = readable(at, confined=confined)
+        return [
+            Director(policy, project=at, reader=reader, observe=policy.observe, confined=confined, reads=reads)
+            for policy in policies
+        ]
 
     fixed = checked_project(project) if project is not None else None
-    return Engine(directors, project=fixed, default=find_project, check=checked_project)
+    return Engine(directors, project=fixed, default=find_project, check=checked_project, confined=confined)
 
 
 def rules_of(policies: Sequence[Policy]) -> Iterator[Any]:
@@ -162,6 +171,8 @@ def _verdicts(figures: Figures) -> Iterator[Sequence[str | Text]]:
     for verdict in Verdict:
         n, unread = figures.verdicts[verdict], figures.unread[verdict]
         note = f"{unread:,} run code that nobody could read" if unread else ""
+        if verdict is Verdict.ALLOW:
+            note = ", ".join(f"{count:,} {runs}" for runs, count in figures.confined.most_common())
         share = f"{100 * n / figures.commands:.2f} %"
         yield Text(str(verdict), style=STYLES[str(verdict)]), f"{n:,}", share, Text(note, style="dim")
 
@@ -238,6 +249,7 @@ def public_row(row: Judged) -> dict[str, Any]:
         "severity": decision.severity,
         "parse": decision.parse,
         "unread": row.unread,
+        **({} if decision.confinement is None else {"confined": decision.confinement.name}),
         "recorded": step.verdict or None,
         "us": row.microseconds,
     }
@@ -255,6 +267,7 @@ def public(figures: Figures, policy: Policy, found: Found) -> dict[str, Any]:
         "runs_asked": len(figures.runs_asked),
         "verdicts": {str(verdict): figures.verdicts[verdict] for verdict in Verdict},
         "unread": {str(verdict): figures.unread[verdict] for verdict in Verdict if verdict is not Verdict.ALLOW},
+        "confined": dict(figures.confined),
         "asks_per_100_commands": round(figures.asks_per_100, 3),
         "asks_per_run": round(figures.asks_per_run, 3),
         "parse": dict(figures.parses),

@@ -13,6 +13,8 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.verdict import reason_of
 from humanlayer_agent.shell import Effect, SimpleCommand
 
+CONFINED = "confined"
+"""Stands among the clauses of a rule that applies only to what can be confined."""
 ANSWERS = {NO: "no", MAYBE: "maybe", YES: "yes"}
 
 
@@ -100,6 +102,8 @@ def _missed(
         if value == YES or (value == MAYBE and rule.verdict_in(situation) is not Verdict.ALLOW):
             continue
         answers = tuple((name, clause(command, effect, situation)) for name, clause in rule.clauses)
+        if rule.rule.only_confined and situation.confinement is None:
+            answers = (*answers, (CONFINED, NO))
         failed = tuple((name, answer) for name, answer in answers if answer != YES)
         because = tuple(f"{clause_text(rule, name)} ({ANSWERS[answer]})" for name, answer in failed)
         found.append(Tried(rule, ANSWERS[value], because or ("unless: excused",), failed))
@@ -108,6 +112,8 @@ def _missed(
 
 def clause_text(rule: CompiledRule, name: str) -> str:
     """A clause as the policy has it, in one line."""
+    if name == CONFINED:
+        return f"{name}: {rule.rule.confined}"
     key = {"negated": "not"}.get(name, name)
     return f"{key}: {flow(rule.rule.written['when'].get(key))}"
 

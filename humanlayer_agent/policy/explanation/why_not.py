@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import MAYBE
 from humanlayer_agent.policy.decision import Verdict
-from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried, clause_text
+from humanlayer_agent.policy.explanation.explain import CONFINED, Explanation, Finding, Part, Tried, clause_text
 from humanlayer_agent.policy.language.policy import Among, Environment, Match, Paths
 from humanlayer_agent.shell import Effect, SimpleCommand
 
@@ -70,12 +70,16 @@ def _obstacle(part: Part, finding: Finding) -> Obstacle:
     hits = [hit for hit in finding.hits if hit.rule is not None]
     standing = tuple(hit for hit in hits if hit.verdict is not Verdict.ALLOW)
     allowed = tuple(hit.rule.rule.id for hit in hits if hit.verdict is Verdict.ALLOW and hit.rule is not None)
-    nearest = tuple(t for t in finding.missed if t.rule.verdict is Verdict.ALLOW)[:NEAREST] if not allowed else ()
+    nearest = tuple(t for t in finding.missed if _allows(t.rule))[:NEAREST] if not allowed else ()
     wanted = [*(_stand_aside(hit) for hit in standing)]
     # A command with effects needs no allow of its own: each effect needs one.
     if not allowed and (finding.effect is not None or not part.command.effects):
         wanted.append(Change("", _be_covered(part.command, finding.effect, nearest)))
     return Obstacle(part.command, finding.effect, finding.verdict, standing, allowed, nearest, tuple(wanted))
+
+
+def _allows(rule: CompiledRule) -> bool:
+    return rule.verdict is Verdict.ALLOW or rule.confined is not None
 
 
 # ---- a rule that stands in the way --------------------------------------------------------------------------
@@ -87,13 +91,15 @@ def _stand_aside(hit: Hit) -> Change:
     assert rule is not None
     name = f"{rule.rule.id} ({rule.rule.decision})"
     words = ", ".join(hit.command.unresolved)
-    if not hit.certain or (rule.rule.when.resolved is False and words):
+    if rule.confined is None and (not hit.certain or (rule.rule.when.resolved is False and words)):
         return Change(name, f"would have to be ruled out: {words or 'what is not known here'} would have to be known")
     return Change(name, f"would have to leave it alone: {_loosened(rule)}")
 
 
 def _loosened(rule: CompiledRule) -> str:
     """Return how a person could have a rule not apply."""
+    if rule.confined is not None:
+        return f"another command, or one that runs confined to {rule.confined.name}, where it allows"
     if rule.rule.locked:
         return "it is locked, so only another command helps"
     if rule.rule.origin.startswith("builtin:"):
@@ -126,6 +132,8 @@ def _hints(tried: Tried, command: SimpleCommand, effect: Effect | None) -> Itera
 
 def _hint(when: Match, name: str, command: SimpleCommand, effect: Effect | None) -> str:
     """Return what a clause would need to hold, in words; "" where there are none for it."""
+    if name == CONFINED:
+        return "it could be confined (--confined judges as if it could)"
     value = getattr(when, name)
     operand = str(effect.public()["operand"] or "it") if effect is not None else "its paths"
     if name in ("paths", "hosts", "names", "env"):

@@ -28,11 +28,16 @@ KINDS = ("match", "maybe", "not_match", "confined")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command under `match`, `maybe` or `not_match` of a rule."""
+    """A command under `match`, `maybe`, `not_match` or `confined` of a rule."""
 
     rule: Rule
     kind: str
     command: str
+
+    @property
+    def confinable(self) -> bool:
+        """Tell whether it is judged as where what is allowed can be confined."""
+        return self.rule.only_confined or self.kind == "confined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,16 @@ class Result:
         return f"{decision.verdict} ({', '.join(decision.rules) or 'no rule'})"
 
 
-def director_for(policy: Policy, variables: Iterable[str] = (), *, observe: bool = False) -> Director:
+def director_for(
+    policy: Policy, variables: Iterable[str] = (), *, observe: bool = False, confined: bool = False
+) -> Director:
     """A Director over a project and a home that don't exist, so that nothing on this machine decides.
 
     Args:
         policy: the policy.
         variables: names of further variables of path patterns; each gets a path of its own.
         observe: decisions say that they are not enforced.
+        confined: as where what is allowed can be confined.
     """
     folders = (("CONFIG", ".config"), ("STATE", ".local/state"), ("DATA", ".local/share"))
     own = {f"OWN_{name}": f"{HOME}/{path}/humanlayer-agent" for name, path in folders}
@@ -72,7 +80,9 @@ def director_for(policy: Policy, variables: Iterable[str] = (), *, observe: bool
         "OWN_PROGRAMS": "/nowhere/bin",
         "TMPDIR": "/tmp",
     }
-    return Director(policy, project=PROJECT, environ={"HOME": HOME}, variables=given, observe=observe)
+    return Director(
+        policy, project=PROJECT, environ={"HOME": HOME}, variables=given, observe=observe, confined=confined
+    )
 
 
 def examples(policy: Policy) -> Iterator[Example]:
@@ -104,8 +114,7 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     may apply. `not_match`: it does not apply. `confined`: it applies, and allows. What extended rules allow, the
     extending file may forbid. A rule that only allows what is confined is judged as where that can be done.
     """
-    confinable = example.rule.only_confined or example.kind == "confined"
-    program, situation = program or program_of(director, example), Situation(confinable=confinable)
+    program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
     decision = director.judge(program, situation, example.command)
     rules = director.in_force().rules
     judged = rules.judge(program, situation)

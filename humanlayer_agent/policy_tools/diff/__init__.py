@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.policy.decision import SEVERITIES, PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.diff.acceptance import Accepted
@@ -63,6 +64,8 @@ class Diff:
     matrix: Counter[tuple[Verdict, Verdict]] = field(default_factory=Counter)
     changes: dict[str, Change] = field(default_factory=dict)
     eased: Counter[str] = field(default_factory=Counter)
+    rehoused: Counter[str] = field(default_factory=Counter)
+    """What both allow, but to run in another confinement."""
     unlocked: list[str] = field(default_factory=list)
     """What lower layers may weaken now, and could not before. No verdict over one policy shows it."""
     other_rule: int = 0
@@ -128,6 +131,7 @@ class Diff:
             self.other_rule += row.decisions[0].rule != row.decisions[1].rule
             if old is Verdict.ASK:
                 self.eased.update(_eased(*row.decisions))
+            self.rehoused.update(_rehoused(*row.decisions))
             return
         digest = change_digest(row, old, new)
         change = self.changes.get(digest)
@@ -152,6 +156,7 @@ def change_digest(row: Judged, old: Verdict, new: Verdict) -> str:
         "cwd": encodable(_in_project(row.cwd, row.project)),
         "files": [[encodable(_in_project(path, row.project)), sha256] for path, sha256 in row.files],
         "type": row.step.type,
+        **({"confined": True} if row.confined else {}),
         "old": str(old),
         "new": str(new),
     }
@@ -173,16 +178,32 @@ def _eased(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
         yield f"route {old.route} becomes {new.route}"
 
 
-def over_tests(old: Policy, new: Policy, accepted: Accepted) -> Diff:
-    """The difference over the examples in the rules of both policies, each command once."""
-    steps: dict[str, Step] = {}
+def _rehoused(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
+    """In what an allowed command runs now, where that is not what it ran in."""
+    if old.confinement != new.confinement:
+        yield f"{old.runs} becomes {new.runs if old.runs != new.runs else 'another one of that name'}"
+
+
+def over_tests(old: Policy, new: Policy, accepted: Accepted, *, confined: bool = False) -> Diff:
+    """The difference over the examples in the rules of both policies, each command once.
+
+    Args:
+        confined: judge all of them as where what is allowed can be confined, not only those that are about that.
+    """
+    steps: dict[tuple[str, bool], Step] = {}
     for policy in (old, new):
         for example in examples.examples(policy):
             where = f"{example.kind} of {example.rule.id}"
-            step = Step(example.rule.origin, where, "", where, example.command, examples.PROJECT, ran=False)
-            steps.setdefault(example.command, step)
-    directors = [examples.director_for(policy, observe=policy.observe) for policy in (old, new)]
-    engine = Engine(lambda _: directors, default=_nowhere, check=_any)
+            so = confined or example.confinable
+            step = Step(
+                example.rule.origin, where, "", where, example.command, examples.PROJECT, ran=False, confined=so
+            )
+            steps.setdefault((example.command, so), step)
+
+    def directors(_: str, confined: bool) -> list[Director]:
+        return [examples.director_for(policy, observe=policy.observe, confined=confined) for policy in (old, new)]
+
+    engine = Engine(directors, default=_nowhere, check=_any)
     diff = Diff(accepted, unlocked=unlocked(old, new))
     diff.count(engine.replay(steps.values()))
     return diff
@@ -218,6 +239,7 @@ def public(diff: Diff) -> Mapping[str, Any]:
         "same": diff.same,
         "decided_by_another_rule": diff.other_rule,
         "asked_with_less": dict(diff.eased),
+        "confined_otherwise": dict(diff.rehoused),
         "no_longer_locked": diff.unlocked,
         "matrix": {str(old): {str(new): diff.matrix[old, new] for new in Verdict} for old in Verdict},
         "changes": [_public(change) for _, _, changes in diff.cells() for change in changes],

@@ -58,8 +58,8 @@ Progress = Callable[[int, int], None]
 class Bench:
     """Rewrites command lines, and judges them by one policy."""
 
-    def __init__(self, policy: Policy, seed: int) -> None:
-        self.director: Director = examples.director_for(policy)
+    def __init__(self, policy: Policy, seed: int, *, confined: bool = False) -> None:
+        self.director: Director = examples.director_for(policy, confined=confined)
         self.seed = seed
 
     def judge(self, text: str) -> PolicyDecision:
@@ -107,6 +107,7 @@ def run(
     names: Sequence[str] | None = None,
     compositions: int = 4,
     share: float = 1.0,
+    confined: bool = False,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Rewrite and judge the examples of the rules that hold today.
@@ -117,11 +118,12 @@ def run(
         names: transformations and places of data; None: all.
         compositions: how many random compositions of two or three each example gets.
         share: the part of all rewritings that is judged (by chance), for a short test.
+        confined: as where what is allowed can be confined.
         progress: is told how far it is.
     """
     from humanlayer_agent.policy_tools.metamorphic.shrink import smallest
 
-    bench = Bench(policy, seed)
+    bench = Bench(policy, seed, confined=confined)
     names = select(()) if names is None else names
     rewriting = [name for name in names if name in transformations()]
     places = [name for name in names if name not in transformations()]

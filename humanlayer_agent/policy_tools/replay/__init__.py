@@ -24,13 +24,18 @@ from humanlayer_agent.shell import analyse
 MAX_PROJECTS = 32
 """Most projects for which directors are kept; one that comes again after that is made again."""
 
-Directors = Callable[[str], Sequence[Director]]
-"""Makes the directors for a project: one a policy, the same ones in the same order each time."""
+Directors = Callable[[str, bool], Sequence[Director]]
+"""Makes the directors for a project: one a policy, the same ones in the same order each time. The second argument says
+whether what they allow is confined.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A step, and what each policy says of it. `files` are those whose text was judged, with the SHA-256 of each."""
+    """A step, and what each policy says of it. `files` are those whose text was judged, with the SHA-256 of each.
+
+    `confined`: it was judged as where what is allowed is confined.
+    """
 
     step: Step
     cwd: str
@@ -38,6 +43,7 @@ class Judged:
     decisions: tuple[PolicyDecision, ...]
     files: tuple[tuple[str, str], ...] = ()
     microseconds: int = 0
+    confined: bool = False
 
     @property
     def unread(self) -> bool:
@@ -55,6 +61,7 @@ class Engine:
             first command of a run started, else `default`.
         default: gives the project of runs that say nothing. Raises ConfigError where there is none.
         check: raises ConfigError for a project that is too wide.
+        confined: judge as where what is allowed is confined, also what the log does not say that of.
     """
 
     def __init__(
@@ -64,9 +71,11 @@ class Engine:
         project: Path | None = None,
         default: Callable[[], Path],
         check: Callable[[str], Path],
+        confined: bool = False,
     ) -> None:
         self._make, self._fixed, self._default, self._check = directors, project, default, check
-        self._made: dict[str, Sequence[Director]] = {}
+        self._confined = confined
+        self._made: dict[tuple[str, bool], Sequence[Director]] = {}
         self._projects: dict[str, str | ConfigError] = {}
         self._files: dict[str, RunFiles] = {}
         self._places: dict[str, str | None] = {}
@@ -88,7 +97,8 @@ class Engine:
         project = self._project(step)
         if isinstance(project, ConfigError):
             return Unreadable(step.source, step.place, str(project), run=step.run)
-        directors = self._directors(project)
+        confined = self._confined or step.confined
+        directors = self._directors(project, confined)
         cwd = step.cwd or project
         if step.keeps and step.run in self._places:
             place = self._places[step.run]
@@ -112,13 +122,15 @@ class Engine:
         decisions: list[PolicyDecision] = []
         took = 0
         for director in directors:
-            decisions.append(director.judge(program, Situation("ok", step.agent, Links()), step.command))
+            decisions.append(
+                director.judge(program, Situation("ok", step.agent, Links(), director.confined), step.command)
+            )
             took = took or (time.perf_counter_ns() - begin) // 1000
         if step.ran:
             files.ran(program, step.files)
         if step.keeps and any(command.program in ("cd", "pushd", "popd") for command in program.commands):
             self._places[step.run] = _place_after(step.command, cwd)
-        return Judged(step, cwd, project, tuple(decisions), tuple(program.files), took)
+        return Judged(step, cwd, project, tuple(decisions), tuple(program.files), took, confined)
 
     def _project(self, step: Step) -> str | ConfigError:
         """The project of the run that `step` belongs to."""
@@ -134,13 +146,13 @@ class Engine:
             self._projects[step.run] = known
         return known
 
-    def _directors(self, project: str) -> Sequence[Director]:
-        found = self._made.pop(project, None)
+    def _directors(self, project: str, confined: bool) -> Sequence[Director]:
+        found = self._made.pop((project, confined), None)
         if found is None:
-            found = self._make(project)
+            found = self._make(project, confined)
             while len(self._made) >= MAX_PROJECTS:
                 del self._made[next(iter(self._made))]
-        self._made[project] = found
+        self._made[project, confined] = found
         return found
 
 

@@ -53,6 +53,8 @@ class Figures:
     rules: dict[str, RuleFigures] = field(default_factory=dict)
     stopped: dict[tuple[str, Verdict, str], Stopped] = field(default_factory=dict)
     unread: Counter[Verdict] = field(default_factory=Counter)
+    confined: Counter[str] = field(default_factory=Counter)
+    """What was allowed because it runs confined, by what it runs in, as people are told (`PolicyDecision.runs`)."""
     parses: Counter[str] = field(default_factory=Counter)
     no_commands: Counter[str] = field(default_factory=Counter)
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -126,6 +128,8 @@ class Figures:
             self.rules.setdefault(id_, RuleFigures(id_, "")).hits += 1
         if decision.rule:
             self.rules[decision.rule].decided[verdict] += 1
+        if decision.confinement is not None:
+            self.confined[decision.runs] += 1
         if verdict is not Verdict.ALLOW:
             self.unread[verdict] += row.unread
             self._stopped(row)

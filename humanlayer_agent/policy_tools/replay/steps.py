@@ -13,8 +13,9 @@ class Step:
 
     `source` is the file, `place` where in it. `cwd` and `project` are None where the log does not say. `files` and
     `tracked` are as the machine interface has them. `ran`: it was executed, so that what it writes is there later.
-    `verdict` and `rule` are what was decided then, where the log says so. `keeps`: the shell lives on, so that later
-    steps start in the directory that this one goes to. `redacted`: secrets in it stand as marks.
+    `verdict` and `rule` are what was decided then, where the log says so, and `confined` that it was judged as where
+    what is allowed is confined. `keeps`: the shell lives on, so that later steps start in the directory that this one
+    goes to. `redacted`: secrets in it stand as marks.
     """
 
     source: str
@@ -34,6 +35,7 @@ class Step:
     agent: str = ""
     keeps: bool = False
     redacted: bool = False
+    confined: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,29 @@ def test_replay(runs: Path, capsys: Capture, format: str) -> None:
         assert lines[3]["unread"]
 
 
+def test_confined(runs: Path, capsys: Capture) -> None:
+    command = ["policy", "replay", "default", str(runs), "--confined"]
+    assert main([*command, "--format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["verdicts"] == {"allow": 2, "ask": 2, "deny": 1}  # new.py can be run unread
+    assert data["confined"] == {"confined to project": 2}
+    assert main(command) == 0
+    assert "2 confined to project" in capsys.readouterr().out
+    assert main([*command, "--format", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[3])["confined"] == "project"
+    assert main([*command, "--format", "html"]) == 0
+    assert "2 confined to project" in capsys.readouterr().out
+
+
+def test_a_diff_is_confined_where_that_is_wanted(runs: Path, capsys: Capture) -> None:
+    found = {}
+    for confined in ((), ("--confined",)):
+        main(["policy", "diff", "default", "guard", str(runs), "--format", "json", *confined])
+        found[confined] = json.loads(capsys.readouterr().out)
+    assert found[("--confined",)]["tightened"] > found[()]["tightened"]
+    assert main(["policy", "diff", "default", "guard", str(runs), "--format", "html", "--confined"]) in (0, 1)
+
+
 def test_rows_that_cant_be_replayed_are_named_and_counted(runs: Path, capsys: Capture) -> None:
     with runs.open("a") as file:
         file.write('{"id": "6"}\n{broken\n')

@@ -62,8 +62,9 @@ def policy(tmp_path: Path) -> Policies:
 def compare(
     old: Policy, new: Policy, commands: list[str] = COMMANDS, accepted: Accepted | None = None, at: str = "/srv/app"
 ) -> Diff:
-    def directors(project: str) -> list[Director]:
-        return [Director(p, project=project, environ={"HOME": "/home/u"}, observe=p.observe) for p in (old, new)]
+    def directors(project: str, confined: bool) -> list[Director]:
+        environ = {"HOME": "/home/u"}
+        return [Director(p, project=project, environ=environ, observe=p.observe, confined=confined) for p in (old, new)]
 
     engine = Engine(directors, default=lambda: Path(at), check=Path)
     diff = Diff(accepted or Accepted())
@@ -185,7 +186,7 @@ def test_a_digest_is_the_same_on_every_machine_and_not_for_another_place(policy:
     here, there = (loosened(compare(old, new, at=at))[0].digest for at in ("/srv/app", "/home/ci/work"))
     assert here == there
 
-    def directors(project: str) -> list[Director]:
+    def directors(project: str, confined: bool) -> list[Director]:
         return [Director(p, project=project, environ={"HOME": "/home/u"}) for p in (old, new)]
 
     engine = Engine(directors, project=Path("/srv/app"), default=Path, check=Path)
@@ -194,6 +195,40 @@ def test_a_digest_is_the_same_on_every_machine_and_not_for_another_place(policy:
         engine.replay([Step("log", "1", "r", "1", "rm a", "/etc"), Step("log", "2", "r", "2", "rm a", "/srv/app")])
     )
     assert len({c.digest for c in loosened(diff)} - {here}) == 1
+
+
+CONFINED = (
+    "defaults: {unmatched: ask}\n",
+    'defaults: {unmatched: ask, confine: project}\nconfinements: {project: {write: ["${PROJECT}/**"]}}\n',
+)
+CODE = "  - {{id: code, decision: ask, {}when: {{effect: execute}}, tests: {{match: [./a]{}}}}}\n  - id: deletes\n"
+CONFINED_CODE = ("  - id: deletes\n", CODE.format("confined: project, ", ", confined: [./a]"))
+ASKED_CODE = ("  - id: deletes\n", CODE.format("", ""))
+
+
+def test_what_runs_in_another_confinement_is_told(policy: Policies) -> None:
+    old, new = policy("old", CONFINED), policy("new", CONFINED, ("${PROJECT}/**", "${PROJECT}/build/**"))
+    diff = over_tests(old, new, Accepted(), confined=True)
+    assert public(diff)["confined_otherwise"] == {"confined to project becomes another one of that name": 1}
+    bare = over_tests(policy("bare"), new, Accepted(), confined=True)
+    assert bare.rehoused == {"not confined becomes confined to project": 1}
+    assert not over_tests(policy("bare"), new, Accepted()).rehoused
+
+
+def test_what_a_rule_allows_confined_is_compared_so(policy: Policies) -> None:
+    old, new = policy("old", CONFINED, CONFINED_CODE), policy("new", CONFINED, ASKED_CODE)
+    diff, back = over_tests(old, new, Accepted()), over_tests(new, old, Accepted())
+    (change,) = diff.changes.values()
+    assert (change.command, change.old, change.new, change.first.confined) == ("./a", Verdict.ALLOW, Verdict.ASK, True)
+    assert diff.matrix[Verdict.ASK, Verdict.ASK] == 2  # unconfined, both ask
+    assert (diff.headline, back.headline) == ("stricter", "looser")
+
+
+def test_a_digest_is_another_one_where_it_is_confined(policy: Policies) -> None:
+    old, new = policy("old", CONFINED), policy("new", CONFINED, LOOSER)
+    found = [over_tests(old, new, Accepted(), confined=confined).changes for confined in (False, True)]
+    assert all(found)
+    assert not set(found[0]) & set(found[1])
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ def replay() -> Callable[..., list[Judged | Unreadable | NoCommand]]:
     """Judge items by the policy "default"."""
 
     def make(items: Iterable[Item], project: Path | None = None) -> list[Judged | Unreadable | NoCommand]:
-        def directors(at: str) -> list[Director]:
-            return [Director.load("default", project=at, environ={"HOME": "/home/u"}, tested=False)]
+        def directors(at: str, confined: bool) -> list[Director]:
+            environ = {"HOME": "/home/u"}
+            return [Director.load("default", project=at, environ=environ, tested=False, confined=confined)]
 
         engine = Engine(directors, project=project, default=lambda: Path(PROJECT), check=checked_project)
         return list(engine.replay(items))

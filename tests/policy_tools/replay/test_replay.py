@@ -107,6 +107,13 @@ def test_what_a_row_says_goes_first(replay: Any, step: Any) -> None:
     assert [row.decisions[0].rule for row in rows[1:]] == ["delete-outside-project"] * 2
 
 
+def test_what_was_judged_as_confined_is_judged_so_again(replay: Any, step: Any) -> None:
+    first, second = replay([step("./a.out", run="1", confined=True), step("./a.out", run="2")])
+    assert [str(row.decisions[0].verdict) for row in (first, second)] == ["allow", "ask"]
+    assert first.decisions[0].runs == "confined to project"
+    assert (first.confined, second.confined) == (True, False)
+
+
 class Disk:
     def read(self, path: str) -> Source | None:
         return Source("0" * 64, "on disk", False)

@@ -19,7 +19,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         if hit is None or any(case.allowed for case in subject.hit_by(rule)):
             continue
         mine = condition(rule, subject.compiler(rule.rule))
-        shadow = next((each.rule.rule for each in stops if prover.stops(mine, each)), None)
+        # Where it applies only confined, what asks but for that allows too.
+        others = [each for each in stops if not (rule.rule.only_confined and each.rule.confined is not None)]
+        shadow = next((each.rule.rule for each in others if prover.stops(mine, each)), None)
         if shadow is not None:
             message = f"never decides: {shadow.id} ({shadow.decision}, {shadow.origin}) applies wherever it does"
         else:

@@ -66,6 +66,7 @@ def _decided(event: dict[str, Any], source: str, place: str, ran: set[str]) -> S
         interpreter=words,
         agent=_text(event.get("agent")) or "",
         redacted=_MARK in command,
+        confined=event.get("confinable") is True,
     )
 
 

@@ -280,6 +280,23 @@ def test_our_own_export(export: Path) -> None:
     assert {(item.run, item.project, item.cwd) for item in found} == {("run-1", "/srv/app", "/srv/app")}
 
 
+def test_an_export_says_what_was_judged_as_confined(tmp_path: Path, replay: Any) -> None:
+    director = Director.load("default", project="/srv/app", environ={"HOME": "/home/u"}, tested=False, confined=True)
+    store = SQLiteStore(tmp_path / "s.sqlite3")
+    commands = ("./a.out", 'rm -rf "$X"', "rm -rf /")
+    with Gate(director, store, ScriptedAsker(["approve"]), run_id="run-1", requester="os:1000:tester") as gate:
+        for command in commands:
+            gate.check(Action(command, cwd="/srv/app", project="/srv/app"))
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"".join(entry.line for entry in store.events()))
+    store.close()
+    found = items(path)
+    assert [(item.command, item.verdict, item.confined) for item in found] == [
+        ("./a.out", "allow", True), ('rm -rf "$X"', "ask", True), ("rm -rf /", "deny", True)
+    ]  # fmt: skip
+    assert [str(row.decisions[0].verdict) for row in replay(found)] == ["allow", "ask", "deny"]
+
+
 def test_a_torn_export_is_read_to_its_last_whole_line(export: Path) -> None:
     export.write_bytes(export.read_bytes()[:-20])
     found = items(export)
