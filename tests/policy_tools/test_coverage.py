@@ -172,3 +172,28 @@ def test_it_is_bounded(cover: Cover, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_of_clauses() -> None:
     assert Clause(("when", "any", 1, "paths"), "", "without").name == "when.any[1].paths"
+
+
+CONFINED = """\
+version: 1
+policy: p
+defaults: {confine: project}
+confinements: {project: {write: ["${PROJECT}/**"]}}
+rules:
+  - id: writes
+    decision: ask
+    confined: project
+    when: {effect: write, any: [{paths: {all_within: ["${PROJECT}/**", "/tmp/**"]}}, {paths: {any_within: ["**/x.py"]}}]}
+    tests: {maybe: ['echo > "$X"'], confined: ['echo > "$X"']}
+  - {id: harmless, decision: allow, when: {resolved: true, effects: {only: [write]}}}
+"""
+
+
+def test_what_only_shows_where_it_is_confined_is_shown(tmp_path: Path) -> None:
+    """Without the first alternative it may apply all the same, but is not certain where it is confined."""
+    path = tmp_path / "p.yaml"
+    path.write_text(CONFINED)
+    found = coverage(load(path))
+    (rule,) = [each for each in found.rules if each.rule.id == "writes"]
+    (clause,) = [each for each in rule.clauses if each.change == "never" and each.path == ("when", "any", 0)]
+    assert clause.shown == 'echo > "$X"'

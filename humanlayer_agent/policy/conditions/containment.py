@@ -145,12 +145,16 @@ def every(paths: PathSet, confinement: Confinement) -> bool:
 @lru_cache(maxsize=4096)
 def _some(paths: PathSet, reads: bool, confinement: Confinement) -> bool:
     return any(
-        overlap(tree.removesuffix(TREE), pattern.text, recursive=True)
-        and not _excluded(pattern.text, each.hide if reads else (*each.hide, *each.protect))
+        _reachable(paths, _writable(each), each.hide if reads else (*each.hide, *each.protect))
         for each in confinement.profiles
-        for tree in _writable(each)
-        for pattern in paths.patterns
     )
+
+
+def _reachable(paths: PathSet, entries: Sequence[str], but: Sequence[str]) -> bool:
+    """Tell whether anything in `paths` is in one of `entries` and not in `but`, as far as can be told."""
+    patterns = [pattern.text for pattern in paths.patterns if not _excluded(pattern.text, but)]
+    trees = [entry.removesuffix(TREE) for entry in entries if not _excluded(entry, but)]
+    return any(overlap(tree, pattern, recursive=True) for tree in trees for pattern in patterns)
 
 
 def _writable(profile: Profile) -> tuple[str, ...]:

@@ -180,7 +180,7 @@ def _eased(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
 
 def _rehoused(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
     """In what an allowed command runs now, where that is not what it ran in."""
-    if old.confinement != new.confinement:
+    if new.verdict is Verdict.ALLOW and old.confinement != new.confinement:
         yield f"{old.runs} becomes {new.runs if old.runs != new.runs else 'another one of that name'}"
 
 

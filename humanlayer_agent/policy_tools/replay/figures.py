@@ -128,7 +128,7 @@ class Figures:
             self.rules.setdefault(id_, RuleFigures(id_, "")).hits += 1
         if decision.rule:
             self.rules[decision.rule].decided[verdict] += 1
-        if decision.confinement is not None:
+        if verdict is Verdict.ALLOW and decision.confinement is not None:
             self.confined[decision.runs] += 1
         if verdict is not Verdict.ALLOW:
             self.unread[verdict] += row.unread

@@ -189,6 +189,13 @@ def test_a_single_file_that_can_be_written_is_all_there_is() -> None:
     assert not containment.every(PathSet(["/p/n*", "/p/other"], {}), notes)
 
 
+def test_what_can_be_written_and_is_protected_as_a_whole_is_out_of_reach() -> None:
+    confinement = Confinement((Profile("c", write=("/p/**", "/srv/x"), protect=("/srv/x",)),))
+    effect = Effect("write", "operand", None, False, (0, 1))
+    assert not containment.some(PathSet(["/srv/**"], {}), effect, confinement)
+    assert containment.some(PathSet(["/p/a/**"], {}), effect, confinement)
+
+
 _NAMES = st.sampled_from(["a", "b", ".git", "x.py", ".env"])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(lambda parts: "/p/" + "/".join(parts))
 _PATTERNS = st.sampled_from(

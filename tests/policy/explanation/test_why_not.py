@@ -1,6 +1,7 @@
 """Why a command is not allowed: every part that is not, what stands in its way, and what would have to change."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,30 @@ def test_there_is_a_change_for_everything_that_is_not_allowed(name: str) -> None
         assert bool(changes(explanation)) is not allowed, example.command
         asked = {h.rule.rule.id for o in obstacles(explanation) for h in o.standing if h.rule is not None}
         assert asked >= set(explanation.decision.rules) if not allowed and explanation.decision.parse == "ok" else True
+
+
+CONFINED = """\
+version: 1
+policy: p
+defaults: {confine: project}
+confinements: {project: {write: ["${PROJECT}/**"]}}
+rules:
+  - {id: known, decision: ask, confined: project, when: {resolved: false}}
+  - {id: code, decision: allow, confined: project, when: {effect: execute}}
+"""
+
+
+def test_what_a_confinement_would_change(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(CONFINED)
+    bare, confined = (examples.director_for(load(path), confined=so) for so in (False, True))
+    action = Action("./a.out", cwd=bare.project)
+    own, effect = obstacles(explain(bare, action))
+    assert [tried.because for tried in effect.nearest] == [("confined: project (no)",)]
+    assert changes(explain(bare, action)) == [
+        "known (ask) would have to leave it alone: another command, or one that runs confined to project, where it allows",
+        f"an allow would have to cover the effect execute {bare.project}/a.out:"
+        " code, if it could be confined (--confined judges as if it could)",
+    ]
+    assert own.standing[0].rule is not None
+    assert changes(explain(confined, action)) == []

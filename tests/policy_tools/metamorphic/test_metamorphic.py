@@ -41,6 +41,16 @@ def test_shipped(name: str) -> None:
     assert shown(found) == []
 
 
+@pytest.mark.remembered
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["default", pytest.param("strict", marks=pytest.mark.long)])
+def test_shipped_where_it_is_confined(name: str) -> None:
+    """What is asked about or denied although it would run confined is so in every spelling."""
+    found = run(load(find(name)), compositions=2, share=1 if SOAK else SHARES[name] / some(2, here=20), confined=True)
+    assert sum(checked.tried for checked in found) > some(200, here=20)
+    assert shown(found) == []
+
+
 # ---- what is found in others ------------------------------------------------------------------------------
 
 

@@ -50,3 +50,18 @@ def test_it_is_proven_or_unknown(lint_rules: Lint) -> None:
 def test_an_allow_that_decides(lint_rules: Lint, stop: str) -> None:
     allow = ALLOW % "{effect: network, hosts: {any_in: [a.example]}}"
     assert lint_rules(allow + f"  - {{id: stop, decision: ask, when: {stop}}}\n", "shadowed") == []
+
+
+CONFINED = """\
+  - {{id: asks, decision: ask, when: {{effect: network}}, {asks}}}
+  - {{id: ours, decision: allow, confined: project, when: {{effect: network, hosts: {{any_in: [a.example]}}}}}}
+  - {{id: never, decision: deny, when: {{program: {{regex: "[a-z]+"}}}}}}
+"""
+MORE = 'defaults: {confine: project}\nconfinements: {project: {write: ["${PROJECT}/**"]}}\n'
+
+
+def test_what_asks_only_where_nothing_is_confined_shadows_nothing_that_is(lint_rules: Lint) -> None:
+    rules = [CONFINED.format(asks=asks) for asks in ("confined: project", "severity: low")]
+    (confined,), (always,) = (lint_rules(each, "shadowed", more=MORE) for each in rules)
+    assert "asks" not in confined.message.split(":")[0]
+    assert "never decides: asks (ask, " in always.message
