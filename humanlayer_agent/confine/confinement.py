@@ -13,6 +13,9 @@ from humanlayer_agent.errors import HumanlayerError
 
 Network = Literal["none", "host"]
 
+REDUCED = "landlock"
+"""The backend that holds less than a confinement says: no verdict counts on it, and nothing is confined by it."""
+
 TREE = "/**"
 """At its end, a path set means the directory and everything below it."""
 

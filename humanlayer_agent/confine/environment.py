@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from humanlayer_agent.confine.confinement import TREE, is_below
 
@@ -34,7 +35,7 @@ def confined_environment(
         '/bin'
     """
     kept = {name: value for name, value in env.items() if not (leads_out(name) or is_secret(name))}
-    return _without_bare_repositories(kept | (_caches(kept.get("HOME", ""), caches) if caches else {}))
+    return _without_bare_repositories(kept | (cache_variables(kept.get("HOME", ""), caches) if caches else {}))
 
 
 def leads_out(name: str) -> bool:
@@ -47,7 +48,8 @@ def leads_out(name: str) -> bool:
     return name in _LEADS_OUT or name.endswith(("_SOCK", "_SOCKET")) or name.startswith("DBUS_")
 
 
-def _caches(home: str, folder: str) -> dict[str, str]:
+def cache_variables(home: str, folder: str) -> dict[str, str]:
+    """Return the variables by which tools keep what they need again in `folder`."""
     known = _known_caches()
     read = {name: os.path.join(home, below) for name, below in known["read"].items() if home}
     return {
@@ -55,6 +57,12 @@ def _caches(home: str, folder: str) -> dict[str, str]:
         **known["values"],
         **{name: path for name, path in read.items() if os.path.isdir(path)},
     }
+
+
+def shared_caches(home: str) -> tuple[str, ...]:
+    """Return path sets of what tools keep below `home` for all projects, and can't be told to keep elsewhere."""
+    paths = [os.path.join(home, below) for below in _known_caches()["shared"]]
+    return tuple(path + TREE for path in paths if os.path.exists(path))
 
 
 def _without_bare_repositories(env: dict[str, str]) -> dict[str, str]:
@@ -72,10 +80,10 @@ def _without_bare_repositories(env: dict[str, str]) -> dict[str, str]:
 
 
 @cache
-def _known_caches() -> dict[str, dict[str, str]]:
+def _known_caches() -> dict[str, Any]:
     import yaml
 
-    content: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("caches.yaml").read_text())
+    content: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("caches.yaml").read_text())
     return content
 
 

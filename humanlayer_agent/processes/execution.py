@@ -26,6 +26,7 @@ from typing import IO
 from humanlayer_agent.confine.bubblewrap import Enclosure
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.confine.journal import MovedAside
+from humanlayer_agent.confine.landlock import Restriction
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, is_inside
 from humanlayer_agent.processes import reaper
@@ -196,6 +197,7 @@ def run_command(
     keep_background: bool = False,
     output_limit: int = OUTPUT_LIMIT,
     confinement: Enclosure | None = None,
+    restriction: Restriction | None = None,
 ) -> CommandResult:
     """Run `argv` and wait for its end. Whatever happens, the command is not running afterwards.
 
@@ -208,6 +210,7 @@ def run_command(
         keep_background: leave alone what the command still has running when it ends.
         output_limit: bytes of output to keep.
         confinement: what the command is started in: it can reach nothing else. Nothing that it starts outlives it.
+        restriction: what the command is held to where there is no `confinement`.
 
     Raises:
         OSError: it can't be started (no such directory, argument list too long, ...).
@@ -227,8 +230,12 @@ def run_command(
         with open(write_end, "wb", buffering=0) as writer:
             watch: _Watch | Namespace
             if confinement is None:
-                request = marshal.dumps(([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP)))
-                watch = _Watch(request, directory, writer, keep_background=keep_background)
+                wall = (stack.enter_context(restriction.ruleset()), restriction.calls()) if restriction else None
+                request = marshal.dumps(
+                    ([program, *encoded], pairs, directory, keep_background, int(signal.SIGSTOP), wall)
+                )
+                inherited = (directory, wall[0]) if wall else (directory,)
+                watch = _Watch(request, inherited, writer, keep_background=keep_background)
             elif keep_background:
                 raise Unenforceable("nothing that a confined command starts can outlive it (keep_background)")
             else:
@@ -306,7 +313,7 @@ class _Watch:
     alarm = math.inf
     refused = False
 
-    def __init__(self, request: bytes, directory: int, output: IO[bytes], *, keep_background: bool) -> None:
+    def __init__(self, request: bytes, inherited: tuple[int, ...], output: IO[bytes], *, keep_background: bool) -> None:
         self.keep_background = keep_background
         self.control, theirs = socket.socketpair()
         with theirs:
@@ -316,7 +323,7 @@ class _Watch:
                 stdin=theirs.fileno(),
                 stdout=output,
                 stderr=output,
-                pass_fds=(directory,),
+                pass_fds=inherited,
                 env={},
             )
         self._request = len(request).to_bytes(8, "big") + request

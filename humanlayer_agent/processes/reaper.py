@@ -18,7 +18,9 @@ import select
 import sys
 import time
 
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
+SECCOMP_MODE_FILTER = 2
+LANDLOCK_RESTRICT_SELF = 446
 SIGKILL, SIGPIPE, SIGTERM, SIGXFSZ = 9, 13, 15, 25
 NATURAL_END_S = 0.2
 """What was left behind gets this long to end by itself: `>(tee log)` ends right after its shell."""
@@ -33,7 +35,7 @@ def main() -> None:
     request = _request()
     if request is None:
         return
-    argv, env, directory, keep_background, stop_signal = request
+    argv, env, directory, keep_background, stop_signal, wall = request
     _become_subreaper()
     _report(b"ready\n")
     if _read(1) is None:  # all is ready, so that what was judged is compared as late as can be: it is not that any more
@@ -41,15 +43,7 @@ def main() -> None:
     try:
         os.fchdir(directory)
         os.close(directory)
-        shell = os.posix_spawn(
-            argv[0],
-            argv[1:],
-            env,
-            setpgroup=0,  # of its own, so that `kill 0` in it does not reach us; the session is ours
-            setsigmask=(),
-            setsigdef=(SIGPIPE, SIGXFSZ),  # Python ignores them, and ignored signals survive exec
-            file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)],
-        )
+        shell = _start(argv, env) if wall is None else _start_restricted(argv, env, *wall)
     except OSError as error:
         _report(b"error %d\n" % (error.errno or 0))
         return
@@ -100,7 +94,68 @@ def processes() -> dict[int, tuple[str, int, int]]:
     return table
 
 
-def _request() -> tuple[list[str], dict[bytes, bytes], int, bool, int] | None:
+def restrict(ruleset: int, calls: bytes) -> None:
+    """Restrict this thread, and whatever it starts, for good.
+
+    Args:
+        ruleset: the descriptor of a ruleset of Landlock (see `confine.landlock`).
+        calls: a filter of system calls (see `confine.syscall_filter`); none where it is empty.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    text = ctypes.create_string_buffer(calls)
+    # struct sock_fprog: how many instructions of eight bytes, and where they are. (Little-endian, as is all of that.)
+    program = (len(calls) // 8).to_bytes(8, "little") + ctypes.addressof(text).to_bytes(8, "little")
+    if (
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+        or libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0) < 0
+        or (calls and libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) < 0)
+    ):
+        raise OSError(ctypes.get_errno(), "it can't be restricted")
+
+
+def _start(argv: list[bytes], env: dict[bytes, bytes]) -> int:
+    return os.posix_spawn(
+        argv[0],
+        argv[1:],
+        env,
+        setpgroup=0,  # of its own, so that `kill 0` in it does not reach us; the session is ours
+        setsigmask=(),
+        setsigdef=(SIGPIPE, SIGXFSZ),  # Python ignores them, and ignored signals survive exec
+        file_actions=[(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)],
+    )
+
+
+def _start_restricted(argv: list[bytes], env: dict[bytes, bytes], ruleset: int, calls: bytes) -> int:
+    """Start it in a thread that is restricted: we ourselves have to see, and to end, what it starts."""
+    import _thread  # threading would be another import to pay for
+
+    result: list[int | OSError] = []
+    ended = _thread.allocate_lock()
+    ended.acquire()
+
+    def run() -> None:
+        try:
+            restrict(ruleset, calls)
+            os.close(ruleset)
+            result.append(_start(argv, env))
+        except OSError as error:
+            result.append(error)
+        finally:
+            ended.release()
+
+    _thread.start_new_thread(run, ())
+    ended.acquire()
+    if isinstance(result[0], OSError):
+        raise result[0]
+    return result[0]
+
+
+def _request() -> tuple[list[bytes], dict[bytes, bytes], int, bool, int, tuple[int, bytes] | None] | None:
     header = _read(8)
     if header is None:
         return None

@@ -13,6 +13,7 @@ import mmap
 import os
 import platform
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -33,7 +34,7 @@ NUMBERS = {
     "mq_open": (240, 180), "open_tree": (428, 428), "fsopen": (430, 430), "pidfd_open": (434, 434), "mount_setattr": (442, 442),
     "pidfd_getfd": (438, 438), "io_uring_setup": (425, 425), "copy_file_range": (326, 285), "clock_settime": (227, 112), "lookup_dcookie": (212, 18),
 }  # fmt: skip
-AT = -100
+AT, PARENT = -100, os.getppid()
 given = json.loads(sys.argv[1]) if __name__ == "__main__" else collections.defaultdict(str)
 OUT, PROJECT, HOME, VICTIM = given["outside"], given["project"], given["home"], given["victim"]
 
@@ -302,7 +303,7 @@ ATTACKS = {
     "write through a link to a link": lambda: write(made_link(made_link(OUT, PROJECT + "/l3"), "l4") + "/written"),
     "through its own root": lambda: read("/proc/self/root" + SECRET),
     "through the root of the first": lambda: read("/proc/1/root" + SECRET),
-    "through the folder of its parent": lambda: read(f"/proc/{os.getppid()}/cwd/../outside/secret"),
+    "through the folder of its parent": lambda: read(f"/proc/{PARENT}/cwd/../outside/secret"),
     "up from where it is": climb,
     "by its number": by_handle,
     "through memory": mapped,
@@ -362,7 +363,7 @@ ATTACKS = {
     **{f"a new {kind} namespace": unshared(flag) for kind, flag in NEW.items()},
     "a new user namespace and its mounts": lambda: in_child(lambda: call("unshare", NEW["user"] | NEW["mount"])),
     **{f"the {kind} namespace of another": (lambda k: lambda: in_child(lambda: call("setns", os.open(f"/proc/{VICTIM}/ns/{k}", os.O_RDONLY), 0)))(kind) for kind in ("mnt", "net", "pid", "ipc", "uts", "user")},
-    "the namespaces of its parent": lambda: in_child(lambda: call("setns", call("pidfd_open", os.getppid(), 0), 0x20000)),
+    "the namespaces of its parent": lambda: in_child(lambda: call("setns", call("pidfd_open", PARENT, 0), 0x20000)),
     # Rights.
     "root": lambda: became(0),
     "somebody else": lambda: became(1),
@@ -458,16 +459,37 @@ ATTACKS = {
 }  # fmt: skip
 
 
+def tried(name):
+    """Says why an attack failed; None where it did not."""
+    try:
+        ATTACKS[name]()
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def tried_alone(name):
+    """The same in a process of its own, and in a project as it was before the first."""
+    for each in os.listdir(PROJECT):
+        is_folder = os.path.isdir(each) and not os.path.islink(each)
+        shutil.rmtree(each) if is_folder else os.unlink(each)
+    for path, text in given["files"].items():
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        if text is not None:
+            with open(path, "w") as file:
+                file.write(text)
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        os.write(theirs, json.dumps(tried(name)).encode())
+        os._exit(0)
+    os.wait()
+    return json.loads(os.read(ours, 65536))
+
+
 def main():
     os.chdir(PROJECT)
-    said = {}
-    for name in given.get("only", ATTACKS):
-        try:
-            ATTACKS[name]()
-            said[name] = None
-        except BaseException as error:
-            said[name] = f"{type(error).__name__}: {error}"
-    print(json.dumps(said))
+    attempt = tried_alone if "files" in given else tried
+    print(json.dumps({name: attempt(name) for name in given.get("only", ATTACKS)}))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 from humanlayer_agent.confine import bubblewrap
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
+from humanlayer_agent.confine.landlock import Landlock, find
 from humanlayer_agent.confine.proof import interpreter_reads
 
 
@@ -33,3 +34,12 @@ def enclosure(project: Path, temporary: Path, **changes: tuple[str, ...]) -> bub
     return bubblewrap.Enclosure(
         backend(), Confinement((Profile("project", **sets),)), os.fspath(temporary), f"{temporary}-aside"
     )  # type: ignore[arg-type]
+
+
+@cache
+def landlock() -> Landlock:
+    """The Landlock of this kernel; a test that asks is skipped where there is none."""
+    try:
+        return find()
+    except Unenforceable as why:
+        pytest.skip(str(why))
