@@ -112,6 +112,7 @@ def build_director(
     observe: bool = False,
     tested: bool = True,
     confined: bool = False,
+    reduced: bool = False,
 ) -> "Director":
     """The Director for `project`.
 
@@ -120,7 +121,7 @@ def build_director(
             machine, of the user and of the project (see `policy.layers`).
         observe: what it decides is to be recorded only.
         tested: the tests in the policies' own rules must pass; False only to look at policies.
-        confined: what it allows runs confined (see `Director`).
+        confined, reduced: what it allows runs confined, or held by Landlock alone (see `Director`).
 
     Raises:
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
@@ -129,11 +130,11 @@ def build_director(
     from humanlayer_agent.policy.director import Director
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
-    reader, reads = readable(base, environ, confined=confined)
+    reader, reads = readable(base, environ, confined=confined, reduced=reduced)
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
-            confined=confined, reads=reads,
+            confined=confined, reduced=reduced, reads=reads,
         )  # fmt: skip
     from humanlayer_agent.policy.layers import find_layers, observed
 
@@ -141,22 +142,23 @@ def build_director(
     layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
     return Director(
-        layers, project=base, environ=environ, observe=observe, reader=reader, confined=confined, reads=reads
-    )
+        layers, project=base, environ=environ, observe=observe, reader=reader,
+        confined=confined, reduced=reduced, reads=reads,
+    )  # fmt: skip
 
 
 def readable(
-    project: str, environ: Mapping[str, str] | None = None, *, confined: bool
+    project: str, environ: Mapping[str, str] | None = None, *, confined: bool, reduced: bool = False
 ) -> "tuple[DiskReader, tuple[str, ...]]":
-    """Return what gives a Director the files of commands, and what confined ones can read besides what policies say."""
+    """Return what gives a Director the files of commands, and what held ones can read besides what policies say."""
     from humanlayer_agent.shell import DiskReader
 
-    if not confined:
-        return DiskReader(project), ()
+    reader = DiskReader(project, without=("/tmp",)) if confined else DiskReader(project)  # a confined one has its own
+    if not (confined or reduced):
+        return reader, ()
     from humanlayer_agent.confine.environment import toolchain_reads
 
-    # A confined command has a /tmp of its own.
-    return DiskReader(project, without=("/tmp",)), toolchain_reads(os.environ if environ is None else environ, project)
+    return reader, toolchain_reads(os.environ if environ is None else environ, project)
 
 
 def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":
@@ -316,6 +318,7 @@ def build_gate(
     signers: Collection[str] | None = None,
     kind: "type[G] | None" = None,
     confined: bool = False,
+    reduced: bool = False,
     **limits: Any,
 ) -> "G":
     """A Gate with its Director, store and channel.
@@ -332,7 +335,8 @@ def build_gate(
         signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
         signers: of the keys that channels files name, no others count (None: all do).
         kind: the class of the Gate; None is that of `approvals.gate`.
-        confined: whoever runs what is allowed confines it as the decision says (see `build_director`).
+        confined, reduced: whoever runs what is allowed confines it, or holds it by Landlock, as the decision says (see
+            `build_director`).
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, as Gate takes them. A channel that a
             route names is served by this process where it has its secrets and the unlocked key, and no other does.
 
@@ -345,7 +349,7 @@ def build_gate(
     from humanlayer_agent.store.sqlite import SQLiteStore
 
     if director is None:
-        director = build_director(policy, project=project, observe=observe, confined=confined)
+        director = build_director(policy, project=project, observe=observe, confined=confined, reduced=reduced)
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
     is_here = asker is None and user is None

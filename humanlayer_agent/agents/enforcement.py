@@ -76,10 +76,11 @@ class EnforcingEnvironment:
         self._close: weakref.finalize[..., Any] | None = None
 
         def supervisor() -> Supervisor:
-            confined = self._enclosures is not None
+            held = self._enclosures
             opened = open_gate(
-                settings, director=director, user=user, gate=gate, project=self.project, confined=confined
-            )
+                settings, director=director, user=user, gate=gate, project=self.project,
+                confined=held is not None and held.confines, reduced=held is not None and not held.confines,
+            )  # fmt: skip
             if gate is None and director is None and not self.runs_here:
                 judge: Any = opened.director
                 judge.reader = None  # the files of this machine are not those that its commands run

@@ -34,7 +34,7 @@ class Gate(gate.Gate):
     """
 
     enclosures: RunEnclosures | None = None
-    """Where commands are started that are allowed because they are confined."""
+    """Where allowed commands are started that the kernel holds."""
 
     @classmethod
     def from_config(
@@ -51,9 +51,10 @@ class Gate(gate.Gate):
         Args:
             agent: who proposes the actions, for humans and the log.
             project: the directory it works for; the git top level of the current one where it is None.
-            confine: hold what the policy allows to its confinement, where this machine can. `run` does that; whoever
+            confine: hold what the policy allows to its confinement, where this machine can; where it can't, to what of
+                that Landlock can, and then verdicts are as without. `run` does that; whoever
                 calls `check` and `start` runs a permit by `run_enclosures.run_permitted`, or refuses it where its
-                decision has a confinement.
+                decision has a confinement (`confinement` or `reduced`).
             tmp: names the folder that confined commands see as /tmp; one of this Gate's own where it is None.
             settings: as `configuration.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
 
@@ -65,7 +66,10 @@ class Gate(gate.Gate):
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())
         enclosures = opened(project or find_project(), tmp) if confine else None
-        made = build_gate(agent=agent, project=project, kind=cls, confined=enclosures is not None, **settings)
+        made = build_gate(
+            agent=agent, project=project, kind=cls, confined=enclosures is not None and enclosures.confines,
+            reduced=enclosures is not None and not enclosures.confines, **settings,
+        )  # fmt: skip
         made.enclosures = enclosures
         return made
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Self
 
 from humanlayer_agent.approvals.model import Permit
-from humanlayer_agent.confine.bubblewrap import Enclosure
-from humanlayer_agent.confine.confinement import Confinement, Unenforceable
-from humanlayer_agent.confine.environment import confined_environment
+from humanlayer_agent.confine import landlock
+from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below
+from humanlayer_agent.confine.environment import cache_variables, confined_environment, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
-from humanlayer_agent.confine.proof import Proof, proven
+from humanlayer_agent.confine.proof import proven
 from humanlayer_agent.locations import state_path
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, run_command
@@ -46,13 +47,13 @@ class RunEnclosures:
     """What encloses the commands of one run.
 
     Args:
-        proof: of the backend.
+        backend: holds them: bubblewrap, proven here; or Landlock, which confines nothing.
         temporary: the folder that they see as /tmp: what one leaves there the next one finds.
         caches: the folder in which their tools keep what they need again, of this project alone.
         aside: the folder to which is moved what they leave where it would be run later by itself.
     """
 
-    proof: Proof
+    backend: Bubblewrap | landlock.Landlock
     temporary: str
     caches: str
     aside: str
@@ -69,11 +70,24 @@ class RunEnclosures:
             Unenforceable: none does; why, and what would change it.
             OSError: a folder can't be made.
         """
-        proof = proven(state_path(_PROOFS))
+        return cls._with(proven(state_path(_PROOFS)).backend, run, project)
+
+    @classmethod
+    def reduced(cls, run: str, project: Path | str) -> Self:
+        """Return those of a run whose commands are held by Landlock alone; arguments and errors are those of `of`."""
+        return cls._with(landlock.find(), run, project)
+
+    @classmethod
+    def _with(cls, backend: Bubblewrap | landlock.Landlock, run: str, project: Path | str) -> Self:
         _forget(state_path(_RUNS))
         of_project = _named(os.path.realpath(project))
         folders = (_made(_RUNS, _named(run)), _made(_CACHES, of_project), _made(_ASIDE, of_project))
-        return cls(proof, *folders)
+        return cls(backend, *folders)
+
+    @property
+    def confines(self) -> bool:
+        """Tell whether verdicts may count on it."""
+        return isinstance(self.backend, Bubblewrap)
 
     def enclosure(self, confinement: Confinement, expected: tuple[str, ...] = ()) -> Enclosure:
         """Return what a command is started in (see `processes.execution.run_command`).
@@ -81,26 +95,57 @@ class RunEnclosures:
         Args:
             confinement: what the command can reach.
             expected: path sets where it may make what is protected.
+
+        Raises:
+            Unenforceable: it can't be confined.
         """
+        if not isinstance(self.backend, Bubblewrap):
+            raise Unenforceable(f"{self.backend.name} alone confines nothing")
         os.utime(self.temporary)  # it is in use
-        return Enclosure(self.proof.backend, confinement, self.temporary, self.aside, expected, self.caches)
+        return Enclosure(self.backend, confinement, self.temporary, self.aside, expected, self.caches)
+
+    def restriction(self, confinement: Confinement, env: Mapping[str, str]) -> landlock.Restriction:
+        """Return what a command that is not confined is held to all the same (see `processes.execution.run_command`).
+
+        Args:
+            confinement: what it can reach, as far as that can be held.
+            env: its environment.
+
+        Raises:
+            Unenforceable: the backend is another one.
+        """
+        if not isinstance(self.backend, landlock.Landlock):
+            raise Unenforceable(f"{self.backend.name} holds only what is confined")
+        home, temporary = env.get("HOME", ""), env.get("TMPDIR", "")
+        also = (self.caches + TREE, *shared_caches(home))
+        if os.path.isabs(temporary) and not is_below(home, os.path.realpath(temporary)):
+            also = (*also, os.path.realpath(temporary) + TREE)
+        return landlock.Restriction(self.backend, confinement, also)
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a confined command, made from that of any supervised one."""
+        """Return the environment of the run's commands, made from that of any supervised one."""
+        if not self.confines:
+            return {**env, **cache_variables(env.get("HOME", ""), self.caches)}
         return confined_environment(env, caches=self.caches, is_secret=is_secret_variable)
 
 
 def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
-    """Return what encloses the commands of a run; None, and a warning, where nothing on this machine holds them.
+    """Return what encloses the commands of a run; Landlock, and a warning, where nothing on this machine confines them,
+    and None where there is not even that.
 
     Args:
         project: the directory that it works for.
         run: names the run; a new one where it is None.
     """
+    run = run or secrets.token_hex(16)
     try:
-        return RunEnclosures.of(run or secrets.token_hex(16), project)
+        return RunEnclosures.of(run, project)
     except (Unenforceable, OSError) as why:
         logger.warning("Warning: commands are not confined here, so what nobody can read is asked about: %s", why)
+    try:
+        return RunEnclosures.reduced(run, project)
+    except (Unenforceable, OSError) as why:
+        logger.warning("Warning: what is allowed is not held by Landlock either: %s", why)
         return None
 
 
@@ -115,9 +160,10 @@ def run_permitted(
         timeout, keep_background: see `processes.execution.run_command`, which also says what is raised.
 
     Raises:
-        Unenforceable: it may run only confined, and that can't be enforced here.
+        Unenforceable: it may run only confined, and that can't be enforced here; or the log says that it is held, and
+            it would not be.
     """
-    action, confinement = permit.action, permit.decision.confinement
+    action, confinement, reduced = permit.action, permit.decision.confinement, permit.decision.reduced
     run = partial(
         run_command,
         (*action.interpreter, action.content),
@@ -127,12 +173,17 @@ def run_permitted(
         judged=permit.judged,
         keep_background=keep_background,
     )
-    if confinement is None:
+    if confinement is None and reduced is None:
         return run()
     if enclosures is None:
-        raise Unenforceable(f"it may run only {permit.decision.runs}, and nothing here confines it")
-    result = say_moved(run(confinement=enclosures.enclosure(confinement, _expected(permit))))
-    return replace(result, note=_note(result, permit.decision))
+        raise Unenforceable(f"it is to run {permit.decision.runs}, and nothing here holds it to that")
+    if confinement is not None:
+        result = say_moved(run(confinement=enclosures.enclosure(confinement, _expected(permit))))
+        return replace(result, note=_note(result, permit.decision))
+    assert reduced is not None
+    restriction = enclosures.restriction(reduced, action.env)
+    result = run(restriction=restriction)
+    return replace(result, note=f"({restriction.had})" if result.returncode and _shows_refusal(result.output) else "")
 
 
 def say_moved(result: CommandResult) -> CommandResult:
@@ -146,8 +197,7 @@ def _note(result: CommandResult, decision: PolicyDecision) -> str:
     """What a confined command may have failed for, and how its agent asks for more; "" where it has not."""
     if result.returncode in (0, None) or decision.confinement is None:
         return ""
-    shown = result.output[-_LOOKED_AT:]
-    if not any(sign in shown.lower() for sign in _HELD) and not _names_what_is_not_there(shown, decision.confinement):
+    if not _shows_refusal(result.output) and not _names_what_is_not_there(result.output, decision.confinement):
         return ""
     network = "no network" if decision.confinement.network == "none" else "the network"
     return (
@@ -157,9 +207,15 @@ def _note(result: CommandResult, decision: PolicyDecision) -> str:
     )
 
 
+def _shows_refusal(text: str) -> bool:
+    """Tell whether a program has printed what programs print that are kept from something."""
+    shown = text[-_LOOKED_AT:].lower()
+    return any(sign in shown for sign in _HELD)
+
+
 def _names_what_is_not_there(text: str, confinement: Confinement) -> bool:
     """Tell whether a path stands in a text that the machine has, and the command had not."""
-    paths = {os.path.normpath(path) for path in _ABSOLUTE.findall(text)[: _LOOKED_AT // 100]}
+    paths = {os.path.normpath(path) for path in _ABSOLUTE.findall(text[-_LOOKED_AT:])[: _LOOKED_AT // 100]}
     return any(
         os.path.isdir(os.path.dirname(path)) and not confinement.reads(path) and not path.startswith(_OWN)
         for path in paths

@@ -56,7 +56,8 @@ class Supervision(BaseModel):
     """Names of further environment variables that commands get."""
     confine: bool = False
     """Hold what the policy allows to its confinement, where this machine can: then what nobody can read of a command
-    does no harm outside the project, and is not asked about. What a human approves runs as it would without."""
+    does no harm outside the project, and is not asked about. What a human approves runs as it would without. On a
+    machine that can't, Landlock holds what is allowed to less than that, and verdicts are as without."""
     keep_background: bool = False
     """Leave alone what a command still has running when its shell ends."""
     store: Path | None = None
@@ -156,6 +157,7 @@ def open_gate(
     gate: "Gate | None" = None,
     project: Path | None = None,
     confined: bool = False,
+    reduced: bool = False,
 ) -> "Gate":
     """Return the gate that was given, else one built from `settings`.
 
@@ -163,7 +165,7 @@ def open_gate(
         director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
         user: has `query(prompt, options=[...])`.
         project: default of `settings.project`.
-        confined: whoever runs what is allowed confines it as the decision says.
+        confined, reduced: whoever runs what is allowed confines it, or holds it by Landlock, as the decision says.
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
@@ -196,6 +198,7 @@ def open_gate(
         store=settings.store,
         agent=settings.agent,
         confined=confined,
+        reduced=reduced,
         **options,
     )
     return opened

@@ -317,9 +317,8 @@ class Gate:
         action = Action(command, cwd=cwd, project=project or cwd, env=dict(env or {}))
 
         def execute(permit: Permit) -> Completed:
-            if permit.decision.confinement is not None:
-                runs = permit.decision.runs
-                raise Unenforceable(f"it may run only {runs}, and this Gate's runner confines nothing")
+            if (permit.decision.confinement or permit.decision.reduced) is not None:
+                raise Unenforceable(f"it is to run {permit.decision.runs}: this Gate's runner does not see to that")
             return runner(permit.action)
 
         return self._run(action, execute)

@@ -103,7 +103,12 @@ LOGIN_REFUSED = EventType(
 PERMIT_CONSUMED = EventType("permit.consumed", 700, "the right to run one action was used")
 PERMIT_REFUSED = EventType("permit.refused", 701, "a permit could not be used: late, changed, used before, run over")
 
-EXEC_STARTED = EventType("exec.started", 800, "the action is about to run (written before it does)")
+EXEC_STARTED = EventType(
+    "exec.started",
+    800,
+    "the action is about to run (written before it does); `confined`: what the kernel holds it to; "
+    "`reduced`: what a backend holds it to that no verdict counts on",
+)
 EXEC_FINISHED = EventType("exec.finished", 801, "the action ended: exit code, or why there is none")
 EXEC_UNKNOWN = EventType("exec.unknown", 802, "the supervisor died while the action ran: never run again by itself")
 EXEC_CHANGED = EventType(

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
-from humanlayer_agent.confine.confinement import Confinement
+from humanlayer_agent.confine.confinement import REDUCED, Confinement
 from humanlayer_agent.shell import Effect
 
 
@@ -103,6 +103,8 @@ class PolicyDecision:
         confinement: an action that is allowed, or that a human approves, may run so far as it runs confined to this;
             None where it runs unconfined.
         confinable: it was judged for what can be confined.
+        reduced: an action that was judged for what runs unconfined, and is allowed, is held to this as far as Landlock
+            can: a second wall, on which the verdict does not count. None where there is none.
 
     Example:
         >>> director = Director.load("default", project="/srv/app")
@@ -134,11 +136,16 @@ class PolicyDecision:
     enforced: bool = True
     confinement: Confinement | None = None
     confinable: bool = False
+    reduced: Confinement | None = None
 
     @property
     def runs(self) -> str:
-        """Return what it is allowed to run in, for people: "confined to project", or "not confined"."""
-        return "not confined" if self.confinement is None else f"confined to {self.confinement.name}"
+        """Return what it is allowed to run in, for people: "confined to project", "not confined (reduced: landlock)"
+        or "not confined".
+        """
+        if self.confinement is not None:
+            return f"confined to {self.confinement.name}"
+        return "not confined" if self.reduced is None else f"not confined (reduced: {REDUCED})"
 
     @property
     def confined_line(self) -> str:

@@ -44,6 +44,7 @@ class Director:
         reader: gives the files that actions run; without one they are code that nobody has read.
         today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
         confined: whoever runs what is allowed holds it to the confinement of the decision (`PolicyDecision`).
+        reduced: whoever runs what is allowed holds it to what of that Landlock can; nothing is judged otherwise by it.
         reads: path sets that confined commands can read, besides those of the policies.
 
     Raises:
@@ -70,6 +71,7 @@ class Director:
         reader: Reader | None = None,
         today: Callable[[], str] | None = None,
         confined: bool = False,
+        reduced: bool = False,
         reads: Sequence[str] = (),
     ) -> None:
         environ = os.environ if environ is None else environ
@@ -81,6 +83,7 @@ class Director:
         self.observe = observe
         self.reader = reader
         self.confined = confined
+        self.reduced = reduced
         self._reads = tuple(reads)
         self._today = today
         self._read = Remembered()
@@ -100,13 +103,14 @@ class Director:
         reader: Reader | None = None,
         tested: bool = True,
         confined: bool = False,
+        reduced: bool = False,
         reads: Sequence[str] = (),
     ) -> "Director":
         """Read one policy: it is the whole, and no layer is read.
 
         Args:
             policy: a file, or the name of a shipped policy.
-            project, environ, variables, observe, reader, confined, reads: as for `Director`.
+            project, environ, variables, observe, reader, confined, reduced, reads: as for `Director`.
             tested: a policy that fails the tests in its own rules is an error (see `policy.language.loader.load`).
 
         Raises:
@@ -120,7 +124,7 @@ class Director:
         observe = observe or found.observe
         return cls(
             found, project=project, environ=environ, variables=variables, observe=observe, reader=reader,
-            confined=confined, reads=reads,
+            confined=confined, reduced=reduced, reads=reads,
         )  # fmt: skip
 
     @property
@@ -199,6 +203,7 @@ class Director:
             enforced=not self.observe,
             begin=begin,
             situation=situation,
+            reduced=rules.confine if self.reduced else None,
         )
 
     def in_force(self) -> InForce:

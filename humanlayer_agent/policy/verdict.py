@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
-from humanlayer_agent.confine.confinement import Confinement
+from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
@@ -32,6 +33,7 @@ def decided(
     enforced: bool,
     begin: int | None = None,
     situation: Situation,
+    reduced: Profile | None = None,
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -43,6 +45,7 @@ def decided(
         enforced: see `PolicyDecision`.
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
         situation: what it was judged in.
+        reduced: what it is held to, and was not judged under.
     """
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
@@ -98,6 +101,9 @@ def decided(
         enforced,
         _confinement(worst, situation, enforced) if program.status == "ok" else None,
         situation.confinable,
+        containment.reduced(reduced, effects)
+        if reduced and worst is Verdict.ALLOW and program.status == "ok"
+        else None,
     )
 
 

@@ -10,7 +10,7 @@ from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.authority import ApprovalRule, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
-from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import Effect
@@ -119,10 +119,8 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
 
 def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
     """Return the fields that an event has of a decision. `basis` tells "a rule says so" from "no rule matched: the
-    default". `confined` says what it is allowed to run in alone, `confinable` that it was judged as where there is
-    such a thing.
+    default". `confinable` says that it was judged as where there is something to confine it.
     """
-    confinement = decision.confinement
     return {
         "verdict": str(decision.verdict),
         "basis": "default" if decision.default_hit else "rule",
@@ -139,8 +137,20 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
         "enforced": decision.enforced,
         "us": decision.microseconds,
         **({"confinable": True} if decision.confinable else {}),
-        **({} if confinement is None else {"confined": {"to": confinement.name, "digest": confinement.digest}}),
+        **enforcement_fields(decision),
     }
+
+
+def enforcement_fields(decision: PolicyDecision) -> dict[str, Any]:
+    """Return the fields that an event has of what the kernel holds an allowed action to.
+
+    `confined` is what it may run in alone; `reduced`, what it is held to by a backend that no verdict counts on.
+    """
+    if (to := decision.confinement) is not None:
+        return {"confined": {"to": to.name, "digest": to.digest}}
+    if (to := decision.reduced) is not None:
+        return {"reduced": {"backend": REDUCED, "to": to.name, "digest": to.digest}}
+    return {}
 
 
 def storable(text: str) -> str:

@@ -53,6 +53,7 @@ from humanlayer_agent.store.permit_checks import prove, strange, unproved, why_r
 from humanlayer_agent.store.rows import (
     action_fields,
     decision_fields,
+    enforcement_fields,
     load_action,
     load_decision,
     load_rule,
@@ -710,7 +711,7 @@ class SQLiteStore:
             return Refused(why_not)
         why_not = "" if row is None else unproved(ledger, permit, row, digest, authority)
         if row is not None and not why_not and ledger.consume(permit.id, digest):
-            return ledger.start(row)
+            return ledger.start(row, **enforcement_fields(permit.decision))
         said = why_refused(row, digest, ledger.now)
         reason = said or why_not or "its request is not approved now"
         if row is None:

@@ -409,7 +409,7 @@ class Ledger(Log):
         )
         return changed.rowcount == 1
 
-    def start(self, permit: sqlite3.Row) -> Execution:
+    def start(self, permit: sqlite3.Row, **fields: Any) -> Execution:
         self._db.execute(
             "INSERT INTO execution (permit_id, process, started) VALUES (?, ?, ?)",
             (permit["id"], identity.identity(), self.now),
@@ -427,7 +427,7 @@ class Ledger(Log):
             decided=permit["decided"],
             issued=permit["issued"],
         )
-        self.append(events.EXEC_STARTED, **common)
+        self.append(events.EXEC_STARTED, **common, **fields)
         return Execution(permit["id"], permit["digest"], self.now)
 
     def void(self, permit_id: str, why: str, **fields: Any) -> None:

@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent import ActionDenied, Gate
+from humanlayer_agent import Action, ActionDenied, Gate
 from humanlayer_agent.agents import run_enclosures
 from humanlayer_agent.confine.confinement import Unenforceable
 from tests.support import enclosures
@@ -221,15 +222,95 @@ def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(
     assert len(human.asked) == 1
 
 
+@pytest.fixture
+def reduced(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Where nothing confines commands, and Landlock stands behind verdicts."""
+
+    def unproven(folder: object) -> None:
+        raise Unenforceable("there is no bubblewrap")
+
+    enclosures.landlock()
+    monkeypatch.setattr(run_enclosures, "proven", unproven)
+    monkeypatch.setenv("PATH", f"{os.path.dirname(os.path.realpath(sys.executable))}:/usr/bin:/bin")
+    monkeypatch.chdir(place / "project")
+    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as opened:
+        yield opened
+
+
+def test_landlock_holds_what_is_allowed_and_nothing_is_said_to_be_confined(
+    reduced: Gate, place: Path, human: Nobody
+) -> None:
+    outside, tests = place / "outside", place / "project/test_it.py"
+    tests.write_text(f"open('made', 'w')\nopen('{outside}/new', 'w')\n")
+    tried = reduced.run("python3 -m unittest")  # nobody asks what a project's own tests do
+    assert "Permission denied" in tried.output, tried.output
+    assert ((place / "project/made").exists(), (outside / "new").exists()) == (True, False)
+    assert f"Landlock held it to what it can of project: it could write below /tmp, {place}/project" in tried.note
+    with pytest.raises(ActionDenied):  # no verdict counts on it
+        reduced.run(unread(place, "true"))
+    decision, _ = events(reduced, "decision.evaluated")
+    (started,) = events(reduced, "exec.started")
+    assert (started["reduced"]["backend"], started["reduced"]["to"]) == ("landlock", "project")
+    assert started["reduced"] == decision["reduced"]
+    assert "confined" not in started.keys() | decision.keys()
+
+
+def test_landlock_lets_through_what_the_command_is_known_to_do(reduced: Gate, place: Path) -> None:
+    (place / "project/a").write_text("x\n")
+    name = f"/var/tmp/hla-{place.name}"
+    done = reduced.run(f"cat a > {name}; cat {name} /etc/os-release; rm {name}; ls {Path.home()}")
+    assert (done.output.splitlines()[0], done.returncode, done.note) == ("x", 0, "")
+
+
+def test_what_a_human_approves_landlock_does_not_hold(reduced: Gate, place: Path, human: Nobody) -> None:
+    human.query = lambda prompt, *, options: next(each for each in options if each.lower().startswith("y"))  # type: ignore[method-assign]
+    assert reduced.run(unread(place, "touch", f"{place}/outside/new")).returncode == 0
+    assert (place / "outside/new").exists()
+    assert [started.keys() & {"reduced", "confined"} for started in events(reduced, "exec.started")] == [set()]
+
+
+def test_what_the_log_says_is_held_never_runs_without(reduced: Gate, place: Path) -> None:
+    from humanlayer_agent.approvals.gate import Gate as Core
+
+    core = Core(reduced.director, reduced.store, None, runner=lambda action: pytest.fail("it ran"))
+    with pytest.raises(ActionDenied, match=r"not confined \(reduced: landlock\)"):
+        core.run("touch ran", project=str(place / "project"))
+    reduced.enclosures = None
+    with pytest.raises(ActionDenied, match="nothing here holds it"):
+        reduced.run("touch ran")
+    assert not (place / "project/ran").exists()
+
+
+def test_by_hand_nothing_runs_that_landlock_alone_would_hold(reduced: Gate, place: Path) -> None:
+    assert reduced.enclosures is not None
+    assert not reduced.enclosures.confines
+    with pytest.raises(Unenforceable, match="landlock alone confines nothing"):
+        reduced.enclosures.enclosure(reduced.director.evaluate(Action("ls", cwd="/")).confinement)  # type: ignore[arg-type]
+
+
+def test_commands_of_mini_are_held_by_landlock(reduced: Gate, place: Path, human: Nobody) -> None:
+    pytest.importorskip("minisweagent")
+    from minisweagent.environments.local import LocalEnvironment
+
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
+    from humanlayer_agent.agents.supervision import Supervision
+
+    (place / "project/test_it.py").write_text(f"open('{place}/outside/new', 'w')\n")
+    settings = Supervision(policy="default", project=place / "project", confine=True)
+    environment = SupervisedEnvironment(LocalEnvironment(), user=human, settings=settings)
+    made = environment.execute({"command": "python3 -m unittest"})
+    assert "Landlock held it to what it can of project" in made["exception_info"]
+    assert not (place / "outside/new").exists()
+
+
 @pytest.mark.parametrize("way", ["nothing encloses", "the backend is gone"])
 def test_what_was_allowed_because_it_would_be_confined_never_runs_unconfined(gate: Gate, place: Path, way: str) -> None:
     assert gate.enclosures is not None
     if way == "nothing encloses":
         gate.enclosures = None
     else:
-        proof = gate.enclosures.proof
-        gone = replace(proof, backend=replace(proof.backend, path="/bin/false"))
-        gate.enclosures = replace(gate.enclosures, proof=gone)
+        gone = replace(enclosures.backend(), path="/bin/false")
+        gate.enclosures = replace(gate.enclosures, backend=gone)
     with pytest.raises(ActionDenied):
         gate.run("touch ran")
     assert not (place / "project/ran").exists()

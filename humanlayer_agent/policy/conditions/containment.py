@@ -31,6 +31,7 @@ _IN_PLACE = frozenset({"redirect", NEEDED})
 """How a file is written that is the same file afterwards: one that is mounted by itself can't be replaced."""
 _ONLINE = Profile("the network", network="host")
 _SHOWN = 3
+_PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata", "persist"})
 _ELSEWHERE = frozenset({"network", "listen", "process"})
 """They reach what the confinement holds all of, or nothing: other machines, other processes."""
 _WITH_PRIVILEGE = frozenset({"privilege", "container", "system"})
@@ -90,6 +91,36 @@ def _real(entry: str) -> str:
     base = entry.removesuffix(TREE)
     real = os.path.realpath(base or "/")
     return real + TREE if entry.endswith(TREE) and real != "/" else real if base else entry
+
+
+def reduced(profile: Profile, effects: Iterable[Effect]) -> Confinement | None:
+    """Return what a command, allowed for what runs unconfined, is held to by a backend that no verdict counts on.
+
+    That is the policy's confinement, and whatever else the command is known to do: it must not break what was allowed.
+    None where all could be open, or it needs rights that are gone then.
+    """
+    paths: dict[str, list[str]] = {"read": [], "write": []}
+    network = profile.network
+    for effect in effects:
+        if effect.kind in _WITH_PRIVILEGE:
+            return None
+        if effect.kind in ("network", "listen", "execute"):
+            network = "host"  # what code does that is run, tests for example, is not known, nor is it asked about
+        if effect.kind in _PATHS or (effect.kind == "execute" and (effect.operand or "").startswith("/")):
+            paths["read" if effect.kind in _READS else "write"].append(_touched(effect))
+    if TREE in paths["read"] and TREE in paths["write"] and network == "host":
+        return None
+    named = Profile(profile.name, tuple(paths["read"]), tuple(paths["write"]), network=network)
+    return Confinement((situated(profile), named))
+
+
+def _touched(effect: Effect) -> str:
+    """The path set of an effect on a path; everything where that is not known."""
+    operand = posixpath.normpath(effect.operand or "")
+    if not operand.startswith("/") or not is_plain(operand) or "\0" in operand or not (effect.resolved or effect.below):
+        return TREE
+    alone = effect.role == "list" or (effect.kind not in _READS and effect.resolved)
+    return _real(operand if alone else operand.rstrip("/") + TREE)
 
 
 def impossible(command: SimpleCommand, confinement: Confinement | None) -> list[Effect]:

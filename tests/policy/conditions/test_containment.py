@@ -331,3 +331,52 @@ def test_what_a_program_needs_besides_its_operands(command: str, found: tuple[st
 def test_a_stored_decision_says_the_same(tmp_path: Path) -> None:
     decision = approved(tmp_path, "curl https://example.org; cat /etc/hostname")
     assert load_decision(dump_decision(decision)).confinement == decision.confinement
+
+
+@pytest.mark.parametrize(
+    ("command", "read", "write", "network"),
+    [
+        ("cat a", ["/nowhere/project/a/**"], [], "none"),
+        ("ls /usr/share", ["/usr/share"], [], "none"),
+        ("cat a > /tmp/x; rm b", ["/nowhere/project/a/**"], ["/tmp/x", "/nowhere/project/b"], "none"),
+        ("git log", [], [], "none"),
+        # What code does is not known, and nobody was asked about it.
+        ("make", ["/nowhere/project/**"], [], "host"),
+        ("curl http://localhost:3000/", [], [], "host"),
+        ('cat "$X"', ["/**"], [], "none"),
+        ('for f in src/*; do cat "$f"; done', ["/nowhere/project/src/**"], [], "none"),
+    ],
+)
+def test_what_is_reduced_lets_through_what_a_command_is_known_to_do(
+    tmp_path: Path, command: str, read: list[str], write: list[str], network: str
+) -> None:
+    held = reduced(tmp_path, command)
+    assert held is not None
+    policies, own = held.profiles
+    assert policies.write == (f"{PROJECT}/**",)
+    assert (sorted(set(own.read)), list(own.write), held.network) == (read, write, network)
+    assert held.name == "project"
+
+
+@pytest.mark.parametrize("command", ["sudo ls", "docker run x", 'cat "$X"; echo x > "$X"; make'])
+def test_what_would_break_is_not_reduced(tmp_path: Path, command: str) -> None:
+    assert reduced(tmp_path, command) is None
+
+
+def reduced(folder: Path, command: str) -> Confinement | None:
+    """What a command is held to that is allowed, whatever it does."""
+    path = folder / "p.yaml"
+    path.write_text(POLICY.format(rules=""))
+    director = Director(load(path), project=PROJECT, environ={"HOME": "/nowhere/home"})
+    effects = [effect for each in director.program(Action(command, PROJECT)).commands for effect in each.effects]
+    return containment.reduced(director.in_force().confinement("project"), effects)
+
+
+def test_verdicts_do_not_count_on_what_is_reduced(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(POLICY.format(rules=ANY))
+    director = Director(load(path), project=PROJECT, environ={"HOME": "/nowhere/home"}, reduced=True)
+    for command in ("./a.out", "python x.py", 'cat "$X"', "frobnicate"):
+        decision = director.evaluate(Action(command, cwd=PROJECT))
+        assert (decision.verdict, decision.reduced, decision.runs) == (Verdict.ASK, None, "not confined"), command
+    assert director.evaluate(Action("cat a", cwd=PROJECT)).runs == "not confined (reduced: landlock)"
