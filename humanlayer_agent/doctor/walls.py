@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.confine import landlock
 from humanlayer_agent.confine.bubblewrap import find
-from humanlayer_agent.confine.confinement import Unenforceable
-from humanlayer_agent.confine.proof import WALLS, prove, remedy
+from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
+from humanlayer_agent.confine.proof import WALLS, interpreter_reads, prove, remedy
 from humanlayer_agent.doctor import attack as probe
 from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError
@@ -141,6 +142,7 @@ def confinement(context: Context) -> Iterator[Finding]:
         proof = prove(find())
     except Unenforceable as why:
         yield warning(f"no command can be confined here, so what nobody can read is asked about: {why}{remedy()}")
+        yield from _second_wall()
         return
     backend = f"{proof.backend.name} {proof.backend.version}"
     for wall in proof.walls:
@@ -148,6 +150,37 @@ def confinement(context: Context) -> Iterator[Finding]:
             yield failed(f"{backend} does not hold: {WALLS[wall.name]}{remedy()}", "Don't confine commands here.")
     if proof.holds:
         yield ok(f"{backend} holds a confined command: {len(proof.walls)} ways out were tried")
+
+
+def _second_wall() -> Iterator[Finding]:
+    """Try what stands behind verdicts where nothing can be confined."""
+    try:
+        backend = landlock.find()
+    except Unenforceable as why:
+        yield warning(f"nor is what is allowed held by Landlock, as a second wall: {why}")
+        return
+    with tempfile.TemporaryDirectory(dir=os.path.realpath("/var/tmp"), prefix="hla-doctor-") as base:
+        project, outside = Path(base, "project"), Path(base, "outside")
+        project.mkdir()
+        outside.write_text("secret")
+        profile = Profile("doctor", read=interpreter_reads(), write=(f"{project}/**",))
+        restriction = landlock.Restriction(backend, Confinement((profile,)))
+        command = "cat ../outside; echo x > ../written; echo x > written"
+        try:
+            result = run_command((*BASH, command), cwd=str(project), env={}, timeout=30, restriction=restriction)
+        except OSError as error:
+            yield failed(f"no command can be held by {backend.name} {backend.version}: {error}", "Report this, please.")
+            return
+        held = "secret" not in result.output and not Path(base, "written").exists()
+        works = (project / "written").exists()
+    if held and works:
+        yield ok(
+            f"{backend.name} {backend.version} stands behind verdicts, as a second wall (reduced): what is allowed "
+            "reaches few files outside the project. No verdict counts on it"
+        )
+    else:
+        said = "holds even what it should let through" if held else "does not hold what is allowed"
+        yield failed(f"{backend.name} {backend.version} {said}: {result.output}", "Report this, please.")
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:

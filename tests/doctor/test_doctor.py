@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from humanlayer_agent.audit.events import HOOK_UNPROVEN
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_gate
+from humanlayer_agent.confine import landlock
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.confine.proof import WALLS, prove
 from humanlayer_agent.doctor import agents, walls
@@ -41,7 +42,7 @@ from humanlayer_agent.locations import (
 )
 from humanlayer_agent.policy.language.loader import cache_folder, load
 from humanlayer_agent.policy.layers import trust
-from humanlayer_agent.processes.execution import SUPERVISED
+from humanlayer_agent.processes.execution import SUPERVISED, run_command
 from humanlayer_agent.processes.memory_protection import Protection
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store import schema
@@ -756,8 +757,27 @@ def test_a_confinement_is_tried(look: Look, monkeypatch: pytest.MonkeyPatch) -> 
         raise Unenforceable("there is none")
 
     monkeypatch.setattr(walls, "find", none)
-    (found,) = look("walls.confinement")
+    found, _ = look("walls.confinement")
     assert (found.status, "so what nobody can read is asked about: there is none" in found.said) == ("warning", True)
+
+
+def test_where_nothing_confines_the_second_wall_is_tried(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise Unenforceable("there is none. What would change it: a command")
+
+    backend = enclosures.landlock()
+    monkeypatch.setattr(walls, "find", none)
+    _, found = look("walls.confinement")
+    assert (found.status, f"landlock {backend.version} stands behind verdicts" in found.said) == ("ok", True)
+    assert "No verdict counts on it" in found.said
+    monkeypatch.setattr(landlock.Restriction, "ruleset", lambda self: nullcontext(os.open("/dev/null", os.O_RDONLY)))
+    assert "no command can be held by landlock" in said(look("walls.confinement"), "failed")
+    monkeypatch.setattr(walls, "run_command", lambda *words, restriction, **options: run_command(*words, **options))
+    assert "does not hold what is allowed: secret" in said(look("walls.confinement"), "failed")
+    monkeypatch.setattr(landlock, "find", none)
+    _, found = look("walls.confinement")
+    assert (found.status, "nor is what is allowed held by Landlock" in found.said) == ("warning", True)
+    assert "What would change it" in found.said
 
 
 def test_who_answers_in_the_place_of_the_judge_is_not_believed(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
