@@ -51,12 +51,15 @@ class RunEnclosures:
         temporary: the folder that they see as /tmp: what one leaves there the next one finds.
         caches: the folder in which their tools keep what they need again, of this project alone.
         aside: the folder to which is moved what they leave where it would be run later by itself.
+        repository: the repository of git's that the project is a further worktree of, as a path set; "" where it is
+            none. Commands that Landlock alone holds can write it, as they can where it lies in the project.
     """
 
     backend: Bubblewrap | landlock.Landlock
     temporary: str
     caches: str
     aside: str
+    repository: str = ""
 
     @classmethod
     def of(cls, run: str, project: Path | str) -> Self:
@@ -75,7 +78,7 @@ class RunEnclosures:
     @classmethod
     def reduced(cls, run: str, project: Path | str) -> Self:
         """Return those of a run whose commands are held by Landlock alone; arguments and errors are those of `of`."""
-        return cls._with(landlock.find(), run, project)
+        return replace(cls._with(landlock.find(), run, project), repository=_repository(os.path.realpath(project)))
 
     @classmethod
     def _with(cls, backend: Bubblewrap | landlock.Landlock, run: str, project: Path | str) -> Self:
@@ -117,7 +120,7 @@ class RunEnclosures:
         if not isinstance(self.backend, landlock.Landlock):
             raise Unenforceable(f"{self.backend.name} holds only what is confined")
         home, temporary = env.get("HOME", ""), env.get("TMPDIR", "")
-        also = (self.caches + TREE, *shared_caches(home))
+        also = (self.caches + TREE, *shared_caches(home), *filter(None, (self.repository,)))
         if os.path.isabs(temporary) and not is_below(home, os.path.realpath(temporary)):
             also = (*also, os.path.realpath(temporary) + TREE)
         return landlock.Restriction(self.backend, confinement, also)
@@ -239,6 +242,20 @@ def _expected(permit: Permit) -> tuple[str, ...]:
     above = f"{action.project}/"
     writes = [(program, os.path.normpath(e.operand)) for program, e in effects if e.kind == "write" and e.operand]
     return tuple(f"{path}/**" for program, path in writes if program == "git" or not above.startswith(f"{path}/"))
+
+
+def _repository(project: str) -> str:
+    """The repository that a worktree belongs to. What the worktree says of that anybody may have written who can write
+    there, so the repository has to say the same.
+    """
+    own = os.path.join(project, ".git")
+    try:
+        folder = os.path.realpath(os.path.join(project, Path(own).read_text().removeprefix("gitdir:").strip()))
+        named = os.path.realpath(os.path.join(folder, Path(folder, "gitdir").read_text().strip()))
+        common = os.path.realpath(os.path.join(folder, Path(folder, "commondir").read_text().strip()))
+    except (OSError, ValueError):
+        return ""
+    return common + TREE if named == own and folder.startswith(f"{common}/worktrees/") else ""
 
 
 def _named(text: str) -> str:

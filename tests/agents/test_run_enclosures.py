@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -260,6 +261,29 @@ def test_landlock_lets_through_what_the_command_is_known_to_do(reduced: Gate, pl
     name = f"/var/tmp/hla-{place.name}"
     done = reduced.run(f"cat a > {name}; cat {name} /etc/os-release; rm {name}; ls {Path.home()}")
     assert (done.output.splitlines()[0], done.returncode, done.note) == ("x", 0, "")
+
+
+def test_git_works_in_a_further_worktree(reduced: Gate, place: Path) -> None:
+    """And opens no other folder, whatever a command has written into the project."""
+    main, project = place / "outside/main", place / "project"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(main)]
+    subprocess.run(["git", "init", "-q", str(main)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(project)], check=True)
+    (project / "a").write_text("x\n")
+    reduced.enclosures = run_enclosures.RunEnclosures.reduced("a worktree", project)
+    done = reduced.run(
+        "git add a && git -c user.name=a -c user.email=a@example.org commit -qm y && git log --oneline | wc -l"
+    )
+    assert done.output == "2\n"
+    (project / ".git").write_text(f"gitdir: {place}/outside/worktrees/project\n")
+    assert run_enclosures.RunEnclosures.reduced("a worktree", project).repository == ""
+    forged = project / "forged/worktrees/project"
+    forged.mkdir(parents=True)
+    (forged / "gitdir").write_text(f"{project}/.git\n")
+    (forged / "commondir").write_text(f"{place}/outside\n")
+    (project / ".git").write_text(f"gitdir: {forged}\n")
+    assert run_enclosures.RunEnclosures.reduced("a worktree", project).repository == ""
 
 
 def test_what_a_human_approves_landlock_does_not_hold(reduced: Gate, place: Path, human: Nobody) -> None:
