@@ -128,7 +128,9 @@ class RunEnclosures:
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the run's commands, made from that of any supervised one."""
         if not self.confines:
-            return {**env, **cache_variables(env.get("HOME", ""), self.caches)}
+            # Else SQLite takes /var/tmp, which it is told that it can write. https://www.sqlite.org/tempfiles.html
+            temporary = {"SQLITE_TMPDIR": env.get("TMPDIR") or "/tmp"}
+            return {**temporary, **env, **cache_variables(env.get("HOME", ""), self.caches)}
         return confined_environment(env, caches=self.caches, is_secret=is_secret_variable)
 
 

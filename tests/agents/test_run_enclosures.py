@@ -263,6 +263,17 @@ def test_landlock_lets_through_what_the_command_is_known_to_do(reduced: Gate, pl
     assert (done.output.splitlines()[0], done.returncode, done.note) == ("x", 0, "")
 
 
+def test_databases_find_a_place_for_temporary_files(
+    reduced: Gate, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    (place / "project/test_it.py").write_text(
+        "import sqlite3\nsqlite3.connect('').executescript("
+        "'PRAGMA cache_size=1; CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(9000000))')\n"
+    )
+    assert "Error" not in reduced.run("python3 -m unittest test_it").output
+
+
 def test_git_works_in_a_further_worktree(reduced: Gate, place: Path) -> None:
     """And opens no other folder, whatever a command has written into the project."""
     main, project = place / "outside/main", place / "project"
