@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
-    from humanlayer_agent.shell import DiskReader
+    from humanlayer_agent.shell import DiskReader, View
 
     G = TypeVar("G", bound="Gate")
 
@@ -111,7 +111,7 @@ def build_director(
     environ: Mapping[str, str] | None = None,
     observe: bool = False,
     tested: bool = True,
-    confined: bool = False,
+    confined: "View | bool" = False,
     reduced: bool = False,
 ) -> "Director":
     """The Director for `project`.
@@ -121,7 +121,8 @@ def build_director(
             machine, of the user and of the project (see `policy.layers`).
         observe: what it decides is to be recorded only.
         tested: the tests in the policies' own rules must pass; False only to look at policies.
-        confined, reduced: what it allows runs confined, or held by Landlock alone (see `Director`).
+        confined: what it allows runs confined, and in which view of the disk (see `Director`).
+        reduced: what it allows is held by Landlock alone.
 
     Raises:
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
@@ -148,12 +149,12 @@ def build_director(
 
 
 def readable(
-    project: str, environ: Mapping[str, str] | None = None, *, confined: bool, reduced: bool = False
+    project: str, environ: Mapping[str, str] | None = None, *, confined: "View | bool", reduced: bool = False
 ) -> "tuple[DiskReader, tuple[str, ...]]":
     """Return what gives a Director the files of commands, and what held ones can read besides what policies say."""
     from humanlayer_agent.shell import DiskReader
 
-    reader = DiskReader(project, without=("/tmp",)) if confined else DiskReader(project)  # a confined one has its own
+    reader = DiskReader(project)
     if not (confined or reduced):
         return reader, ()
     from humanlayer_agent.confine.environment import toolchain_reads
@@ -317,7 +318,7 @@ def build_gate(
     signer: "Signer | None" = None,
     signers: Collection[str] | None = None,
     kind: "type[G] | None" = None,
-    confined: bool = False,
+    confined: "View | bool" = False,
     reduced: bool = False,
     **limits: Any,
 ) -> "G":
@@ -335,7 +336,7 @@ def build_gate(
         signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
         signers: of the keys that channels files name, no others count (None: all do).
         kind: the class of the Gate; None is that of `approvals.gate`.
-        confined, reduced: whoever runs what is allowed confines it, or holds it by Landlock, as the decision says (see
+        confined: whoever runs what is allowed confines it as the decision says, and gives it this view of the disk (see
             `build_director`).
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, as Gate takes them. A channel that a
             route names is served by this process where it has its secrets and the unlocked key, and no other does.

@@ -79,7 +79,8 @@ class EnforcingEnvironment:
             held = self._enclosures
             opened = open_gate(
                 settings, director=director, user=user, gate=gate, project=self.project,
-                confined=held is not None and held.confines, reduced=held is not None and not held.confines,
+                confined=held is not None and held.confines and held.view,
+                reduced=held is not None and not held.confines,
             )  # fmt: skip
             if gate is None and director is None and not self.runs_here:
                 judge: Any = opened.director

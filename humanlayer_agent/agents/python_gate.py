@@ -66,10 +66,9 @@ class Gate(gate.Gate):
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())
         enclosures = opened(project or find_project(), tmp) if confine else None
-        made = build_gate(
-            agent=agent, project=project, kind=cls, confined=enclosures is not None and enclosures.confines,
-            reduced=enclosures is not None and not enclosures.confines, **settings,
-        )  # fmt: skip
+        confined = enclosures is not None and enclosures.confines and enclosures.view
+        reduced = enclosures is not None and not enclosures.confines
+        made = build_gate(agent=agent, project=project, kind=cls, confined=confined, reduced=reduced, **settings)
         made.enclosures = enclosures
         return made
 

@@ -24,6 +24,7 @@ from humanlayer_agent.locations import state_path
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, run_command
 from humanlayer_agent.redaction.secret_names import is_secret_variable
+from humanlayer_agent.shell import HOST, View
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -83,14 +84,21 @@ class RunEnclosures:
     @classmethod
     def _with(cls, backend: Bubblewrap | landlock.Landlock, run: str, project: Path | str) -> Self:
         _forget(state_path(_RUNS))
-        of_project = _named(os.path.realpath(project))
-        folders = (_made(_RUNS, _named(run)), _made(_CACHES, of_project), _made(_ASIDE, of_project))
+        top = os.path.realpath(project)
+        folders = (_folder(_RUNS, run), _folder(_CACHES, top), _folder(_ASIDE, top))
+        for folder in folders:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         return cls(backend, *folders)
 
     @property
     def confines(self) -> bool:
         """Tell whether verdicts may count on it."""
         return isinstance(self.backend, Bubblewrap)
+
+    @property
+    def view(self) -> View:
+        """Return what of the disk they see that is not the machine's; what it shows them besides, a policy says."""
+        return View(self.temporary, shown=(self.caches,))
 
     def enclosure(self, confinement: Confinement, expected: tuple[str, ...] = ()) -> Enclosure:
         """Return what a command is started in (see `processes.execution.run_command`).
@@ -134,6 +142,17 @@ class RunEnclosures:
         return confined_environment(env, caches=self.caches, is_secret=is_secret_variable)
 
 
+def view_of(run: str, project: Path | str) -> View:
+    """Return what confined commands of a run see of the disk, whether or not one was started, or can be.
+
+    Args:
+        run: names the run.
+        project: the directory that it works for.
+    """
+    temporary, caches = _folder(_RUNS, run), _folder(_CACHES, os.path.realpath(project))
+    return View(temporary if os.path.isdir(temporary) else "", shown=(caches,))
+
+
 def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
     """Return what encloses the commands of a run; Landlock, and a warning, where nothing on this machine confines them,
     and None where there is not even that.
@@ -165,10 +184,13 @@ def run_permitted(
         timeout, keep_background: see `processes.execution.run_command`, which also says what is raised.
 
     Raises:
-        Unenforceable: it may run only confined, and that can't be enforced here; or the log says that it is held, and
-            it would not be.
+        Unenforceable: it may run only confined, and that can't be enforced here; or it was judged by files that it
+            would not see; or the log says that it is held, and it would not be.
     """
     action, confinement, reduced = permit.action, permit.decision.confinement, permit.decision.reduced
+    view = HOST if confinement is None or enclosures is None else enclosures.view
+    if permit.decision.view.temporary != view.temporary:
+        raise Unenforceable("it was judged with another /tmp than it would have now")
     run = partial(
         run_command,
         (*action.interpreter, action.content),
@@ -260,14 +282,10 @@ def _repository(project: str) -> str:
     return common + TREE if named == own and folder.startswith(f"{common}/worktrees/") else ""
 
 
-def _named(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
-def _made(*names: str) -> str:
-    folder = state_path(*names)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    return os.path.realpath(folder)
+def _folder(kind: str, text: str) -> str:
+    """The folder of a run or a project, by a path without links."""
+    name = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return os.path.realpath(state_path(kind, name))
 
 
 def _forget(folder: str) -> None:

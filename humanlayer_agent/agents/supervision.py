@@ -19,6 +19,7 @@ from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError, NotAsJudged, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.redaction.redactor import Redactor
+from humanlayer_agent.shell import View
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -156,7 +157,7 @@ def open_gate(
     user: Any = None,
     gate: "Gate | None" = None,
     project: Path | None = None,
-    confined: bool = False,
+    confined: View | bool = False,
     reduced: bool = False,
 ) -> "Gate":
     """Return the gate that was given, else one built from `settings`.
@@ -165,7 +166,8 @@ def open_gate(
         director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
         user: has `query(prompt, options=[...])`.
         project: default of `settings.project`.
-        confined, reduced: whoever runs what is allowed confines it, or holds it by Landlock, as the decision says.
+        confined: whoever runs what is allowed confines it as the decision says, and gives it this view of the disk.
+        reduced: they hold it by Landlock as the decision says.
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says

@@ -398,7 +398,7 @@ class Gate:
             return earlier
         # A policy that is only observed stops nothing. What it said is recorded, with the permit.
         if decision.verdict is Verdict.ALLOW or not decision.enforced:
-            return allowed(action, decision, digest, JudgedFiles(directory, decision.files))
+            return allowed(action, decision, digest, JudgedFiles(directory, decision.files, decision.view))
         if decision.verdict is Verdict.ASK:
             if self._reach is not None:
                 self._reach.start()
@@ -410,7 +410,7 @@ class Gate:
                 led = leads(answered.action, answered.decision)
             with self._lock:
                 self._led[answered.id] = led
-            return self._issued(answered, JudgedFiles(directory, answered.decision.files))
+            return self._issued(answered, JudgedFiles(directory, answered.decision.files, answered.decision.view))
         self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
 
@@ -493,7 +493,7 @@ class Gate:
         if permit.request and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
-        files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files)
+        files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
         authority = self._asking.authority if permit.request else self.authority

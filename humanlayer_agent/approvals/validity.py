@@ -5,13 +5,12 @@ The approval is bound to the text of the command and of the scripts that were re
 and there it can be changed while a human reads: by what another agent does, or by what a command has left running.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.shell import Effect, plain_path
+from humanlayer_agent.shell import Effect, View, plain_path
 
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _REPLACES_FILES = frozenset({"package", "vcs-rewrite", "container"})
@@ -27,23 +26,23 @@ def leads(action: Action, decision: PolicyDecision) -> Leads:
     is known.
     """
     named = {action.cwd, *(effect.pattern or effect.operand or "" for effect in decision.effects)}
-    return {path: _real(path) for path in named if path.startswith("/")}
+    return {path: decision.view.real(path) for path in named if path.startswith("/")}
 
 
 def changed(director: Any, action: Action, decision: PolicyDecision, before: Leads) -> str:
     """Return why an approval does not hold any more for what is about to run; "" where it does.
 
     Args:
-        director: one that `judges_anew` is asked again; another may ask people or models, and is not.
+        director: one that can `evaluate_approved` is asked again; another may ask people or models, and is not.
         decision: what the human was shown of it.
         before: where its paths led then.
     """
     for path, led in before.items():
-        if (now := _real(path)) != led:
+        if (now := decision.view.real(path)) != led:
             return f"{path} leads to {now} now, and led to {led} when a human was asked: propose it again"
-    if not getattr(director, "judges_anew", False):
+    if not hasattr(director, "evaluate_approved"):
         return ""
-    again: PolicyDecision = director.evaluate(action)
+    again: PolicyDecision = director.evaluate_approved(action, decision.view)
     if again.verdict > decision.verdict or (again.verdict == decision.verdict and not _covers(decision, again)):
         return f"the policy says something else of it now than when a human was asked: {again.reason}"
     return ""
@@ -56,15 +55,16 @@ def may_change(decision: PolicyDecision, path: str) -> bool:
     code that nobody has followed to its end: the project's build and tests, an unknown program. But of a script that
     runs nobody expects that it writes itself, unless that was seen.
     """
-    names = {plain_path(path), _real(path)}
-    runs_it = [effect.span for effect in decision.effects if effect.kind == "execute" and _is_one_of(effect, names)]
-    return any(_may_change(effect, names, runs_it) for effect in decision.effects)
+    view = decision.view
+    names = {plain_path(path), view.real(path)}
+    runs_it = [e.span for e in decision.effects if e.kind == "execute" and _is_one_of(e, names, view)]
+    return any(_may_change(effect, names, runs_it, view) for effect in decision.effects)
 
 
-def _may_change(effect: Effect, names: set[str], runs_it: Sequence[tuple[int, int]]) -> bool:
+def _may_change(effect: Effect, names: set[str], runs_it: Sequence[tuple[int, int]], view: View) -> bool:
     if effect.kind in _CHANGES:
         unknown = effect.operand is None or not (effect.resolved or effect.below)
-        return unknown or _is_one_of(effect, names) or _is_above(effect, names)
+        return unknown or _is_one_of(effect, names, view) or _is_above(effect, names, view)
     if effect.kind == "execute":
         its_own = any(start < effect.span[1] and effect.span[0] < end for start, end in runs_it)
         followed = effect.role in _FOLLOWED and effect.resolved and not effect.unread
@@ -72,24 +72,17 @@ def _may_change(effect: Effect, names: set[str], runs_it: Sequence[tuple[int, in
     return effect.kind in _REPLACES_FILES or (effect.kind == "network" and effect.role == "remote")
 
 
-def _is_one_of(effect: Effect, names: set[str]) -> bool:
+def _is_one_of(effect: Effect, names: set[str], view: View) -> bool:
     operand = effect.operand or ""
-    return operand.startswith("/") and not names.isdisjoint((plain_path(operand), _real(operand)))
+    return operand.startswith("/") and not names.isdisjoint((plain_path(operand), view.real(operand)))
 
 
-def _is_above(effect: Effect, names: set[str]) -> bool:
+def _is_above(effect: Effect, names: set[str], view: View) -> bool:
     operand = effect.operand or ""
-    above = {each.rstrip("/") + "/" for each in (plain_path(operand), _real(operand))} if operand else set()
+    above = {each.rstrip("/") + "/" for each in (plain_path(operand), view.real(operand))} if operand else set()
     return any(name.startswith(each) for name in names for each in above)
 
 
 def _covers(shown: PolicyDecision, again: PolicyDecision) -> bool:
     """Tell whether everything that speaks against it now was known then."""
     return set(again.rules) <= set(shown.rules)
-
-
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except (OSError, ValueError):
-        return ""

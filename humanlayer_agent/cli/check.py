@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from humanlayer_agent.cli.json_lines import Row
+    from humanlayer_agent.shell import View
 
 FORMATS = ("text", "json", "jsonl")
 
@@ -28,6 +29,7 @@ class Given:
     project: str | None = None
     observe = False
     confined = False
+    run: str | None = None
 
 
 def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = ()) -> Given | None:
@@ -77,7 +79,7 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `check`; returns the exit code."""
-    valued, plain = ("--format", "--cwd", "--policy", "--project"), ("--observe", "--confined")
+    valued, plain = ("--format", "--cwd", "--policy", "--project", "--run"), ("--observe", "--confined")
     args = usual(argv, valued=valued, plain=plain) or _parsed(argv)
     if isinstance(args, int):
         return args
@@ -114,6 +116,7 @@ def _parser() -> "argparse.ArgumentParser":
     parser.add_argument("--policy", help="a shipped policy's name, or a file: the whole policy (default: the layers)")
     parser.add_argument("--observe", action="store_true", help="say that it would not be enforced")
     parser.add_argument("--confined", action="store_true", help="as if the kernel could confine what is allowed")
+    parser.add_argument("--run", help="the same, with the /tmp that commands of this run see (hla exec --run)")
     parser.add_argument("--project", help="directory the agent works for (default: the git top level here)")
     return parser
 
@@ -128,7 +131,13 @@ def _parsed(argv: list[str]) -> "argparse.Namespace | int":
 def _director(args: "argparse.Namespace | Given") -> Director:
     from humanlayer_agent.configuration import build_director
 
-    return build_director(args.policy, project=args.project, observe=args.observe, confined=args.confined)
+    confined: View | bool = args.confined
+    if args.run is not None:
+        from humanlayer_agent.agents.run_enclosures import view_of
+        from humanlayer_agent.configuration import checked_project, find_project
+
+        confined = view_of(args.run, checked_project(args.project) if args.project else find_project())
+    return build_director(args.policy, project=args.project, observe=args.observe, confined=confined)
 
 
 def start_of(director: Director) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.confine.confinement import REDUCED, Confinement
-from humanlayer_agent.shell import Effect
+from humanlayer_agent.shell import HOST, Effect, View
 
 
 class Verdict(IntEnum):
@@ -105,6 +105,7 @@ class PolicyDecision:
         confinable: it was judged for what can be confined.
         reduced: an action that was judged for what runs unconfined, and is allowed, is held to this as far as Landlock
             can: a second wall, on which the verdict does not count. None where there is none.
+        view: what of the disk it was judged in: its files are looked up there, and it runs where it sees the same.
 
     Example:
         >>> director = Director.load("default", project="/srv/app")
@@ -137,6 +138,7 @@ class PolicyDecision:
     confinement: Confinement | None = None
     confinable: bool = False
     reduced: Confinement | None = None
+    view: View = HOST
 
     @property
     def runs(self) -> str:

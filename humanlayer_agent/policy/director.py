@@ -17,6 +17,7 @@ from humanlayer_agent.policy import verdict
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS
+from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.language import loader as loading
 from humanlayer_agent.policy.language.policy import Policy
@@ -24,7 +25,17 @@ from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
 from humanlayer_agent.policy.needs_line import add_needs
-from humanlayer_agent.shell import Effect, Program, Reader, Remembered, SimpleCommand, analyse
+from humanlayer_agent.shell import (
+    HOST,
+    DiskReader,
+    Effect,
+    Program,
+    Reader,
+    Remembered,
+    SimpleCommand,
+    View,
+    analyse,
+)
 
 FUNCTION = "function"
 """The type of actions that are a call of a function (`require_approval`), and the role of its effect."""
@@ -43,7 +54,8 @@ class Director:
         observe: decisions say that they are not enforced.
         reader: gives the files that actions run; without one they are code that nobody has read.
         today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
-        confined: whoever runs what is allowed holds it to the confinement of the decision (`PolicyDecision`).
+        confined: whoever runs what is allowed holds it to the confinement of the decision (`PolicyDecision`). A view
+            says which folder it then sees as /tmp; True, that it is a new one.
         reduced: whoever runs what is allowed holds it to what of that Landlock can; nothing is judged otherwise by it.
         reads: path sets that confined commands can read, besides those of the policies.
 
@@ -57,9 +69,6 @@ class Director:
         True
     """
 
-    judges_anew = True
-    """A second question costs nothing and asks nobody: before an approved command runs, it is put once more."""
-
     def __init__(
         self,
         policy: Policy | Sequence[Layer],
@@ -70,7 +79,7 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         today: Callable[[], str] | None = None,
-        confined: bool = False,
+        confined: View | bool = False,
         reduced: bool = False,
         reads: Sequence[str] = (),
     ) -> None:
@@ -82,7 +91,8 @@ class Director:
         self.name = " + ".join(layer.policy.name for layer in self.layers)
         self.observe = observe
         self.reader = reader
-        self.confined = confined
+        self.confined = confined is not False
+        self._tmp = View("") if confined is True else confined or None
         self.reduced = reduced
         self._reads = tuple(reads)
         self._today = today
@@ -102,7 +112,7 @@ class Director:
         observe: bool = False,
         reader: Reader | None = None,
         tested: bool = True,
-        confined: bool = False,
+        confined: View | bool = False,
         reduced: bool = False,
         reads: Sequence[str] = (),
     ) -> "Director":
@@ -141,7 +151,8 @@ class Director:
         """Judge `action`.
 
         No decision is remembered: the same action is judged anew each time, by the files that are there now and by
-        where symbolic links lead now.
+        where symbolic links lead now: as the command will see them, in the /tmp of its run where it runs confined. What
+        is neither allowed nor approved so is judged by those of the machine, and both must allow it.
 
         Args:
             action: what the agent wants to do. It starts in its `cwd`, or in the project where that is "".
@@ -152,12 +163,40 @@ class Director:
             >>> director.evaluate(Action("cat .env", cwd="/srv/app")).rule
             'secrets'
         """
-        begin, program = time.perf_counter_ns(), self.program(action, reader)
-        situation = Situation(agent=action.agent, confinable=self.confined)
-        return self._judge(self.in_force(), program, situation, action.content, begin)
+        begin, in_force = time.perf_counter_ns(), self.in_force()
+        decision = self._judged(in_force, action, reader, in_force.view, begin)
+        if decision.confinement is not None or in_force.view == HOST:
+            return decision
+        # It runs unconfined, should a human approve it, and sees what the machine has: that is judged, and shown.
+        return verdict.unconfined(self._judged(in_force, action, reader, HOST, begin), decision)
 
-    def program(self, action: Action, reader: Reader | None = None) -> Program:
-        """Return what `action` would run, as far as it can be seen."""
+    def evaluate_approved(self, action: Action, view: View) -> PolicyDecision:
+        """Judge an action once more that a human has approved, in the view in which it was judged and will run.
+
+        It costs nothing and asks nobody, so it is done right before the action runs.
+        """
+        return self._judged(self.in_force(), action, None, view, time.perf_counter_ns())
+
+    def _judged(
+        self, in_force: InForce, action: Action, reader: Reader | None, view: View, begin: int
+    ) -> PolicyDecision:
+        program, situation = self.program(action, reader, view), self.situation(action, view)
+        return self._judge(in_force, program, situation, action.content, begin)
+
+    def situation(self, action: Action, view: View | None = None) -> Situation:
+        """Return the circumstances in which an action is judged, in this view: that of what is allowed, where it is
+        None.
+        """
+        links = Links(self.in_force().view if view is None else view)
+        return Situation(agent=action.agent, links=links, confinable=self.confined)
+
+    def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
+        """Return what `action` would run, as far as it can be seen.
+
+        Args:
+            reader: stands in for the Director's own.
+            view: what it would see of the disk; None: what is seen by what is allowed.
+        """
         if action.type == FUNCTION:
             return _called(action.content)
         environ = dict(action.env) if action.env else self.environ
@@ -166,7 +205,7 @@ class Director:
             cwd=action.cwd or self.project,
             environ=environ,
             closed=bool(action.env),
-            reader=reader or self.reader,
+            reader=reader or self._reader(view),
             memory=self._read,
             catalog=CATALOG,
         )
@@ -181,6 +220,11 @@ class Director:
         elif action.interpreter != BASH and not set(action.interpreter[1:]) <= _PLAIN_BASH_OPTIONS:
             program.doubt(f"run by {' '.join(action.interpreter)}")
         return program
+
+    def _reader(self, view: View | None) -> Reader | None:
+        if isinstance(self.reader, DiskReader):
+            return self.reader.seen_in(self.in_force().view if view is None else view)
+        return self.reader
 
     def judge(self, program: Program, situation: Situation, text: str = "") -> PolicyDecision:
         """Judge a program that was already read (its text is `text`)."""
@@ -218,7 +262,7 @@ class Director:
         return self._in_force
 
     def _on(self, day: str) -> InForce:
-        return InForce(self.layers, self.variables, day, self._reads)
+        return InForce(self.layers, self.variables, day, self._reads, self._tmp)
 
 
 def _day_number() -> int:

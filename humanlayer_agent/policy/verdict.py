@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
@@ -20,6 +21,7 @@ _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": 
 """Names for what an effect is about, and what is said where that is not known."""
 _SHOWN = 200
 _ONCE = ("once",)
+_OTHER_TMP = "{paths}: confined commands see another file there than what is approved, which runs unconfined"
 
 
 def decided(
@@ -104,7 +106,41 @@ def decided(
         containment.reduced(reduced, effects)
         if reduced and worst is Verdict.ALLOW and program.status == "ok"
         else None,
+        situation.links.view,
     )
+
+
+def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDecision:
+    """Return the decision on an action that would run unconfined, because it is neither allowed nor approved to run
+    confined.
+
+    Args:
+        decision: by what it sees then; its files and effects are what a human approves.
+        confined: by what it would have seen. The stricter of both holds.
+
+    Example:
+        >>> allowed = PolicyDecision(Verdict.ALLOW, "", "p", "0" * 64)
+        >>> unconfined(allowed, PolicyDecision(Verdict.ASK, "Deletes all.", "p", "0" * 64)).reason
+        'Deletes all.'
+    """
+    decision = replace(decision, confinement=None)
+    if confined.verdict > decision.verdict:
+        decision = replace(
+            decision,
+            verdict=confined.verdict,
+            reason=confined.reason,
+            rules=confined.rules,
+            severity=confined.severity,
+            suggestion=confined.suggestion,
+            default_hit=confined.default_hit,
+            spans=confined.spans,
+            route=confined.route,
+            remember=confined.remember,
+        )
+    others = [file.path for file in confined.files if file not in decision.files]
+    if not others:
+        return decision
+    return replace(decision, reason=f"{decision.reason} ({_OTHER_TMP.format(paths=', '.join(others)[:_SHOWN])})")
 
 
 def _confinement(verdict: Verdict, situation: Situation, enforced: bool) -> Confinement | None:

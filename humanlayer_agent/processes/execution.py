@@ -254,6 +254,8 @@ def run_command(
             if watch.is_ready(begin + timeout):
                 if judged:
                     judged.check()
+                    if isinstance(watch, Namespace):
+                        judged.check_inside(watch.view)
                 watch.start(directory)
                 _follow(watch, pipe.fileno(), output, begin + timeout)
         finally:

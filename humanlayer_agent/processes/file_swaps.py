@@ -21,10 +21,9 @@ from typing import Any, Self
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.errors import NotAsJudged
-from humanlayer_agent.shell import DiskReader
+from humanlayer_agent.shell import HOST, DiskReader, View
 
 _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
-_MOST_LINKS = 40
 _TICK_NS = 12_000_000
 """Longer than the kernel's clock for times of change stands still: 1 to 10 ms."""
 _TRIES = 5
@@ -33,7 +32,7 @@ _WATCHED = _MOVED | 0x01000000 | 0x02000000  # IN_MOVE_SELF, IN_ONLYDIR, IN_DONT
 _EVENT = struct.Struct("iIII")
 
 _Step = tuple[str, bool, tuple[int, ...]]
-"""A component of a path, whether it is a directory, and what it is recognized by."""
+"""Where a component of a path is, whether it is a directory, and what it is recognized by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,7 @@ class JudgedFiles:
     Args:
         directory: where it starts, as it was before it was judged.
         files: what was read of each.
+        view: what of the disk they were read in: whoever runs the action is to see the same.
 
     Example:
         >>> judged = JudgedFiles(WorkingDirectory.at("/"), ())
@@ -107,9 +107,10 @@ class JudgedFiles:
         ((), ())
     """
 
-    def __init__(self, directory: WorkingDirectory, files: Sequence[FileDigest]) -> None:
+    def __init__(self, directory: WorkingDirectory, files: Sequence[FileDigest], view: View = HOST) -> None:
         self.directory = directory
         self.files = tuple(files)
+        self.view = view
         self._known: dict[str, _Look] = {}
 
     def look(self) -> tuple[FileDigest, ...]:
@@ -131,13 +132,24 @@ class JudgedFiles:
             raise NotAsJudged(other)
         self._known = looks
 
+    def check_inside(self, root: View) -> None:
+        """Compare the files with what the command itself will see, where it has a root of its own. What is hidden from
+        it, or not there, can't deceive.
+
+        Raises:
+            NotAsJudged: it would see something else than what was judged.
+        """
+        seen = [file for file in self.files if _can_be_opened(file.path, root)]
+        if other := [file.path for file in seen if DiskReader.digest(file.path, root) != file.sha256]:
+            raise NotAsJudged(other)
+
     def changes(self) -> tuple[FileChange, ...]:
         """Return the files that are, or were for a while, not what they were at the last look. It was the last."""
         if not self._known:
             return ()
         changes = []
         for path, before in self._known.items():
-            trail, found = tuple(_trail(path)), DiskReader.digest(path)
+            trail, found = tuple(_trail(path, self.view)), DiskReader.digest(path, self.view)
             moved = _moves(os.getpid()).since(before.moment, before.watches)
             if moved or (trail, found) != (before.trail, before.sha256):
                 changes.append(FileChange(path, before.sha256, found))
@@ -145,7 +157,7 @@ class JudgedFiles:
         return tuple(changes)
 
     def _look(self) -> "dict[str, _Look]":
-        return {file.path: _look(file.path) for file in self.files}
+        return {file.path: _look(file.path, self.view) for file in self.files}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +172,13 @@ class _Look:
     watches: frozenset[int] = frozenset()
 
 
-def _look(path: str) -> _Look:
+def _can_be_opened(path: str, view: View) -> bool:
+    """Tell whether something stands there that is not hidden (see `confine.bubblewrap`: nobody may open that)."""
+    found = view.look(view.real(path)).found
+    return found is not None and bool(stat.S_IMODE(found.st_mode))
+
+
+def _look(path: str, view: View) -> _Look:
     """What is at `path`. A file that changes while it is looked at has no hash.
 
     A file that has just been changed could be changed once more at the same time, as far as the file system tells: it
@@ -169,49 +187,31 @@ def _look(path: str) -> _Look:
     moves = _moves(os.getpid())
     for _ in range(_TRIES):
         moment = moves.now()
-        trail = tuple(_trail(path))
+        trail = tuple(_trail(path, view))
         watches = moves.watch(step for step, is_directory, _ in trail if is_directory)
-        sha256 = DiskReader.digest(path)
+        sha256 = DiskReader.digest(path, view)
         age = time.time_ns() - max((known[-1] for *_, known in trail if known), default=0)
-        if not 0 <= age < _TICK_NS and tuple(_trail(path)) == trail:
+        if not 0 <= age < _TICK_NS and tuple(_trail(path, view)) == trail:
             return _Look(trail, sha256, moment, watches)
         time.sleep(_TICK_NS / 1e9)
     return _Look((), "")
 
 
-def _trail(path: str) -> Iterator[_Step]:
+def _trail(path: str, view: View) -> Iterator[_Step]:
     """The components of an absolute path, through links as the kernel goes: directories are recognized by device and
     inode, links and files by the time of change as well, which nobody can set. (That of a directory changes with every
     file that is made in it.)
     """
-    here, links = "", 0
-    ahead = path.split("/")[::-1]
-    while ahead:
-        name = ahead.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            here = here.rpartition("/")[0]
-            continue
-        at = f"{here}/{name}"
-        try:
-            found = os.lstat(at)
-            target = os.readlink(at) if stat.S_ISLNK(found.st_mode) else None
-        except (OSError, ValueError):
-            yield at, False, ()
+    for step in view.steps(path):
+        place, found = step.place or step.at, step.found
+        if found is None:
+            yield place, False, ()
+        elif step.is_directory:
+            yield place, True, (found.st_dev, found.st_ino, 0)
+        else:
+            yield place, False, (found.st_dev, found.st_ino, found.st_ctime_ns)
+        if step.target is None and not step.is_directory:
             return
-        if target is None and stat.S_ISDIR(found.st_mode):
-            yield at, True, (found.st_dev, found.st_ino, 0)
-            here = at
-            continue
-        yield at, False, (found.st_dev, found.st_ino, found.st_ctime_ns)
-        if target is None:
-            return
-        links += 1
-        if links > _MOST_LINKS:
-            return
-        ahead += target.split("/")[::-1]
-        here = "" if target.startswith("/") else here
 
 
 class _Moves:

@@ -29,6 +29,7 @@ from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.process_tree import Brood
+from humanlayer_agent.shell import View
 
 _GATE = (b"--norc", b"-c", b'echo >&0; read -r go && exec -a "$0" "$@" </dev/null')
 """For bash. (--norc: else it takes its input for a connection from afar, and reads start-up files.)"""
@@ -136,6 +137,11 @@ class Namespace:
         self._events.register(self._command, select.EPOLLIN)
         os.kill(self._brood.reaper.pid, signal.SIGSTOP)
         return True
+
+    @property
+    def view(self) -> View:
+        """Return what the command sees, once it stands at its gate."""
+        return View(root=f"/proc/{self._pid}/root")
 
     def start(self, directory: int) -> None:
         """Open the gate.

@@ -5,14 +5,18 @@ or an agent could make its own script "project code" with `git add`. The format 
 Documentation/gitformat-index.txt, versions 2 to 4; an index that is not understood means that nothing is tracked.
 """
 
+import copy
 import errno
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from humanlayer_agent.shell.reader import MAX_TEXT, Source
+from humanlayer_agent.shell.view import HOST, View
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
@@ -34,28 +38,31 @@ class DiskReader:
 
     Args:
         project: the directory the agent works for; git's index is looked for there and above.
-        without: folders that whoever runs what is read does not see as they are here; nothing below them is read, but
-            for the project.
+        view: what whoever runs what is read sees of the disk.
 
     Example:
         >>> DiskReader("/srv/app").read("/srv/app/no-such-file") is None
         True
     """
 
-    def __init__(self, project: Path | str, without: Sequence[str] = ()) -> None:
-        self._top, self._index = _index_of(os.path.realpath(project))
-        self._without = tuple(f"{folder}/" for folder in without)
-        self._within = f"{os.path.realpath(project)}/"
-        self._tracked: dict[bytes, bytes] | None = None
+    def __init__(self, project: Path | str, view: View = HOST) -> None:
+        self._index = _Index(os.path.realpath(project))
+        self._view = view
+
+    def seen_in(self, view: View) -> Self:
+        """Return a reader of the same files as they are seen in another view. What is under version control was, as
+        before, found when this one was made.
+        """
+        other = copy.copy(self)
+        other._view = view
+        return other
 
     def read(self, path: str) -> Source | None:
         """The file at `path`; None where it is missing, no regular file, or larger than 8 MiB (an installed program
         may be larger)."""
-        if self._without and self._elsewhere(os.path.realpath(path)):
-            return None
-        if (installed := _installed(path)) is not None:
+        if (installed := _installed(path, self._view)) is not None:
             return installed
-        data = _bytes(path)
+        data = _bytes(path, self._view)
         if data is None:
             return None
         text = None
@@ -66,37 +73,42 @@ class DiskReader:
                 text = None
         import hashlib
 
-        return Source(hashlib.sha256(data).hexdigest(), text, self._unmodified(path, data))
-
-    def _elsewhere(self, real: str) -> bool:
-        return real.startswith(self._without) and not real.startswith(self._within)
+        unmodified = self._index.has(self._view.real(path), data)
+        return Source(hashlib.sha256(data).hexdigest(), text, unmodified)
 
     @staticmethod
-    def digest(path: str) -> str:
+    def digest(path: str, view: View = HOST) -> str:
         """Return the `sha256` of what `read` gives for `path` now, without a look at its text; "" where it gives
         nothing.
         """
-        if (installed := _installed(path)) is not None:
+        if (installed := _installed(path, view)) is not None:
             return installed.sha256
-        data = _bytes(path)
+        data = _bytes(path, view)
         if data is None:
             return ""
         import hashlib
 
         return hashlib.sha256(data).hexdigest()
 
-    def _unmodified(self, path: str, data: bytes) -> bool:
-        if not self._index:
-            return False
-        real = os.path.realpath(path)
-        if not real.startswith(self._top.rstrip("/") + "/"):
+
+class _Index:
+    """The files under version control, as git's index had them when this was made."""
+
+    def __init__(self, project: str) -> None:
+        self._top, self._data = _index_of(project)
+
+    def has(self, real: str, data: bytes) -> bool:
+        """Tell whether this is the content that is under version control of the file at a path without links."""
+        if not self._data or not real.startswith(self._top.rstrip("/") + "/"):
             return False
         import hashlib
 
-        if self._tracked is None:
-            self._tracked = _understood(self._index)
         blob = self._tracked.get(os.fsencode(os.path.relpath(real, self._top)))
         return blob is not None and blob == hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
+
+    @cached_property
+    def _tracked(self) -> dict[bytes, bytes]:
+        return _understood(self._data)
 
 
 class GivenReader:
@@ -127,7 +139,7 @@ class GivenReader:
         return Source(hashlib.sha256(data).hexdigest(), text if readable else None, plain in self._tracked)
 
 
-def _installed(path: str) -> Source | None:
+def _installed(path: str, view: View) -> Source | None:
     """An interpreter that is installed on this machine, where `path` leads to one: `.venv/bin/python` is a link.
 
     Its hash is over the place, the size and the time of the change.
@@ -135,7 +147,7 @@ def _installed(path: str) -> Source | None:
     if not _PYTHON.fullmatch(os.path.basename(path)):
         return None
     try:
-        real = os.path.realpath(path)
+        real = view.real(path)
         if not _PYTHON.fullmatch(os.path.basename(real)) or not _PROGRAMS.fullmatch(os.path.dirname(real)):
             return None
         found = os.stat(real)
@@ -149,12 +161,10 @@ def _installed(path: str) -> Source | None:
     return Source(hashlib.sha256(what.encode()).hexdigest(), installed=real)
 
 
-def _bytes(path: str) -> bytes | None:
+def _bytes(path: str, view: View) -> bytes | None:
     """The content of a regular file. A pipe or a device is not waited for."""
     try:
-        if os.path.realpath(path).startswith(("/dev/", "/proc/")):  # such a file is another one for each process
-            return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = view.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError):
         return None
     try:

@@ -13,7 +13,7 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.shell import Effect
+from humanlayer_agent.shell import HOST, Effect, View
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
 """What is stored of an action. Not `env` and `stdin`: they may hold secrets, and digests of them suffice."""
@@ -56,6 +56,7 @@ def load_decision(text: str) -> PolicyDecision:
             "effects": [_build(Effect, effect) for effect in fields["effects"]],
             "files": [_build(FileDigest, file) for file in fields["files"]],
             "confinement": _confinement(fields.get("confinement")),
+            "view": _build(View, fields["view"]) if fields.get("view") else HOST,
         },
     )
     return decision
@@ -144,10 +145,11 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
 def enforcement_fields(decision: PolicyDecision) -> dict[str, Any]:
     """Return the fields that an event has of what the kernel holds an allowed action to.
 
-    `confined` is what it may run in alone; `reduced`, what it is held to by a backend that no verdict counts on.
+    `confined` is what it may run in alone, and which folder it is to see as /tmp; `reduced`, what it is held to by a
+    backend that no verdict counts on.
     """
     if (to := decision.confinement) is not None:
-        return {"confined": {"to": to.name, "digest": to.digest}}
+        return {"confined": {"to": to.name, "digest": to.digest, "tmp": decision.view.temporary}}
     if (to := decision.reduced) is not None:
         return {"reduced": {"backend": REDUCED, "to": to.name, "digest": to.digest}}
     return {}

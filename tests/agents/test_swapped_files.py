@@ -6,6 +6,7 @@ The swapper is a process of the project's own tests: a tracked conftest.py start
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import children, extent
+from tests.support import children, enclosures, extent
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="renameat2 and inotify: only Linux has them")
@@ -51,8 +52,10 @@ def swap_once(number, plan):
             os.read(closed, 65536)
         except BlockingIOError:
             pass
-        while not select.select([closed], [], [], 0.01)[0] and count("exec.finished") == ended:
-            pass
+        looks = 0
+        while looks < plan["looks"] and count("exec.finished") == ended:
+            if select.select([closed], [], [], 0.01)[0]:
+                looks += len(os.read(closed, 65536)) // 16
     exchange(plan["pair"])
     while not (here / "ran").exists() and count("exec.finished") == ended:
         time.sleep(0.001)
@@ -92,6 +95,8 @@ def gate(user, **more):
     return Gate.from_config(user=user, project=here, timeout_ms=600_000, **more)
 
 first = gate(Refusing(), policy="default")
+confined = gate(Refusing(), policy="default", confine=True) if "CONFINED" in os.environ else None
+assert confined is None or confined.enclosures is not None
 quick = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 pytest = threading.Thread(
     target=first.run, args=("python3 -m pytest -q -p no:cacheprovider",), kwargs={"cwd": here, "env": quick}
@@ -104,7 +109,9 @@ def tried(number, name, command, user, **plan):
         (here / mark).unlink(missing_ok=True)
     if not plan["back"]:
         (here / "back").touch()
-    one = gate(user, director=first.director)
+    one = gate(user, director=(confined or first).director)
+    one.enclosures = confined and confined.enclosures
+    plan["looks"] = 2 if confined and not isinstance(user, Approving) else 1
     (here / "plan").write_text(json.dumps(plan))
     (here / "plan").rename(here / f"plan-{number}")
     until(lambda: (here / f"ready-{number}").exists(), "the swapper")
@@ -152,12 +159,16 @@ TRIALS: dict[str, dict[str, Any]] = {
 DIRECTORY = {"name": "the working directory", "command": "cat name", "cwd": "place", "pair": ["place", "another"]}
 
 
-@pytest.fixture(params=["us", pytest.param("ordinary", marks=pytest.mark.long)])
+@pytest.fixture(
+    params=["us", pytest.param("ordinary", marks=pytest.mark.long), pytest.param("confined", marks=pytest.mark.long)]
+)
 def play(
     request: pytest.FixtureRequest, project: Path, tmp_path: Path, ordinary_user: Callable[[str], list[str]]
 ) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
-    """Plays trials beside the swapper; what became of each, as us and as an ordinary user."""
-    ordinary = request.param == "ordinary"
+    """Plays trials beside the swapper; what became of each, as us and as an ordinary user, and of confined commands."""
+    ordinary, confined = request.param == "ordinary", request.param == "confined"
+    if confined:
+        enclosures.backend()  # or a skip
     if ordinary and os.getuid() != 0:
         pytest.skip("allowed in CI: we are an ordinary user, so this is what the other one tests")
     home = tmp_path / "home"
@@ -188,6 +199,7 @@ def play(
             "PYTHONPATH": str(ROOT),
             "LC_ALL": "C.UTF-8",
             "TRIALS": json.dumps(trials),
+            **({"CONFINED": "1"} if confined else {}),
         }
         done = children.run(argv, capture_output=True, env=env, cwd=project)
         assert done.returncode == 0, done.stderr.decode()
@@ -237,5 +249,6 @@ def is_the_directory(one: dict[str, Any]) -> None:
     """The command ran in the directory that was judged, or not at all."""
     assert one["output"] in ("judged\n", ""), one
     if one["output"] == "":
-        assert "place: no longer what was judged" in one["denied"], one
+        # (Where it is now: a confined command was about to start there.)
+        assert re.search("(place|another): no longer what was judged", one["denied"]), one
         assert "not started" in one["detail"][0], one

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.agents import run_enclosures
 from humanlayer_agent.cli import main
 from tests.support import children
 
@@ -190,3 +191,18 @@ def test_what_is_asked_about_says_how_it_runs_once_it_was_approved(
         assert "confined" not in capsys.readouterr().out
         assert main([*asked, "--confined"]) == 4
         assert capsys.readouterr().out.splitlines()[1] == f"  once approved, it runs {runs}"
+
+
+def test_it_judges_by_the_tmp_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["check", "--policy", "default", "--project", str(tmp_path), "bash /tmp/no-such-script.sh"]
+    assert main([*command, "--run", "a"]) == 0
+    assert run_enclosures.view_of("a", tmp_path).temporary == ""  # nothing was made for it
+    monkeypatch.setattr(run_enclosures, "proven", lambda folder: None)
+    temporary = Path(run_enclosures.RunEnclosures.of("a", tmp_path).temporary)
+    (temporary / "no-such-script.sh").write_text("rm -rf /srv/data\n")
+    assert main([*command, "--run", "a"]) == 4
+    assert "/srv/data" in capsys.readouterr().out
+    assert main([*command, "--run", "another"]) == 0

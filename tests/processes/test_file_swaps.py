@@ -13,7 +13,7 @@ from humanlayer_agent.action import BASH, FileDigest
 from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes.execution import command_environment, run_command
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
-from humanlayer_agent.shell import DiskReader
+from humanlayer_agent.shell import DiskReader, View
 from humanlayer_agent.testing.patience import PATIENCE
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="renameat2 and inotify: only Linux has them")
@@ -64,6 +64,27 @@ def written(project: Path) -> None:
 
 
 SWAPS = [renamed, relinked, moved, written]
+
+
+@linux
+@pytest.mark.parametrize("swap", SWAPS)
+def test_what_is_swapped_in_a_tmp_of_the_commands_own_is_told(swap: Callable[[Path], None], project: Path) -> None:
+    own = View(os.path.realpath(project))
+    (project / "link.sh").unlink()
+    (project / "link.sh").symlink_to("/tmp/bin/run.sh")
+    (project / "evil-link.sh").unlink()
+    (project / "evil-link.sh").symlink_to("/tmp/evil.sh")
+    files = [FileDigest("/tmp/link.sh", DiskReader.digest("/tmp/link.sh", own))]
+    assert files[0].sha256 == DiskReader.digest(str(project / "bin/run.sh"))
+    one = JudgedFiles(WorkingDirectory.at(str(project)), files, own)
+    assert one.look() == tuple(files)
+    one.check()
+    swap(project)
+    (change,) = one.changes()
+    assert (change.path, change.sha256) == ("/tmp/link.sh", files[0].sha256)
+    assert change.found != change.sha256
+    with pytest.raises(NotAsJudged):
+        one.check()
 
 
 @linux

@@ -19,6 +19,7 @@ from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes import reaper
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
+from humanlayer_agent.shell import DiskReader, View
 from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support import children
 from tests.support.enclosures import enclosure
@@ -217,6 +218,36 @@ def test_files_are_compared_when_all_is_ready(bash: Run, project: Path) -> None:
     with pytest.raises(NotAsJudged):
         bash("bash script", judged=judged)
     assert not (project / "ran").exists()
+
+
+def test_it_is_to_see_what_was_judged(bash: Run, project: Path, inside: Enclosure) -> None:
+    """Should the view that it was judged in not be the one it gets, it does not start."""
+    temporary, another = Path(os.path.realpath(inside.temporary)), project.parent / "another"
+    another.mkdir()
+    (temporary / "way.sh").symlink_to("/tmp/d/script")
+    (another / "way.sh").symlink_to("/tmp/d/script")
+    for folder, text in ((temporary, "echo judged\n"), (another, "touch ran\n")):
+        (folder / "d").mkdir()
+        (folder / "d/script").write_text(text)
+    view = View(str(temporary), shown=(str(project),))
+    files = (FileDigest("/tmp/way.sh", DiskReader.digest("/tmp/way.sh", view)),)
+    judged = JudgedFiles(WorkingDirectory.at(str(project)), files, view)
+    assert bash("bash /tmp/way.sh", judged=judged).output == "judged\n"
+    with pytest.raises(NotAsJudged, match=r"/tmp/way\.sh"):
+        bash("bash /tmp/way.sh", judged=judged, confinement=replace(inside, temporary=str(another)))
+    (another / "d/script").write_text("echo judged\n")
+    assert bash("bash /tmp/way.sh", judged=judged, confinement=replace(inside, temporary=str(another))).output
+    assert not (project / "ran").exists()
+
+
+def test_what_is_hidden_or_not_there_deceives_nobody(bash: Run, project: Path) -> None:
+    (project / "hidden").write_text("seen by us\n")
+    (project.parent / "elsewhere").write_text("seen by us\n")
+    places = [str(project / "hidden"), str(project.parent / "elsewhere")]
+    files = [FileDigest(each, DiskReader.digest(each)) for each in places]
+    hiding = enclosure(project, project.parent / "tmp", hide=(f"{project}/hidden",))
+    judged = JudgedFiles(WorkingDirectory.at(str(project)), files)
+    assert "judged" in bash("cat hidden; echo judged", judged=judged, confinement=hiding).output
 
 
 def test_it_starts_in_the_directory_that_was_judged(bash: Run, project: Path) -> None:

@@ -7,7 +7,7 @@ What is certain is judged as without it: `rm -rf /srv/x` asks, it is not tried. 
 
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.needs_line import ROLE as NEEDED
 from humanlayer_agent.policy.needs_line import UNCONFINED, asked_for
-from humanlayer_agent.shell import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import TEMPORARY, Effect, Program, SimpleCommand, View
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.evaluation import Judged
@@ -123,6 +123,26 @@ def _touched(effect: Effect) -> str:
     return _real(operand if alone else operand.rstrip("/") + TREE)
 
 
+def seen(view: View, profiles: Iterable[Profile]) -> View:
+    """Return what commands see of the disk that are confined to one of these profiles, or to several.
+
+    Args:
+        view: the /tmp that they have, and what is shown in there to all.
+        profiles: what they let through below /tmp is as it is on this machine.
+    """
+    sets = [frozenset(_below_temporary(situated(each))) for each in profiles]
+    everywhere, anywhere = frozenset.intersection(*sets), frozenset.union(*sets)
+    there = {path for path in everywhere if os.access(path, os.R_OK)}
+    return replace(view, shown=(*view.shown, *sorted(there)), unknown=(*view.unknown, *sorted(anywhere - there)))
+
+
+def _below_temporary(profile: Profile) -> Iterator[str]:
+    for entry in (*profile.read, *profile.write):
+        path = entry.removesuffix(TREE)
+        if path.startswith(f"{TEMPORARY}/"):
+            yield path
+
+
 def impossible(command: SimpleCommand, confinement: Confinement | None) -> list[Effect]:
     """Return the effects of a command that are in doubt, and that can't happen in this confinement."""
     if confinement is None:
@@ -189,7 +209,7 @@ def _reachable(paths: PathSet, entries: Sequence[str], but: Sequence[str]) -> bo
 
 
 def _writable(profile: Profile) -> tuple[str, ...]:
-    return (*profile.write, "/tmp" + TREE)
+    return (*profile.write, TEMPORARY + TREE)
 
 
 def _excluded(pattern: str, entries: Sequence[str]) -> bool:
@@ -206,7 +226,7 @@ def _excluded(pattern: str, entries: Sequence[str]) -> bool:
     return fixed != "/" and within(fixed, [entry for entry in entries if whole or entry.endswith(TREE)])
 
 
-def widened(held: Confinement, judged: Sequence["Judged"]) -> Confinement | None:
+def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confinement | None:
     """Return what an action that is asked about runs in, once it was approved; None where it runs unconfined.
 
     It is confined where each rule that asks says by `approved` to what. What the rules open comes on top of `held`, and
@@ -215,6 +235,7 @@ def widened(held: Confinement, judged: Sequence["Judged"]) -> Confinement | None
     Args:
         held: what it would run in if it were allowed.
         judged: the hits on each of its commands.
+        view: what of the disk it was judged in: it is to see the same.
     """
     profiles = list(held.profiles)
     reads: list[str] = []
@@ -222,12 +243,13 @@ def widened(held: Confinement, judged: Sequence["Judged"]) -> Confinement | None
     for each in judged:
         asking = [hit for hit in each.hits() if hit.verdict is Verdict.ASK]
         if items := asked_for(each.command):
-            opens = UNCONFINED not in items and all(_open(e, held, reads, writes) for e in each.command.effects)
+            opens = UNCONFINED not in items and all(_open(e, held, view, reads, writes) for e in each.command.effects)
             profiles += [_ONLINE] if any(e.kind == "network" for e in each.command.effects) else []
         elif asking:
             rules = [hit.rule.approved if hit.rule is not None else None for hit in asking]
             profiles += [situated(rule) for rule in rules if rule is not None]
-            opens = all(rules) and not needs(each.command) and all(_open(h.effect, held, reads, writes) for h in asking)
+            opens = all(_open(hit.effect, held, view, reads, writes) for hit in asking)
+            opens = opens and all(rules) and not needs(each.command)
         else:
             continue
         if not opens:
@@ -275,13 +297,15 @@ def needs(command: SimpleCommand) -> tuple[str, ...]:
     return tuple(dict.fromkeys(need for each in found if each is not None for need in each.needs))
 
 
-def _open(effect: Effect | None, held: Confinement, reads: list[str], writes: list[str]) -> bool:
+def _open(effect: Effect | None, held: Confinement, view: View, reads: list[str], writes: list[str]) -> bool:
     """Add the path of an effect to what is opened; False where no mount can open it."""
     if effect is None or not effect.resolved or not (effect.operand or "").startswith("/"):
         return True
     if not is_plain(effect.operand or "") or "\0" in (effect.operand or ""):
         return False  # a name that would stand for others too
-    path = os.path.realpath(effect.operand or "")
+    path = view.real(effect.operand or "")
+    if view.place(path) != path:
+        return True  # in a /tmp of its own
     if not is_plain(path):
         return False
     if effect.kind in _READS:

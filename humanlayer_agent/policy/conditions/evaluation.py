@@ -107,7 +107,7 @@ class Rules:
             wanted = list(dict.fromkeys(each for command in judged for each in _confined(command) or [default]))
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
-                situation.approved = containment.widened(situation.confinement, judged)
+                situation.approved = containment.widened(situation.confinement, judged, situation.links.view)
                 return judged
             held += [each for each in wanted if each not in held]
 

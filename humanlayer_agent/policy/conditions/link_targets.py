@@ -9,12 +9,10 @@ A path that is written out is followed by `Links`. What a pattern stands for is 
 it would go through now are there to be seen.
 """
 
-import os
 import posixpath
-import stat
 from collections.abc import Iterator, Sequence
 
-from humanlayer_agent.shell import Effect
+from humanlayer_agent.shell import HOST, Effect, View
 
 _PLAIN, _MISSING, _LINK = range(3)
 """What is found at a path, its last component not followed: something else than a link, nothing, a link."""
@@ -25,11 +23,15 @@ class Links:
     disk.
 
     Nothing that was found is used for another action: links change at any time.
+
+    Args:
+        view: what whoever follows them sees of the disk.
     """
 
-    __slots__ = ("_found", "_names", "patterns")
+    __slots__ = ("_found", "_names", "patterns", "view")
 
-    def __init__(self) -> None:
+    def __init__(self, view: View = HOST) -> None:
+        self.view = view
         self._names: dict[str, tuple[str, ...]] = {}
         self._found: dict[str, int] = {}
         """What the disk was asked about, and its answer."""
@@ -46,7 +48,7 @@ class Links:
             # Where `..` leads depends on the links before it.
             up = ".." in path and ".." in path.split("/")
             plain = "/" + posixpath.normpath(path).lstrip("/") if not up else None
-        found = _followed(path) if plain is None or path[:1] != "/" or self._led_through(plain) else (plain,)
+        found = self._followed(path) if plain is None or path[:1] != "/" or self._led_through(plain) else (plain,)
         self._names[path] = found
         return found
 
@@ -61,27 +63,19 @@ class Links:
             part = path if end < 0 else path[:end]
             state = found.get(part)
             if state is None:
-                state = found[part] = _found_at(part)
+                state = found[part] = self._found_at(part)
             if state != _PLAIN:
                 return state == _LINK
         return False
 
+    def _found_at(self, path: str) -> int:
+        step = self.view.look(path)
+        return _MISSING if step.found is None else _PLAIN if step.target is None else _LINK
 
-def _found_at(path: str) -> int:
-    try:
-        mode = os.lstat(path).st_mode
-    except (OSError, ValueError):
-        return _MISSING
-    return _LINK if stat.S_ISLNK(mode) else _PLAIN
-
-
-def _followed(path: str) -> tuple[str, ...]:
-    plain = "/" + posixpath.normpath(path).lstrip("/")
-    try:
-        real = os.path.realpath(path)
-    except (OSError, ValueError):
-        return (plain,)
-    return (plain,) if real == plain else (plain, real)
+    def _followed(self, path: str) -> tuple[str, ...]:
+        plain = "/" + posixpath.normpath(path).lstrip("/")
+        real = self.view.real(path)
+        return (plain,) if real == plain else (plain, real)
 
 
 MAX_ENTRIES = 8_192
@@ -91,7 +85,7 @@ _WILD = frozenset("*?[")
 
 
 class _Unknown(Exception):
-    """There are more names than are looked at, or nobody may see where a link leads."""
+    """There are more names than are looked at."""
 
 
 def led_to(effect: Effect, links: Links) -> tuple[str, ...] | None:
@@ -114,13 +108,13 @@ def led(pattern: str, links: Links, *, last: bool) -> tuple[str, ...] | None:
     key = pattern, last
     if key not in links.patterns:
         try:
-            links.patterns[key] = tuple(dict.fromkeys(_found(pattern, last)))
+            links.patterns[key] = tuple(dict.fromkeys(_found(pattern, last, links.view)))
         except _Unknown:
             links.patterns[key] = None
     return links.patterns[key]
 
 
-def _found(pattern: str, last: bool) -> Iterator[str]:
+def _found(pattern: str, last: bool, view: View) -> Iterator[str]:
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     first = next((n for n, part in enumerate(parts) if not _WILD.isdisjoint(part)), len(parts))
     places, left = ["/" + "/".join(parts[:first])], [MAX_ENTRIES]
@@ -130,12 +124,12 @@ def _found(pattern: str, last: bool) -> Iterator[str]:
             return
         deeper: list[str] = []
         for place in places:
-            for path, is_link in _entries(place, part, left):
+            for path, is_link in _entries(place, part, left, view):
                 if not is_link:
                     deeper.append(path)
                     continue
-                real = _real(path)
-                if rest and not os.path.isdir(real):
+                real = view.real(path)
+                if rest and not view.look(real).is_directory:
                     continue  # nothing lies below it
                 deeper.append(real)
                 if rest or last:
@@ -143,32 +137,25 @@ def _found(pattern: str, last: bool) -> Iterator[str]:
         places = deeper
 
 
-def _entries(place: str, part: str, left: list[int]) -> Iterator[tuple[str, bool]]:
+def _entries(place: str, part: str, left: list[int], view: View) -> Iterator[tuple[str, bool]]:
     """Yield the paths that `part` stands for in the directory `place`, each with whether it is a link."""
+    real = view.real(place)
     if _WILD.isdisjoint(part) and "\\" not in part:
-        path = _joined(place, [part])
-        if os.path.lexists(path):
-            yield path, os.path.islink(path)
+        step = view.look(_joined(real, [part]))
+        if step.found is not None:
+            yield _joined(place, [part]), step.target is not None
         return
     from humanlayer_agent.policy.conditions.pattern_overlap import overlap  # not above: only a pattern needs it
 
     try:
-        with os.scandir(place) as entries:
-            for entry in entries:
-                left[0] -= 1
-                if left[0] < 0:
-                    raise _Unknown
-                if (entry.is_symlink() or entry.is_dir()) and overlap(f"/{part}", f"/{entry.name}", False):
-                    yield entry.path, entry.is_symlink()
+        for name, is_link, is_directory in view.entries(real):
+            left[0] -= 1
+            if left[0] < 0:
+                raise _Unknown
+            if (is_link or is_directory) and overlap(f"/{part}", f"/{name}", False):
+                yield _joined(place, [name]), is_link
     except (OSError, ValueError):  # no directory, or nobody may look: nor may what runs
         return
-
-
-def _real(link: str) -> str:
-    try:
-        return os.path.realpath(link)
-    except OSError as error:
-        raise _Unknown from error
 
 
 def _joined(place: str, parts: Sequence[str]) -> str:

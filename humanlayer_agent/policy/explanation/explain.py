@@ -63,7 +63,7 @@ class Explanation:
 def explain(director: Director, action: Action) -> Explanation:
     """Judge `action`, keeping what each rule said."""
     program = director.program(action)
-    situation = Situation(agent=action.agent, confinable=director.confined)
+    situation = director.situation(action)
     decision = director.judge(program, situation, action.content)
     rules = director.in_force().rules
     parts = []

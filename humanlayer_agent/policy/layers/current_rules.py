@@ -14,6 +14,7 @@ from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.shell import HOST, View
 
 
 class InForce:
@@ -21,13 +22,19 @@ class InForce:
 
     Args:
         reads: path sets that confined commands can read, besides those of the policies.
+        tmp: the /tmp of confined commands; None where nothing is confined.
 
     Raises:
         PolicyError: a rule names a variable that is not known, or a path pattern is none.
     """
 
     def __init__(
-        self, layers: Sequence[Layer], variables: Mapping[str, str], day: str, reads: Sequence[str] = ()
+        self,
+        layers: Sequence[Layer],
+        variables: Mapping[str, str],
+        day: str,
+        reads: Sequence[str] = (),
+        tmp: View | None = None,
     ) -> None:
         self.day = day
         self.digest = _digest(layers, variables, day)
@@ -38,6 +45,11 @@ class InForce:
         rules = _compiled_rules(layers, variables, day, self._confinement)
         self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine)
         self._bases = bases
+        self.view = HOST
+        """What of the disk is seen by what is allowed."""
+        if tmp is not None and confine is not None:
+            named = [profile for rule in rules for profile in (rule.confined, rule.approved) if profile is not None]
+            self.view = containment.seen(tmp, dict.fromkeys([confine, *named]))
 
     def confinement(self, name: str) -> Profile:
         """Return the confinement that the policies of the machine or the user call `name`, as it is on this machine.

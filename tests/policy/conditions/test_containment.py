@@ -15,7 +15,7 @@ from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
-from humanlayer_agent.shell import Effect
+from humanlayer_agent.shell import DiskReader, Effect, View
 from humanlayer_agent.store.rows import dump_decision, load_decision
 from tests.support.extent import examples
 
@@ -153,6 +153,56 @@ def test_a_layer_that_may_not_allow_confines_nothing(tmp_path: Path) -> None:
             Action("foo", cwd=PROJECT)
         )
         assert str(decision.verdict) == verdict
+
+
+def test_what_is_not_allowed_confined_is_judged_by_the_machines_tmp_too(tmp_path: Path) -> None:
+    """And the stricter of both holds, by the files and effects of what would run."""
+    rules = (
+        '  - {id: out, decision: ask, reason: "Deletes {{ paths }}.", when: {effect: delete, paths: {any_within: ["/srv/**"]}}}\n'
+        '  - {id: never, decision: deny, when: {effect: delete, paths: {any_within: ["/etc/**"]}}}\n' + ANY
+    )
+    (tmp_path / "own").mkdir()
+    machine = tmp_path / "machine.sh"
+    path = tmp_path / "p.yaml"
+    path.write_text(POLICY.format(rules=rules))
+    own = tmp_path / "own" / str(machine).removeprefix("/tmp/")
+    if own.is_absolute() and not str(machine).startswith("/tmp/"):
+        pytest.skip("temporary files are elsewhere")
+    own.parent.mkdir(parents=True)
+    view = View(str(tmp_path / "own"))
+    director = Director(
+        load(path), project=PROJECT, environ={"HOME": "/nowhere/home"}, confined=view, reader=DiskReader(PROJECT)
+    )
+    texts = {"allow": "echo x\n", "ask": "rm /srv/x\n", "deny": "rm /etc/x\n"}
+    for inside, text in texts.items():
+        own.write_text(text)
+        for outside, other in texts.items():
+            machine.write_text(other)
+            decision = director.evaluate(Action(f"bash {machine}", cwd=PROJECT))
+            confined = inside == "allow"
+            assert str(decision.verdict) == (inside if confined else max(inside, outside, key=list(texts).index))
+            assert (decision.confinement is not None, decision.view.temporary) == (
+                confined,
+                view.temporary if confined else None,
+            )
+            shown = own if confined else machine
+            assert [(each.path, each.sha256) for each in decision.files] == [
+                (str(machine), DiskReader.digest(str(shown)))
+            ]
+            assert ("confined commands see another file" in decision.reason) == (not confined and inside != outside)
+
+
+@pytest.mark.parametrize("wide", [("/tmp/{name}/**",), ()])
+def test_what_one_confinement_shows_of_the_machines_tmp_and_another_does_not(
+    tmp_path: Path, wide: tuple[str, ...]
+) -> None:
+    with TemporaryDirectory(dir="/tmp", prefix="hla-seen-") as name:
+        wide = tuple(each.format(name=Path(name).name) for each in wide)
+        one, other = Profile("one", read=(f"{name}/**", "/usr/**")), Profile("other", read=wide)
+        view = containment.seen(View(str(tmp_path), shown=("/tmp/caches",)), [one, other])
+        assert view.shown == (("/tmp/caches", name) if wide else ("/tmp/caches",))
+        assert view.unknown == (() if wide else (name,))
+    assert containment.seen(View(str(tmp_path)), [one, one]).unknown == (name,)  # it is not there
 
 
 @pytest.mark.parametrize(
@@ -330,7 +380,9 @@ def test_what_a_program_needs_besides_its_operands(command: str, found: tuple[st
 
 def test_a_stored_decision_says_the_same(tmp_path: Path) -> None:
     decision = approved(tmp_path, "curl https://example.org; cat /etc/hostname")
-    assert load_decision(dump_decision(decision)).confinement == decision.confinement
+    stored = load_decision(dump_decision(decision))
+    assert (stored.confinement, stored.view) == (decision.confinement, decision.view)
+    assert stored.view == View("")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.policy.conditions import link_targets
 from humanlayer_agent.policy.conditions.link_targets import Links, led
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.shell import View
 
 Judge = Callable[..., str]
 
@@ -63,6 +64,32 @@ def test_where_patterns_lead(project: Path) -> None:
         assert set(found) == expected, pattern
     assert led(f"{project}/d*", Links(), last=False) == ()
     assert led(f"{project}/d*/x", Links(), last=False) == ("/etc/x",)
+
+
+def test_where_patterns_lead_in_a_tmp_of_the_commands_own(project: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    for folder in ("own/d", "own/deep/d"):
+        (tmp_path / folder).mkdir(parents=True)
+    (own / "d/out").symlink_to("/etc")
+    (own / "d/in").symlink_to("/tmp/deep")
+    (own / "deep/d/up").symlink_to("../../../etc")
+    (own / "way").symlink_to("/tmp/d")
+    (project / "tmp").symlink_to("/tmp/d")
+    links = Links(View(str(own), shown=(str(project),)))
+    cases: dict[str, set[str]] = {
+        "/tmp/d/*/x": {"/etc/x", "/tmp/deep/x"},
+        "/tmp/w*/out/x": {"/tmp/d/out/x", "/etc/x"},
+        "/tmp/way/o*/x": {"/etc/x"},
+        "/tmp/deep/*/up/x": {"/etc/x"},
+        f"{project}/t*/o*/x": {"/tmp/d/o*/x", "/etc/x"},
+        f"{project}/d*/x": {"/etc/x"},
+        f"{str(project).replace('project', '*ject')}/data/x": {"/etc/x"},
+    }
+    for pattern, expected in cases.items():
+        found = led(pattern, links, last=True)
+        assert found is not None
+        assert set(found) == expected, pattern
+    assert led("/tmp/d/*/x", Links(View("")), last=True) == ()
 
 
 @pytest.mark.parametrize("policy", ["default", "strict"])
