@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -200,7 +201,7 @@ def test_it_judges_by_the_tmp_of_a_run(
     command = ["check", "--policy", "default", "--project", str(tmp_path), "bash /tmp/no-such-script.sh"]
     assert main([*command, "--run", "a"]) == 0
     assert run_enclosures.view_of("a", tmp_path).temporary == ""  # nothing was made for it
-    monkeypatch.setattr(run_enclosures, "proven", lambda folder: None)
+    monkeypatch.setattr(run_enclosures, "proven", lambda folder: SimpleNamespace(backend=None))
     temporary = Path(run_enclosures.RunEnclosures.of("a", tmp_path).temporary)
     (temporary / "no-such-script.sh").write_text("rm -rf /srv/data\n")
     assert main([*command, "--run", "a"]) == 4
