@@ -63,7 +63,9 @@ def test_by_hand_nothing_is_judged(execute: Exec, project: Path, caplog: pytest.
     assert not (project / ".envrc").exists()
     wrong = execute("--confinement", "nothing", "--", "true")
     assert wrong.exit_code != 0
-    assert "no confinement is called 'nothing'; there are: installs, online, project, repository" in str(wrong.exception)
+    assert "no confinement is called 'nothing'; there are: installs, online, project, repository" in str(
+        wrong.exception
+    )
 
 
 def test_it_ends_in_time(execute: Exec) -> None:
