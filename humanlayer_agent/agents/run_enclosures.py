@@ -274,7 +274,16 @@ def say_moved(result: CommandResult) -> CommandResult:
 
 
 def _note(result: CommandResult, decision: PolicyDecision) -> str:
-    """What a confined command may have failed for, and how its agent asks for more; "" where it has not."""
+    """What a confined command has left that is gone, what it may have failed for, and how its agent asks for more; ""
+    where there is nothing to say.
+    """
+    taken = ", ".join(each.path for each in result.moved)
+    return "\n".join(
+        filter(None, (taken and f"(Undone, since it could run code later: {taken}.)", _lack(result, decision)))
+    )
+
+
+def _lack(result: CommandResult, decision: PolicyDecision) -> str:
     if result.returncode in (0, None) or decision.confinement is None:
         return ""
     if not _shows_refusal(result.output) and not _names_what_is_not_there(result.output, decision.confinement):

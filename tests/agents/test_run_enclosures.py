@@ -253,6 +253,7 @@ def test_what_it_leaves_where_it_would_run_later_is_moved_aside_and_logged(
     gate: Gate, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = gate.run(unread(place, "touch", ".envrc"))
+    assert result.note == f"(Undone, since it could run code later: {place}/project/.envrc.)"
     assert not (place / "project/.envrc").exists()
     (moved,) = result.moved
     assert Path(moved.kept).exists()
