@@ -128,14 +128,16 @@ def build_director(
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
             expected).
     """
+    from humanlayer_agent.confine.repository import repository_folder
     from humanlayer_agent.policy.director import Director
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
     reader, reads = readable(base, environ, confined=confined, reduced=reduced)
+    variables = {"REPOSITORY": repository_folder(base)} if confined else None
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
-            confined=confined, reduced=reduced, reads=reads,
+            variables=variables, confined=confined, reduced=reduced, reads=reads,
         )  # fmt: skip
     from humanlayer_agent.policy.layers import find_layers, observed
 
@@ -143,7 +145,7 @@ def build_director(
     layers = find_layers(base, tested=tested)
     observe = observed(layers, observe)
     return Director(
-        layers, project=base, environ=environ, observe=observe, reader=reader,
+        layers, project=base, environ=environ, variables=variables, observe=observe, reader=reader,
         confined=confined, reduced=reduced, reads=reads,
     )  # fmt: skip
 
@@ -158,8 +160,12 @@ def readable(
     if not (confined or reduced):
         return reader, ()
     from humanlayer_agent.confine.environment import toolchain_reads
+    from humanlayer_agent.confine.repository import repository_folder, worktree_links
 
-    return reader, toolchain_reads(os.environ if environ is None else environ, project)
+    reads = toolchain_reads(os.environ if environ is None else environ, project)
+    if (repository := repository_folder(project)) != project:
+        reads += (f"{repository}/**",)
+    return reader, (*reads, *worktree_links(repository))
 
 
 def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":

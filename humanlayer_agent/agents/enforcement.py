@@ -193,8 +193,8 @@ class EnforcingEnvironment:
         own = dict(getattr(self._inner.config, "env", None) or {})
         if not self.runs_here:
             return own
-        env = command_environment(os.environ, own, self.settings.pass_env, str(self.project))
-        return env if self._enclosures is None else self._enclosures.environment(env)
+        environment = command_environment if self._enclosures is None else self._enclosures.environment
+        return environment(os.environ, own, self.settings.pass_env, str(self.project))
 
 
 def _interpreter_of(environment: Any) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ class Gate(gate.Gate):
             command: for bash.
             cwd: the directory it starts in; that of this process where it is None.
             project: the directory the agent works for; that of the Director where it is empty.
-            env: variables it gets beside the harmless ones of this process.
+            env: variables it gets beside those of this process that supervised, or confined, commands get.
             timeout: seconds until it is killed; the result then has the output so far.
 
         Raises:
@@ -97,9 +97,8 @@ class Gate(gate.Gate):
         warn_unless_protected()
         here = os.path.abspath(cwd or os.getcwd())
         project = project or str(getattr(self.director, "project", "") or here)
-        given = command_environment(os.environ, env, project=project)
-        if self.enclosures is not None:
-            given = self.enclosures.environment(given)
+        environment = command_environment if self.enclosures is None else self.enclosures.environment
+        given = environment(os.environ, env, project=project)
         action = Action(command, cwd=here, project=project, env=given)
 
         def execute(permit: Permit) -> CommandResult:

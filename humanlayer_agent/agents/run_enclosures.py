@@ -6,10 +6,11 @@ import os
 import re
 import secrets
 import shutil
+import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Self
 
@@ -20,9 +21,14 @@ from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceabl
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.confine.proof import proven
+from humanlayer_agent.confine.repository import kept_contents, repository_folder, sources
+from humanlayer_agent.confine.survey import survey
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import state_path
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.processes.execution import CommandResult, run_command
+from humanlayer_agent.processes.execution import CommandResult, command_environment, find_program, run_command
+from humanlayer_agent.processes.tool_variables import is_inherited, is_listed
+from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.redaction.secret_names import is_secret_variable
 from humanlayer_agent.shell import HOST, View
 
@@ -39,6 +45,8 @@ _HELD = (
 _LOOKED_AT = 20_000  # characters of an output, its last
 _ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
 _OWN = ("/tmp/", "/proc/", "/dev/", "/sys/")
+_MOST_SHOWN = 1000
+_LONGEST_LOOK_S = 10.0
 _KEPT_S = 7 * 24 * 3600.0
 """Seconds that the /tmp of a run is kept after its last command."""
 
@@ -52,6 +60,7 @@ class RunEnclosures:
         temporary: the folder that they see as /tmp: what one leaves there the next one finds.
         caches: the folder in which their tools keep what they need again, of this project alone.
         aside: the folder to which is moved what they leave where it would be run later by itself.
+        project: the directory that they work for.
         repository: the repository of git's that the project is a further worktree of, as a path set; "" where it is
             none. Commands that Landlock alone holds can write it, as they can where it lies in the project.
     """
@@ -60,7 +69,10 @@ class RunEnclosures:
     temporary: str
     caches: str
     aside: str
+    project: str
     repository: str = ""
+    _shown: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict, compare=False, repr=False)
+    """By confinement: what the repository has of the files that it hides, looked up before the first command."""
 
     @classmethod
     def of(cls, run: str, project: Path | str) -> Self:
@@ -79,7 +91,9 @@ class RunEnclosures:
     @classmethod
     def reduced(cls, run: str, project: Path | str) -> Self:
         """Return those of a run whose commands are held by Landlock alone; arguments and errors are those of `of`."""
-        return replace(cls._with(landlock.find(), run, project), repository=_repository(os.path.realpath(project)))
+        made = cls._with(landlock.find(), run, project)
+        folder = repository_folder(made.project)
+        return replace(made, repository="" if folder == made.project else folder + TREE)
 
     @classmethod
     def _with(cls, backend: Bubblewrap | landlock.Landlock, run: str, project: Path | str) -> Self:
@@ -88,7 +102,7 @@ class RunEnclosures:
         folders = (_folder(_RUNS, run), _folder(_CACHES, top), _folder(_ASIDE, top))
         for folder in folders:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-        return cls(backend, *folders)
+        return cls(backend, *folders, top)
 
     @property
     def confines(self) -> bool:
@@ -100,12 +114,15 @@ class RunEnclosures:
         """Return what of the disk they see that is not the machine's; what it shows them besides, a policy says."""
         return View(self.temporary, shown=(self.caches,))
 
-    def enclosure(self, confinement: Confinement, expected: tuple[str, ...] = ()) -> Enclosure:
+    def enclosure(
+        self, confinement: Confinement, expected: tuple[str, ...] = (), removed: tuple[str, ...] = ()
+    ) -> Enclosure:
         """Return what a command is started in (see `processes.execution.run_command`).
 
         Args:
             confinement: what the command can reach.
             expected: path sets where it may make what is protected.
+            removed: path sets of what it removes, with what is protected there.
 
         Raises:
             Unenforceable: it can't be confined.
@@ -113,7 +130,10 @@ class RunEnclosures:
         if not isinstance(self.backend, Bubblewrap):
             raise Unenforceable(f"{self.backend.name} alone confines nothing")
         os.utime(self.temporary)  # it is in use
-        return Enclosure(self.backend, confinement, self.temporary, self.aside, expected, self.caches)
+        shown = self._shown.get(confinement.digest)
+        if shown is None:
+            shown = self._shown[confinement.digest] = self._in_repository(confinement)
+        return Enclosure(self.backend, confinement, self.temporary, self.aside, expected, self.caches, shown, removed)
 
     def restriction(self, confinement: Confinement, env: Mapping[str, str]) -> landlock.Restriction:
         """Return what a command that is not confined is held to all the same (see `processes.execution.run_command`).
@@ -133,13 +153,67 @@ class RunEnclosures:
             also = (*also, os.path.realpath(temporary) + TREE)
         return landlock.Restriction(self.backend, confinement, also)
 
-    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the run's commands, made from that of any supervised one."""
+    def _in_repository(self, confinement: Confinement) -> dict[str, frozenset[str]]:
+        """Return what git has in its last commit of the files that are hidden: `git ls-tree`, which can write nothing
+        here, since the settings of a repository may have git run anything.
+        """
+        below = f"{self.project}/"
+        found = sorted(path for path in survey(confinement).hidden if path.startswith(below))
+        hidden = [path.removeprefix(below) for path in found][:_MOST_SHOWN]
+        if not hidden or not os.path.lexists(f"{self.project}/.git"):
+            return {}
+        reading = Confinement(tuple(replace(each, protect=each.write) for each in confinement.profiles))
+        assert isinstance(self.backend, Bubblewrap)
+        enclosure = Enclosure(self.backend, reading, self.temporary, self.aside)
+        asked = (each for path in hidden for each in sources(path))
+        words = (find_program("git"), "ls-tree", "-z", "HEAD", "--", *asked)
+        env = {os.fsencode(name): os.fsencode(value) for name, value in self.environment(os.environ).items()}
+        command = [os.fsencode(word) for word in words]
+        try:
+            with enclosure.opened(command, cwd=self.project, env=env) as (argv, descriptors):
+                done = subprocess.run(
+                    argv,
+                    pass_fds=descriptors,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                    timeout=_LONGEST_LOOK_S,
+                )
+        except (ConfigError, subprocess.TimeoutExpired):
+            return {}
+        return kept_contents(hidden, done.stdout, self.project)
+
+    def environment(
+        self,
+        environ: Mapping[str, str],
+        extra_env: Mapping[str, str] | None = None,
+        pass_env: Iterable[str] = (),
+        project: str = "",
+    ) -> dict[str, str]:
+        """Return the environment of the run's commands: of a confined one, all of ours that holds no secret and leads
+        nowhere outside.
+
+        Args:
+            environ, extra_env, pass_env, project: see `processes.execution.command_environment`.
+        """
         if not self.confines:
+            given = command_environment(environ, extra_env, pass_env, project)
             # Else SQLite takes /var/tmp, which it is told that it can write. https://www.sqlite.org/tempfiles.html
-            temporary = {"SQLITE_TMPDIR": env.get("TMPDIR") or "/tmp"}
-            return {**temporary, **env, **cache_variables(env.get("HOME", ""), self.caches)}
-        return confined_environment(env, caches=self.caches, is_secret=is_secret_variable)
+            temporary = {"SQLITE_TMPDIR": given.get("TMPDIR") or "/tmp"}
+            return {**temporary, **given, **cache_variables(given.get("HOME", ""), self.caches, self.project)}
+
+        def inherits(name: str, value: str) -> bool:
+            return is_listed(name, value) or (is_inherited(name, value, project) and not _is_secret(name, value))
+
+        given = command_environment(environ, extra_env, pass_env, project, inherits=inherits)
+        return confined_environment(given, caches=self.caches, project=self.project)
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str, value: str) -> bool:
+    return is_secret_variable(name) or bool(Redactor().text(value).erased)
 
 
 def view_of(run: str, project: Path | str) -> View:
@@ -205,7 +279,7 @@ def run_permitted(
     if enclosures is None:
         raise Unenforceable(f"it is to run {permit.decision.runs}, and nothing here holds it to that")
     if confinement is not None:
-        result = say_moved(run(confinement=enclosures.enclosure(confinement, _expected(permit))))
+        result = say_moved(run(confinement=enclosures.enclosure(confinement, *_known_changes(permit))))
         return replace(result, note=_note(result, permit.decision))
     assert reduced is not None
     restriction = enclosures.restriction(reduced, action.env)
@@ -221,7 +295,16 @@ def say_moved(result: CommandResult) -> CommandResult:
 
 
 def _note(result: CommandResult, decision: PolicyDecision) -> str:
-    """What a confined command may have failed for, and how its agent asks for more; "" where it has not."""
+    """What a confined command has left that is gone, what it may have failed for, and how its agent asks for more; ""
+    where there is nothing to say.
+    """
+    taken = ", ".join(each.path for each in result.moved)
+    return "\n".join(
+        filter(None, (taken and f"(Undone, since it could run code later: {taken}.)", _lack(result, decision)))
+    )
+
+
+def _lack(result: CommandResult, decision: PolicyDecision) -> str:
     if result.returncode in (0, None) or decision.confinement is None:
         return ""
     if not _shows_refusal(result.output) and not _names_what_is_not_there(result.output, decision.confinement):
@@ -255,31 +338,19 @@ def _where(moved: MovedAside) -> str:
     return f"it is now {moved.kept}" + (", and what was there is there again" if moved.restored else "")
 
 
-def _expected(permit: Permit) -> tuple[str, ...]:
-    """Where it was seen that the command makes something: a repository (`git init`), a virtual environment. That is
-    nowhere, where something runs that nobody can read.
+def _known_changes(permit: Permit) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where it was seen that the command makes something, a repository (`git init`) or a virtual environment, and where
+    it removes something. That is nowhere, where something runs that nobody can read.
     """
     action, decision = permit.action, permit.decision
     effects = [(part.program, effect) for part in decision.parts for effect in part.effects]
     if any(effect.unread or not effect.resolved for _, effect in effects) or decision.unresolved:
-        return ()
+        return (), ()
     above = f"{action.project}/"
-    writes = [(program, os.path.normpath(e.operand)) for program, e in effects if e.kind == "write" and e.operand]
-    return tuple(f"{path}/**" for program, path in writes if program == "git" or not above.startswith(f"{path}/"))
-
-
-def _repository(project: str) -> str:
-    """The repository that a worktree belongs to. What the worktree says of that anybody may have written who can write
-    there, so the repository has to say the same.
-    """
-    own = os.path.join(project, ".git")
-    try:
-        folder = os.path.realpath(os.path.join(project, Path(own).read_text().removeprefix("gitdir:").strip()))
-        named = os.path.realpath(os.path.join(folder, Path(folder, "gitdir").read_text().strip()))
-        common = os.path.realpath(os.path.join(folder, Path(folder, "commondir").read_text().strip()))
-    except (OSError, ValueError):
-        return ""
-    return common + TREE if named == own and folder.startswith(f"{common}/worktrees/") else ""
+    found = [(program, e.kind, os.path.normpath(e.operand)) for program, e in effects if e.operand]
+    made = [path for by, kind, path in found if kind == "write" and (by == "git" or not above.startswith(f"{path}/"))]
+    gone = [path for by, kind, path in found if kind == "delete" and by == "rm" and path.startswith(above)]
+    return tuple(f"{path}/**" for path in made), tuple(f"{path}/**" for path in gone)
 
 
 def _folder(kind: str, text: str) -> str:

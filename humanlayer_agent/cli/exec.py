@@ -104,12 +104,12 @@ def _by_hand(
     from humanlayer_agent.agents.run_enclosures import RunEnclosures, say_moved
     from humanlayer_agent.configuration import build_director
     from humanlayer_agent.confine.confinement import Confinement
-    from humanlayer_agent.processes.execution import command_environment, run_command
+    from humanlayer_agent.processes.execution import run_command
 
     director = build_director(policy, project=project, confined=True)
     enclosures = RunEnclosures.of(run or secrets.token_hex(16), director.project)
     enclosure = enclosures.enclosure(Confinement((director.in_force().confinement(name),)))
-    env = enclosures.environment(command_environment(os.environ, project=director.project))
+    env = enclosures.environment(os.environ, project=director.project)
     here = os.getcwd()
     cwd = here if enclosure.confinement.reads(os.path.realpath(here)) else director.project
     return say_moved(run_command((*BASH, text), cwd=cwd, env=env, timeout=timeout, confinement=enclosure))

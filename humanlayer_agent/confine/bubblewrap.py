@@ -12,9 +12,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from humanlayer_agent.confine import syscall_filter
@@ -58,7 +59,17 @@ class Bubblewrap:
         folder = Path(os.path.realpath(self.path)).parent
         return str(folder.parents[1] if folder.name == "_bin" else folder)
 
-    def words(self, confinement: Confinement, *, cwd: str, temporary: str, aside: str, caches: str = "") -> list[str]:
+    def words(
+        self,
+        confinement: Confinement,
+        *,
+        cwd: str,
+        temporary: str,
+        aside: str,
+        caches: str = "",
+        shown: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        removed: Sequence[str] = (),
+    ) -> list[str]:
         """Return the options that let a command reach only what `confinement` lets through.
 
         Args:
@@ -67,6 +78,7 @@ class Bubblewrap:
             temporary: the directory that it sees as /tmp.
             aside: a directory that it can't write: what is mounted over hidden files is kept there.
             caches: a directory that it can write as well, for what tools keep between commands.
+            shown, removed: see `mounts.mounts`.
 
         Raises:
             Unenforceable: the confinement can't be enforced here.
@@ -78,7 +90,7 @@ class Bubblewrap:
         words += [word for path in _READ_ONLY if os.path.exists(path) for word in ("--ro-bind", path, path)]
         nothing, nowhere = _masks(aside)
         words += [word for path in _MASKED if os.path.exists(path) for word in ("--ro-bind", nothing, path)]
-        for mount in mounts(confinement, keep=(sys.prefix, self._home)):
+        for mount in mounts(confinement, keep=(sys.prefix, self._home), shown=shown, removed=removed):
             _refuse_links(temporary, mount.path)
             if mount.how == "link":
                 words += ["--symlink", os.readlink(mount.path), mount.path]
@@ -103,6 +115,7 @@ class Enclosure:
             what hides files from it.
         expected: path sets of what it is known to write at such a place, and may.
         caches: a directory that it can write as well, for what tools keep between commands; "" for none.
+        shown, removed: see `mounts.mounts`.
     """
 
     backend: Bubblewrap
@@ -111,6 +124,8 @@ class Enclosure:
     aside: str
     expected: tuple[str, ...] = ()
     caches: str = ""
+    shown: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    removed: tuple[str, ...] = ()
 
     def journal(self) -> AbstractContextManager[list[MovedAside]]:
         """Look before and after what is run meanwhile: gives a list of what was moved aside in the end.
@@ -118,7 +133,8 @@ class Enclosure:
         Raises:
             Unenforceable: it can't be looked through, or what was left before can't be moved.
         """
-        return journal(self.confinement, self.aside, expected=lambda path: within(path, self.expected))
+        known = (*self.expected, *self.removed)
+        return journal(self.confinement, self.aside, expected=lambda path: within(path, known))
 
     @contextmanager
     def opened(
@@ -139,7 +155,13 @@ class Enclosure:
             Unenforceable: the confinement can't be enforced here.
         """
         words = self.backend.words(
-            self.confinement, cwd=cwd, temporary=self.temporary, aside=self.aside, caches=self.caches
+            self.confinement,
+            cwd=cwd,
+            temporary=self.temporary,
+            aside=self.aside,
+            caches=self.caches,
+            shown=self.shown,
+            removed=self.removed,
         )
         with ExitStack() as stack:
             calls = _in_memory(stack, syscall_filter.program())

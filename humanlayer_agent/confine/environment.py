@@ -1,7 +1,7 @@
 """The environment of a confined command: nothing that leads out, caches of the project's own, what PATH needs."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,22 +20,20 @@ _PROGRAMS = ("bin", "sbin", "shims")
 _ENVIRONMENTS = (".venv", "venv", "env")
 
 
-def confined_environment(
-    env: Mapping[str, str], *, caches: str = "", is_secret: Callable[[str], bool] = lambda name: False
-) -> dict[str, str]:
-    """Return the environment of a confined command, made from that of an unconfined one.
+def confined_environment(env: Mapping[str, str], *, caches: str = "", project: str = "") -> dict[str, str]:
+    """Return the environment of a confined command, made from what it was given (`processes.tool_variables`).
 
     Args:
-        env: what the command would get (`processes.execution.command_environment`).
+        env: what was given.
         caches: the folder in which tools keep what they need again; "" leaves them where they are.
-        is_secret: tells of a variable's name that its value is a credential.
+        project: the directory that the command works for.
 
     Example:
         >>> confined_environment({"PATH": "/bin", "SSH_AUTH_SOCK": "/tmp/agent"})["PATH"]
         '/bin'
     """
-    kept = {name: value for name, value in env.items() if not (leads_out(name) or is_secret(name))}
-    return _without_bare_repositories(kept | (cache_variables(kept.get("HOME", ""), caches) if caches else {}))
+    kept = {name: value for name, value in env.items() if not leads_out(name)}
+    return _without_bare_repositories(kept | (cache_variables(kept.get("HOME", ""), caches, project) if caches else {}))
 
 
 def leads_out(name: str) -> bool:
@@ -48,13 +46,14 @@ def leads_out(name: str) -> bool:
     return name in _LEADS_OUT or name.endswith(("_SOCK", "_SOCKET")) or name.startswith("DBUS_")
 
 
-def cache_variables(home: str, folder: str) -> dict[str, str]:
-    """Return the variables by which tools keep what they need again in `folder`."""
+def cache_variables(home: str, folder: str, project: str) -> dict[str, str]:
+    """Return the variables by which tools of a project keep what they need again in `folder`."""
     known = _known_caches()
+    told = [known, *(more for file, more in known["where"].items() if os.path.exists(os.path.join(project, file)))]
     read = {name: os.path.join(home, below) for name, below in known["read"].items() if home}
     return {
-        **{name: os.path.join(folder, below) for name, below in known["folders"].items()},
-        **known["values"],
+        **{name: os.path.join(folder, below) for each in told for name, below in each["folders"].items()},
+        **{name: value for each in told for name, value in each["values"].items()},
         **{name: path for name, path in read.items() if os.path.isdir(path)},
     }
 

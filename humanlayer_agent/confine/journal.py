@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
+from humanlayer_agent.confine.repository import changes_nothing_that_runs
 from humanlayer_agent.confine.survey import Control, Survey, control, is_writable, roots_of, survey
 from humanlayer_agent.locations import read_own_json, write_own_json
 
@@ -83,12 +84,20 @@ def _settle(
         if expected(path) or any(path.startswith(other.path + "/") and other.kept for other in moved):
             continue
         earlier = before.controls.get(path)
+        if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
+            continue
         if earlier is not None and stat.S_ISDIR(earlier.mode) and path in after.controls:
             earlier = None  # a folder that has become something else: what was in it is gone
         kept = _move(path, folder) if os.path.lexists(path) else ""
         restored = earlier is not None and not os.path.lexists(path) and _restore(path, earlier)
         moved.append(MovedAside(path, kept, restored))
     return moved
+
+
+def _is_harmless(path: str, before: Control, after: Control | None) -> bool:
+    if after is None or os.path.basename(path) != "config" or before.content is None or after.content is None:
+        return False
+    return before.mode == after.mode and changes_nothing_that_runs(before.content, after.content)
 
 
 def _move(path: str, folder: Path) -> str:

@@ -1,11 +1,14 @@
 """The mounts that a confinement comes to on this machine: which paths are there, and how each is to be seen."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
+from humanlayer_agent.confine.certificates import is_public
 from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below, is_plain, within
+from humanlayer_agent.confine.repository import is_kept
 from humanlayer_agent.confine.survey import LIMIT, survey
 
 How = Literal["link", "read", "write", "hide"]
@@ -27,7 +30,14 @@ class Mount:
     directory: bool
 
 
-def mounts(confinement: Confinement, *, keep: Iterable[str] = (), limit: int = LIMIT) -> list[Mount]:
+def mounts(
+    confinement: Confinement,
+    *,
+    keep: Iterable[str] = (),
+    shown: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    removed: Sequence[str] = (),
+    limit: int = LIMIT,
+) -> list[Mount]:
     """Return what is to be mounted, in this order.
 
     Paths that are not there, or that this user can't read, are left out. A directory that holds something protected is
@@ -36,6 +46,8 @@ def mounts(confinement: Confinement, *, keep: Iterable[str] = (), limit: int = L
     Args:
         confinement: what is let through.
         keep: folders that are never written, whatever is let through: where we are installed ourselves.
+        shown: files that are not hidden while they have the content that git has kept of them (`repository.is_kept`).
+        removed: path sets of what the command is known to remove: a mount in them would be in its way.
         limit: most directory entries that are looked at.
 
     Raises:
@@ -59,14 +71,16 @@ def mounts(confinement: Confinement, *, keep: Iterable[str] = (), limit: int = L
         found[path] = "read"
         if os.path.isdir(cache := f"{path}/.cache"):
             found.setdefault(cache, "write")
-    for path in sorted(looked.protected.union(keep)):
-        if (root := _root(path, writes)) is None:
+    kept = frozenset(keep)
+    for path in sorted(looked.protected | kept):
+        if (root := _root(path, writes)) is None or (within(path, removed) and path not in kept):
             continue
         if os.path.islink(path):
             raise Unenforceable(f"{path} can't be protected: it is a link, and nothing can be mounted over one")
         _mount_parents(path, root, found)
         found[path] = "read"
-    for path in _hidden(confinement, looked.hidden):
+    secret = {path for path in looked.hidden if not (is_public(path) or is_kept(path, shown))}
+    for path in _hidden(confinement, secret):
         if root := _root(path, writes):
             _mount_parents(path, root, found)
         found[path] = "hide"
@@ -116,5 +130,8 @@ def _read_only(linked: Iterable[str], writes: Sequence[str]) -> list[str]:
         at = next((n for n, part in enumerate(parts) if part in _INSTALLED), len(parts))
         found.add(root + "/".join(parts[: at + 1]))
     if len(found) > _MOST_LINKED:
-        raise Unenforceable(f"too many files have names outside as well (hard links), {min(found)} for example")
+        raise Unenforceable(
+            f"too many files have names outside as well (hard links), {min(found)} for example; "
+            "where they are objects of git (a clone on one disk), `git repack -ad` makes them the repository's own"
+        )
     return sorted(found)

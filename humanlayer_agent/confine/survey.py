@@ -100,7 +100,7 @@ def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
     wanted = _Wanted([*confinement.entries("protect"), *confinement.entries("hide")])
     found, links = Survey(), dict[tuple[int, int], tuple[int, list[str]]]()
     found.protected.update(root for root in roots if confinement.reads(root) and not confinement.writes(root))
-    name, stack = confinement.digest, [(root, False) for root in roots]
+    name, stack = confinement.digest, [(root, root in found.protected) for root in roots]
     while stack:
         path, protected = stack.pop()
         folder = _look(path, name, wanted, confinement)

@@ -290,6 +290,7 @@ def _variables(
     files = dict.fromkeys(path for layer in layers for path in own_files(layer.policy))
     found = {
         "PROJECT": project,
+        "REPOSITORY": project,
         "HOME": home,
         "TMPDIR": _temporary(environ, home, project),
         **own_places(),

@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -34,6 +34,7 @@ from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.memory_protection import protect_secrets
 from humanlayer_agent.processes.namespace import Namespace
 from humanlayer_agent.processes.process_tree import Brood
+from humanlayer_agent.processes.tool_variables import is_listed
 from humanlayer_agent.shell import keeps_ascii
 
 OUTPUT_LIMIT = 10_000_000
@@ -44,18 +45,11 @@ SUPERVISED = "HUMANLAYER_SUPERVISED"
 
 _MARK = f"{SUPERVISED}=1"
 
-PASSED = frozenset(
-    {
-        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"),
-        *("TMPDIR", "TMP", "TEMP", "PAGER", "MANPAGER", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-        *("VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "NVM_DIR", "CARGO_HOME", "RUSTUP_HOME"),
-        *("GOPATH", "GOROOT", "JAVA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
-    }
-)
-"""What a command gets of our environment: where things are and how to talk, never a credential."""
-
 _CHANGES_THE_SHELL = frozenset(
-    {"ENV", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "IFS", "PS4"}
+    {
+        *("ENV", "SHELLOPTS", "POSIXLY_CORRECT", "CDPATH", "GLOBIGNORE", "EXECIGNORE", "IFS", "PS4"),
+        *("TEXTDOMAIN", "TEXTDOMAINDIR"),  # $"..." is translated
+    }
 )
 
 _LOCALES = "bash reads them in that character set, and they are judged as UTF-8 (use C.UTF-8, or another with UTF-8)"
@@ -110,15 +104,19 @@ def command_environment(
     extra_env: Mapping[str, str] | None = None,
     pass_env: Iterable[str] = (),
     project: str = "",
+    *,
+    inherits: Callable[[str, str], bool] = is_listed,
 ) -> dict[str, str]:
     """The environment of a supervised command.
 
     Args:
-        environ: our own environment, of which only listed variables are taken. Its PATH is taken as `safe_path` says,
-            and a locale only where bash reads commands in it as they were judged.
+        environ: our own environment, of which variables are taken as `inherits` says. Its PATH is taken as `safe_path`
+            says, and a locale only where bash reads commands in it as they were judged.
         extra_env: variables set for commands on purpose (the `env:` of mini's environment).
         pass_env: further names that are taken from `environ`.
         project: the directory the agent works for.
+        inherits: tells of a name and its value whether it is taken from `environ`; what would change how bash reads
+            the command never is.
 
     Raises:
         ConfigError: a name that would change how bash reads the command, such as BASH_ENV, a locale that would, or the
@@ -143,7 +141,8 @@ def command_environment(
     taken = {
         name: value
         for name, value in environ.items()
-        if name in wanted or (keeps_ascii(value) if _is_locale(name) else name in PASSED or name.startswith("LC_"))
+        if name in wanted
+        or (keeps_ascii(value) if _is_locale(name) else inherits(name, value) and not changes_the_shell(name))
     }
     if path := taken.get("PATH"):
         taken["PATH"] = safe_path(path, project)

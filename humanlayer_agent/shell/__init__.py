@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.dataflow import WAYS, Flows, Reached, Way
     from humanlayer_agent.shell.dataflow.origins import Held, NotFollowed, Origin, Origins
     from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
-    from humanlayer_agent.shell.environment.code_variables import keeps_ascii
+    from humanlayer_agent.shell.environment.code_variables import keeps_ascii, selects_code
     from humanlayer_agent.shell.expansion.field import Field
     from humanlayer_agent.shell.expansion.output import REPEATERS
     from humanlayer_agent.shell.interpreter.code_cache import Remembered
@@ -67,6 +67,7 @@ __all__ = [
     "keeps_ascii",
     "parse",
     "plain_path",
+    "selects_code",
     "syntax_tree",
     "takes_all",
     "unportable",
@@ -78,7 +79,7 @@ _NAMES = {
     "dataflow": ["WAYS", "Flows", "Reached", "Way"],
     "dataflow.origins": ["Held", "NotFollowed", "Origin", "Origins"],
     "disk_reader": ["DiskReader", "GivenReader"],
-    "environment.code_variables": ["keeps_ascii"],
+    "environment.code_variables": ["keeps_ascii", "selects_code"],
     "expansion.field": ["Field"],
     "expansion.output": ["REPEATERS"],
     "interpreter.code_cache": ["Remembered"],

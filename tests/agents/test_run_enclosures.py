@@ -119,10 +119,141 @@ def test_git_works_and_its_hooks_are_held(gate: Gate, place: Path, human: Nobody
     assert human.asked == []
 
 
+def test_the_programs_of_a_project_get_the_variables_that_they_have_without(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {
+        "APP_MODE": "dev",
+        "GIT_AUTHOR_NAME": "Ann",
+        "API_TOKEN": "0123456789",
+        "DATABASE_URL": "postgres://ann:hunter22@localhost/db",
+        "SSH_AUTH_SOCK": "/run/agent",
+        "TEXTDOMAINDIR": "/opt/x",
+        "HUMANLAYER_STORE": "/opt/store",
+        "WANTED_TOKEN": "asked for",
+    }
+    for name, value in held.items():
+        monkeypatch.setenv(name, value)
+    given = gate.enclosures.environment(os.environ, {"MORE": "x"}, ["WANTED_TOKEN"], "/srv/app")  # type: ignore[union-attr]
+    assert {name: given[name] for name in ("APP_MODE", "GIT_AUTHOR_NAME", "MORE", "WANTED_TOKEN")} == {
+        "APP_MODE": "dev",
+        "GIT_AUTHOR_NAME": "Ann",
+        "MORE": "x",
+        "WANTED_TOKEN": "asked for",
+    }
+    assert given.keys() & held.keys() == {"APP_MODE", "GIT_AUTHOR_NAME", "WANTED_TOKEN"}
+    assert gate.run('echo "$APP_MODE"').output == "dev\n"
+
+
+def test_a_file_whose_content_is_in_the_repository_is_not_hidden(gate: Gate, place: Path) -> None:
+    project = place / "project"
+    (project / "secrets.yaml").write_text("kind: Secret\n")
+    (project / ".env.example").write_text("MODE=dev\n")
+    (project / "server.pem").write_text("key\n")
+    named = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (["init", "-q"], ["add", "-A"], [*named, "commit", "-q", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    (project / ".env").write_text("MODE=dev\n")
+    (project / "server.pem").write_text("another key\n")
+    look = unread(place, "cat", "secrets.yaml", ".env", "server.pem")
+    assert gate.run(look).output == "kind: Secret\nMODE=dev\n./unread: server.pem: Permission denied\n"
+    (project / ".env").write_text("MODE=dev\nTOKEN=hunter2\n")
+    assert gate.run(look).output.count("Permission denied") == 2
+
+
+def test_what_is_committed_after_the_first_command_stays_hidden(gate: Gate, place: Path) -> None:
+    """Else a commit of a guess would tell what stands in a file."""
+    project = place / "project"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    (project / ".env").write_text("PIN=1234\n")
+    look = unread(place, "cat", ".env")
+    assert "Permission denied" in gate.run(look).output
+    named = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (["add", "-f", ".env"], [*named, "commit", "-q", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    assert "Permission denied" in gate.run(look).output
+
+
+def test_the_settings_of_a_repository_run_nothing_that_writes_while_it_is_looked_up(gate: Gate, place: Path) -> None:
+    project = place / "project"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    (project / ".env").write_text("PIN=1234\n")
+    (project / ".git/refs/heads").mkdir(exist_ok=True)
+    (project / ".git/refs/heads" / _head(project)).write_text("1" * 40 + "\n")
+    with (project / ".git/config").open("a") as config:
+        run = f"touch {project}/ran {place}/outside/ran; false"
+        config.write(
+            f'[remote "r"]\n\turl = ext::x\n\tpromisor = true\n\tuploadpack = {run}\n[core]\n\tpager = {run}\n'
+        )
+        config.write(f"\tsshCommand = {run}\n\tfsmonitor = {run}\n[extensions]\n\tpartialClone = r\n")
+    assert gate.run(unread(place, "true")).returncode == 0
+    assert not list(place.rglob("ran"))
+
+
+def test_git_notes_who_commits_and_nothing_that_runs(gate: Gate, place: Path, human: Nobody) -> None:
+    project = place / "project"
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    done = gate.run('git config user.name "Ann Lee"; git config user.email ann@example.org; git config user.name')
+    assert (done.output, done.moved) == ("Ann Lee\n", ())
+    assert gate.run("git commit -q --allow-empty -m x; git branch new; git branch -d new; git tag v1").returncode == 0
+    assert gate.run("git log -1 --format=%an").output == "Ann Lee\n"
+    assert human.asked == []
+    shutil.copy("/bin/bash", project / "unread")
+    (project / "script").write_text("printf '[alias]\\n\\tst = !x\\n' >> .git/config; git config user.name Eve\n")
+    settings = (project / ".git/config").read_text()
+    held = gate.run("./unread script; git config user.name")
+    assert held.output.endswith("Ann Lee\n")
+    together = gate.run('git config user.email a@example.org; echo "$(cat script)" > s2; ./unread s2')
+    assert [each.path for each in together.moved] == [f"{project}/.git/config"]
+    assert together.moved[0].restored
+    assert (project / ".git/config").read_text() == settings
+    assert human.asked == []
+
+
+def test_a_repository_inside_can_be_removed_with_its_folder(gate: Gate, place: Path, human: Nobody) -> None:
+    project = place / "project"
+    for name in ("nested", "other"):
+        subprocess.run(["git", "init", "-q", project / name], check=True)
+    both = gate.run(unread(place, "true") + "; rm -rf nested")  # what nobody can read could have changed it before
+    assert "Read-only file system" in both.output
+    result = gate.run("rm -rf nested && ls")
+    assert (result.output, result.moved) == ("other\nunread\n", ())
+    assert (project / "other/.git/config").exists()
+    assert human.asked == []
+
+
+def _head(project: Path) -> str:
+    return (project / ".git/HEAD").read_text().strip().rpartition("/")[2]
+
+
+def test_a_further_worktree_commits_into_the_repository_that_it_is_of(
+    place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enclosures.backend()
+    named = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    main, side = place / "main", place / "side"
+    for words in (["init", "-q", main], ["-C", main, "commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *words], check=True)
+    subprocess.run(["git", "-C", main, "worktree", "add", "-q", side], check=True)
+    monkeypatch.chdir(side)
+    with Gate.from_config(user=human, policy="default", project=side, confine=True) as gate:
+        assert gate.run("git status --short; git log --oneline | wc -l").output == "1\n"
+        done = gate.run("echo x > a; git add a; git commit -qm y; git log --oneline | wc -l")
+        assert done.output == "2\n", done.output
+        shutil.copy("/bin/touch", side / "unread")
+        held = gate.run(f"./unread {main}/.git/hooks/post-commit; ./unread {main}/x; git config --get core.bare")
+        assert held.output.count("Read-only file system") + held.output.count("No such file") == 2, held.output
+    assert human.asked == []
+    assert not (main / ".git/hooks/post-commit").exists()
+
+
 def test_what_it_leaves_where_it_would_run_later_is_moved_aside_and_logged(
     gate: Gate, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = gate.run(unread(place, "touch", ".envrc"))
+    assert result.note == f"(Undone, since it could run code later: {place}/project/.envrc.)"
     assert not (place / "project/.envrc").exists()
     (moved,) = result.moved
     assert Path(moved.kept).exists()

@@ -191,7 +191,7 @@ def test_what_can_not_be_enforced_is_not_started(confined: Confined, scene: Path
     else:
         from humanlayer_agent.confine import bubblewrap, mounts
 
-        monkeypatch.setattr(bubblewrap, "mounts", lambda each, keep: mounts.mounts(each, limit=3))
+        monkeypatch.setattr(bubblewrap, "mounts", lambda each, **_: mounts.mounts(each, limit=3))
     with pytest.raises(Unenforceable):
         confined("true", cwd=cwd, **changes)
 

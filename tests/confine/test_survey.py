@@ -178,3 +178,11 @@ def test_the_whole_folder_may_be_protected(project: Path) -> None:
     confinement = Confinement((Profile("c", write=(f"{project}/**",), protect=(f"{project}/**",)),))
     assert survey(confinement).protected == {str(project)}
     assert [(mount.path, mount.how) for mount in mounts(confinement)] == [(str(project), "read")]
+
+
+def test_hard_links_in_what_can_not_be_written_at_all_are_no_matter(project: Path) -> None:
+    (project / "a").write_text("x")
+    os.link(project / "a", project.parent / "b")
+    everything = (f"{project}/**",)
+    assert survey(Confinement((Profile("p", write=everything),))).linked == {f"{project}/a"}
+    assert survey(Confinement((Profile("p", write=everything, protect=everything),))).linked == set()

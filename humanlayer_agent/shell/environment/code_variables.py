@@ -159,7 +159,7 @@ def places(name: str, value: str) -> list[str]:
 
 
 def selects_code(name: str, value: str | None) -> bool:
-    """Whether giving `name` this `value` (None: unknown) can change which code runs, or what words mean."""
+    """Tell whether giving `name` this `value` (None: unknown) can change which code runs, or what words mean."""
     if name in _HARMLESS:
         return False
     if (name in ("PAGER", "MANPAGER") or name.endswith("_PAGER")) and value in _HARMLESS_PAGERS:

@@ -31,6 +31,7 @@ READERS = {
     "git-apply": "patch.apply",
     "git-clone": "git.clone",
     "git-config": "git.config",
+    "git-names": "git.names",
     "interpreter": "compilers.interpreter",
     "ip": "network.ip",
     "jq": "jq.read",

@@ -9,6 +9,7 @@ repository, some of which are commands (git-config(1): core.fsmonitor, core.page
 import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
@@ -65,6 +66,32 @@ def config(run: Run, spec: Spec, fields: list[Field]) -> None:
             return
         at = run.walk.span(operands[0].start, operands[0].end) if operands else run.command.span
         run.effect("persist", "setting", key, key is not None, at, "git config")
+
+
+_LISTING = frozenset(
+    {
+        "list",
+        "contains",
+        "no-contains",
+        "merged",
+        "no-merged",
+        "points-at",
+        "n",
+        "verify",
+        "show-current",
+        "all",
+        "remotes",
+    }
+)
+
+
+def names(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """git branch, git tag: a name alone makes one, unless an option says that names are looked for."""
+    spec_reader.apply(run, replace(spec, grammar="", effects=[]), fields)
+    arguments = read_arguments(spec, fields)
+    noted = any(effect.kind == "metadata" for effect in run.command.effects)
+    if arguments.operands and not noted and _LISTING.isdisjoint(arguments.flags()):
+        run.path("metadata", spec_reader.implied(run.command, "."), origin="a name that is made")
 
 
 def clone(run: Run, spec: Spec, fields: list[Field]) -> None:
