@@ -69,7 +69,13 @@ endif
 
 # The environments that the tests run in, made at the same time.
 .PHONY: test-environments
-test-environments: .venv/.test .venv-mini-v1/.test .venv-harbor/.test
+test-environments: .venv/.compiled .venv-mini-v1/.test .venv-harbor/.test
+
+# Left to six workers that begin at the same time, each module would be compiled six times.
+.venv/.compiled: .venv/.test
+	@echo "==> compiling the tests"
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
+	@touch $@
 
 demo: .venv/.run
 	@$(BIN)/hla demo

@@ -5,6 +5,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -43,6 +44,8 @@ def own_user(homes: Iterator[Path], mini_folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_CONFIGURED", "true")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    if sys.platform == "linux":  # the terminals' too, so that all children are forked of one server
+        monkeypatch.setenv("LC_ALL", "C.UTF-8")
     identity.machine.cache_clear()  # it is kept in that home
     for name in [n for n in os.environ if n.startswith("XDG_") or n == "HUMANLAYER_PASSPHRASE_FILE"]:
         monkeypatch.delenv(name)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -214,7 +215,7 @@ def close_gate(gate: "Gate", status: str = "ended") -> None:
         logger.warning("the end of the run could not be recorded: %s", error)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Record:
     """An account of one proposed command. It goes into the trajectory as `extra.supervision`.
 
@@ -259,6 +260,11 @@ class Record:
 
     def listed(self) -> dict[str, Any]:
         """Return the record for a list, without secrets, with the command."""
+        return dict(self._without_secrets)
+
+    @cached_property
+    def _without_secrets(self) -> dict[str, Any]:
+        """Made once: an agent saves its trajectory after each step, with all records in it."""
         redactor = Redactor()
         fields = asdict(self)
         del fields["text"]

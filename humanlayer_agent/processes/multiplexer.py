@@ -79,7 +79,7 @@ def _typist_at(device: int, leader: int, seen: frozenset[int]) -> str:
     """
     if os.major(device) not in _SLAVES:
         return ""  # a console or a serial line: what types there is hardware
-    holders = [each for each in _ours() if _holds(each, device)] or _hidden_holder(leader, device)
+    holders = list(_holders(device)) or _hidden_holder(leader, device)
     return next(filter(None, (_judged(each, seen | {device}) for each in holders)), "")
 
 
@@ -98,7 +98,7 @@ def _hidden_holder(leader: int, device: int) -> list[_Process]:
     starter = _process(parent)
     if not starter.is_ours:
         return []
-    if _holds(starter, device) is not None:
+    if _holds(starter.pid, device) is not None:
         raise ProcessLookupError("nothing that can be seen holds the terminal")
     return [starter]
 
@@ -140,9 +140,10 @@ def _is_set_up_by_root(process: _Process) -> bool:
     return False
 
 
-def _ours() -> Iterator[_Process]:
+def _holders(device: int) -> Iterator[_Process]:
+    """Those of our processes that can be seen to have the other end of a terminal open."""
     for name in os.listdir("/proc"):
-        if name.isascii() and name.isdigit():
+        if name.isascii() and name.isdigit() and _holds(int(name), device):
             with suppress(OSError):  # it has ended
                 if (process := _process(int(name))).is_ours:
                     yield process
@@ -156,11 +157,10 @@ def _process(pid: int) -> _Process:
     return _Process(pid, said["Name"], int(said["PPid"]), user, group)
 
 
-def _holds(process: _Process, device: int) -> bool | None:
+def _holds(pid: int, device: int) -> bool | None:
     """Tell whether a process has the other end of a terminal open; None where it hides its files."""
-    folder = f"/proc/{process.pid}/fd"
     try:
-        return any(_is_other_end(process.pid, number, device) for number in os.listdir(folder))
+        return any(_is_other_end(pid, number, device) for number in os.listdir(f"/proc/{pid}/fd"))
     except PermissionError:
         return None
     except OSError:  # it has ended

@@ -1,6 +1,6 @@
 """An agent's command changes the store behind its supervisor's back: the tests of a cloned repository do it.
 
-Nobody looks at what they do by themselves: their conftest.py is in the repository's history, and the policy that ships
+Nobody looks at what they do by themselves: their helpers.py is in the repository's history, and the policy that ships
 lets a project's tests run. A real agent loop, real commands, real processes.
 """
 
@@ -18,8 +18,9 @@ import pytest
 from tests.support import children, extent
 
 ROOT = Path(__file__).parents[2]
-TESTS = "python3 -m pytest -q -p no:cacheprovider"
-CONFTEST = '''\
+TEST = "import unittest\nimport helpers\n\nclass Test(unittest.TestCase):\n    def test_nothing(self): pass\n"
+TESTS = "python3 -m unittest -q"
+HELPERS = '''\
 """What the file beside it names is done; what has to be prepared is prepared by a run before that."""
 
 import json
@@ -223,8 +224,8 @@ def found(
     home, project = tmp_path / "home", tmp_path / "project"
     for each in (home, project):
         each.mkdir()
-    (project / "conftest.py").write_text(CONFTEST)
-    (project / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    (project / "helpers.py").write_text(HELPERS)
+    (project / "test_nothing.py").write_text(TEST)
     (project / ".gitignore").write_text("*.json\n__pycache__\n")
     git = ["git", "-C", str(project), "-c", "user.name=a", "-c", "user.email=a@example.com"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
@@ -244,7 +245,6 @@ def found(
         "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini" if ordinary else mini_folder),
         "ATTACKS": json.dumps(TRIED),
         "TESTS": TESTS,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it runs nine times
     }
     done = children.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, env=env, cwd=project, start_new_session=True,

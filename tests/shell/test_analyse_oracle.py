@@ -146,7 +146,7 @@ def run(tmp_path: Path) -> Callable[[str, dict[str, str]], str]:
     return run
 
 
-@pytest.mark.parametrize("seed", seeds(6, here=2))
+@pytest.mark.parametrize("seed", seeds(6, here=1))
 def test_what_is_known_holds(seed: int, run: Callable[[str, dict[str, str]], str], tmp_path: Path) -> None:
     scripts = Scripts(seed)
     environ = {"HOME": str(tmp_path / "q"), "PATH": "/usr/bin:/bin", "y": "envy", "LC_ALL": "C.UTF-8"}

@@ -337,7 +337,5 @@ print("done")
 
 def test_a_fork_never_meets_a_heartbeat(path: Path) -> None:
     """A child may open the store anew: no lock of the thread that is not there any more is held in it."""
-    done = children.run(
-        [sys.executable, "-c", FORKS, str(path), str(some(50, here=20))], capture_output=True, text=True
-    )
+    done = children.run([sys.executable, "-c", FORKS, str(path), str(some(50, here=8))], capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr

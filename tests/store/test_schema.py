@@ -63,6 +63,24 @@ def raw(
     connection.close()
 
 
+@pytest.fixture(scope="module")
+def kept() -> Iterator[sqlite3.Connection]:
+    """What `raw` shows, once it was made."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        yield connection
+
+
+@pytest.fixture
+def rows(kept: sqlite3.Connection, request: pytest.FixtureRequest) -> Iterator[sqlite3.Connection]:
+    """A copy of what `raw` shows, for tests that need no store beside it."""
+    if not kept.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        request.getfixturevalue("raw").backup(kept)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        kept.backup(connection)
+        connection.execute("PRAGMA foreign_keys=ON")
+        yield connection
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -197,9 +215,9 @@ def raw(
         ("UPDATE request SET created = 'yesterday'", "immutable|cannot store TEXT"),
     ],
 )
-def test_refused(raw: sqlite3.Connection, statement: str, message: str) -> None:
+def test_refused(rows: sqlite3.Connection, statement: str, message: str) -> None:
     with pytest.raises(sqlite3.IntegrityError, match=message):
-        raw.execute(statement)
+        rows.execute(statement)
 
 
 def test_a_run_that_ended_does_not_open_again(raw: sqlite3.Connection, store: SQLiteStore) -> None:

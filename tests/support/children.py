@@ -44,7 +44,12 @@ _ROOT = str(Path(__file__).parents[2])
 """In PYTHONPATH, it makes no module another one: a child gets it into its `sys.path`, and needs no server for that."""
 _LATER = (
     "cryptography.hazmat.primitives.asymmetric.ed25519",
+    "cryptography.hazmat.primitives.ciphers.aead",
+    "cryptography.hazmat.primitives.kdf.scrypt",
     "cryptography.hazmat.primitives.serialization",
+    "humanlayer_agent.testing.approvers",
+    "prompt_toolkit.input.vt100",
+    "prompt_toolkit.key_binding.bindings.search",
     "rich.console",
     "tree_sitter",
     "tree_sitter_bash",

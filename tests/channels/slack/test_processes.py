@@ -28,7 +28,7 @@ from tests.channels.slack.conftest import user_of
 from tests.support import children, extent
 from tests.support.keys import make_key, passphrase_file
 
-AGENTS, EACH, KILLS = (4, 25, 10) if extent.ALL else (4, 4, 2)
+AGENTS, EACH, KILLS = (4, 25, 10) if extent.ALL else (3, 3, 2)
 
 AGENT = """
 import json, sys

@@ -10,6 +10,7 @@ IGNORED = {"sandbox": {"broad-allow"}, "guard": {"unused-list"}}
 """What comments in them say is meant to be so."""
 
 
+@pytest.mark.remembered
 @pytest.mark.parametrize("name", shipped_names())
 def test_clean(name: str) -> None:
     found = lint_file(find(name))
