@@ -41,6 +41,8 @@ TESTS = {
     "humanlayer_agent/policy/conditions/evaluation.py": [
         "policy/conditions/test_unseen_commands.py",
         "policy/test_director.py",
+        "policy/conditions/test_containment.py",
+        "policy/test_needs_line.py",
         "policy/conditions/test_variable_uses.py",
         "policy/test_flow.py",
     ],

@@ -132,12 +132,13 @@ def _ours() -> list[str]:
 
 def _fork(
     argv: Sequence[Any], environ: Mapping[Any, Any] | None, folder: Any, descriptors: Mapping[int, int], imports: Sequence[str],
-    *, session: bool = False, group: int = -1, terminal: bool = False, umask: int = -1,
+    *, session: bool = False, group: int = -1, terminal: str = "", umask: int = -1,
 ) -> int | None:  # fmt: skip
     """A child that runs `argv`; None where only a new interpreter can.
 
     Args:
         descriptors: the number in the child -> ours.
+        terminal: the path of one for the child's session, from which it reads and to which it writes.
     """
     words = [os.fsdecode(each) for each in argv]
     if not _POSSIBLE or (words[0] != sys.executable and not imports):
@@ -264,14 +265,12 @@ class spawn(pexpect.spawn):  # noqa: N801 - it stands for the class it is made f
     def _spawnpty(self, args: list[Any], **named: Any) -> Any:
         unusual = named["preexec_fn"] or not named["echo"]
         master, slave = pty.openpty()
-        try:
-            size = named.get("dimensions") or (24, 80)
-            fcntl.ioctl(slave, 0x5414, struct.pack("HHHH", *size, 0, 0))  # TIOCSWINSZ
-            env, cwd = named.get("env"), named.get("cwd")
-            streams = dict.fromkeys((0, 1, 2), slave)
-            pid = None if unusual else _fork(args, env, cwd, streams, self._imports, session=True, terminal=True)
-        finally:
-            os.close(slave)
+        name = os.ttyname(slave)
+        os.close(slave)
+        size = named.get("dimensions") or (24, 80)
+        fcntl.ioctl(master, 0x5414, struct.pack("HHHH", *size, 0, 0))  # TIOCSWINSZ
+        env, cwd = named.get("env"), named.get("cwd")
+        pid = None if unusual else _fork(args, env, cwd, {}, self._imports, session=True, terminal=name)
         if pid is None:
             os.close(master)
             return super()._spawnpty(args, **named)

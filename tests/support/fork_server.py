@@ -19,7 +19,6 @@ import signal
 import socket
 import struct
 import sys
-import termios
 import threading
 import time
 import types
@@ -109,8 +108,10 @@ def _become(asked: dict[str, Any], descriptors: list[int], channel: int) -> None
         os.setsid()
     if asked["group"] >= 0:
         os.setpgid(0, asked["group"])
-    if asked["terminal"]:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if asked["terminal"]:  # opened here: nobody else, in no other session, has it open when the program begins
+        os.set_inheritable(os.open(asked["terminal"], os.O_RDWR), True)
+        os.dup2(0, 1)
+        os.dup2(0, 2)
     os.umask(asked["umask"])
     for number, limits in asked["limits"]:
         resource.setrlimit(number, limits)

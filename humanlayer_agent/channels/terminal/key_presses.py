@@ -31,23 +31,29 @@ class KeyGuard:
         self._quiet = False
         self.batches = 0
         self.batch_size = 0
-        self.armed_at = 0.0
         self.rearm()
-
-    @property
-    def armed(self) -> bool:
-        return self._clock() >= self.armed_at
 
     def rearm(self) -> None:
         """From now on nothing counts until there were `ARMING` seconds without input."""
-        self.armed_at = self._clock() + ARMING
+        self.armed = False
+        self._armed_at = self._clock() + ARMING
+
+    def look(self) -> bool:
+        """Have keys count, where the time for that has come; returns whether they did not before.
+
+        To be called when all that waits has been read. The clock alone would say too much: a key that lies there while
+        this process is held up was pressed by somebody who could not see the question.
+        """
+        begins = not self.armed and self._clock() >= self._armed_at
+        self.armed = self.armed or begins
+        return begins
 
     def deliberate(self, count: int) -> bool:
         """Notes that `count` keys arrived in one read; whether they may be a human's decision."""
         self._quiet = self.silent
         now = self._clock()
         alone = count == 1 and self._quiet
-        armed = now >= self.armed_at
+        armed = self.armed
         self._last = now
         self.batches += 1
         self.batch_size = count

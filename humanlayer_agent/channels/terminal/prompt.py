@@ -236,7 +236,6 @@ class Prompt:
         self._mode: Mode = "ask"
         self._notice = notice
         self._queue = 0
-        self._was_armed = False
         self._pager = Pager(view)
         self._responds = False  # what is written is an answer for the agent, and not the reason of a no
         self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
@@ -299,9 +298,8 @@ class Prompt:
             except Exception as error:
                 self._finish_with(error)
                 return
-            if self._guard.armed and not self._was_armed:
+            if self._guard.look():
                 self._discard()
-            self._was_armed = self._guard.armed
             if self._clock() - painted >= REPAINT:
                 painted = self._clock()
                 self._repaint()
@@ -329,7 +327,6 @@ class Prompt:
         """Says why a key did nothing; the next one counts after a silence."""
         self._notice = notice
         self._guard.rearm()
-        self._was_armed = False
 
     def _start_over(self, notice: str = "") -> None:
         self._discard()

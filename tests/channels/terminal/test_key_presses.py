@@ -22,36 +22,58 @@ def guard(clock):
     return KeyGuard(clock)
 
 
-def test_a_key_counts_only_after_the_arming_time(guard, clock):
-    clock.now += ARMING * 0.9
+@pytest.fixture
+def later(clock, guard):
+    """So many seconds go by, and the prompt has looked: nothing waited to be read."""
+
+    def later(seconds):
+        clock.now += seconds
+        guard.look()
+
+    return later
+
+
+def test_a_key_counts_only_after_the_arming_time(guard, later):
+    later(ARMING * 0.9)
     assert not guard.armed
     assert not guard.deliberate(1)
-    clock.now += ARMING * 0.9
+    later(ARMING * 0.9)
     assert not guard.deliberate(1)  # the early key began the wait anew
-    clock.now += ARMING
+    later(ARMING)
     assert guard.armed
     assert guard.deliberate(1)
 
 
-def test_several_keys_in_one_read_never_count(guard, clock):
-    clock.now += 10
+def test_several_keys_in_one_read_never_count(guard, later):
+    later(10)
     assert not guard.deliberate(2)
     assert not guard.armed
-    clock.now += ARMING
+    later(ARMING)
     assert guard.deliberate(1)
 
 
-def test_keys_that_follow_each_other_closely_do_not_count(guard, clock):
-    clock.now += 10
+def test_keys_that_follow_each_other_closely_do_not_count(guard, later):
+    later(10)
     assert guard.deliberate(1)
-    clock.now += QUIET / 2
+    later(QUIET / 2)
     assert not guard.deliberate(1)
     for _ in range(50):  # a key that is held down
-        clock.now += QUIET / 3
+        later(QUIET / 3)
         assert not guard.deliberate(1)
-    clock.now += ARMING
+    later(ARMING)
     assert guard.deliberate(1)
 
 
 def test_a_clock_that_stands_still_never_arms(guard):
     assert not any(guard.deliberate(1) for _ in range(5))
+
+
+def test_nor_does_one_that_nobody_looks_at(guard, clock):
+    """A key that is read after this process was held up was pressed before the question could be seen."""
+    clock.now += 10
+    assert not guard.armed
+    assert not guard.deliberate(1)
+    clock.now += ARMING
+    assert guard.look()
+    assert not guard.look()
+    assert guard.deliberate(1)

@@ -56,16 +56,26 @@ def test_keys_that_were_there_first_are_no_answer(make_request, typed):
     assert run(make_request(), typed=typed, cancelled=lambda: next(looks, True)) is None
 
 
+class Held:
+    """A clock in a process that is held up between any two looks at it."""
+
+    now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+@pytest.mark.parametrize("typed", ["y", "q"])
+def test_keys_that_lay_there_while_nothing_ran_are_no_answer(make_request, typed):
+    """They were pressed before the question could be seen, whatever the clock says when they are read."""
+    looks = iter([False] * 4)
+    assert run(make_request(), typed=typed, cancelled=lambda: next(looks, True), clock=Held()) is None
+
+
 def test_an_approval_that_comes_too_late_is_none(make_request):
     """The request is decided elsewhere between the key and the end of the silence after it."""
     decided = False
-
-    class Clock:
-        now = 0.0
-
-        def __call__(self):
-            self.now += 1.0  # always armed, and every key comes alone
-            return self.now
 
     def cancelled():
         nonlocal decided
@@ -77,15 +87,20 @@ def test_an_approval_that_comes_too_late_is_none(make_request):
             decided = True
             super()._after_silence(decision)
 
+    def waiting():
+        if prompt._guard.armed:
+            keys.send_text("y")
+        return 0
+
     with create_pipe_input() as keys:
-        keys.send_text("y")
         prompt = Prompted(
             present(make_request()),
             until=2**60,
             cancelled=cancelled,
+            waiting=waiting,
             input=keys,
             output=Screen(SIZE),
-            clock=Clock(),
+            clock=Held(),
         )
         assert prompt.run() is None
     assert decided
