@@ -534,8 +534,10 @@ count = 0
 while True:
     permit = gate.check(action)
     denial = permit if isinstance(permit, Denial) else gate.start(permit, action)
-    if denial is not None:
+    if denial is not None and denial.halted:
         break
+    if denial is not None:  # the permit has lapsed: the machine is that busy
+        continue
     gate.finish(permit, Outcome(0))
     count += 1
     if count == 5:
