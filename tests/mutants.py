@@ -55,6 +55,7 @@ TESTS = {
     "humanlayer_agent/approvals/gate.py": [
         "approvals/test_gate.py",
         "approvals/test_gate_runs.py",
+        "approvals/test_admission.py",
         "approvals/test_observe.py",
         "approvals/test_validity.py",
         "approvals/test_stop.py",

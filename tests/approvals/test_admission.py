@@ -11,7 +11,7 @@ import pytest
 from humanlayer_agent.action import Action, FileDigest
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Denial, Execution, Outcome, Permit, Refused
-from humanlayer_agent.errors import ActionDenied, AgentsStopped, StoreError
+from humanlayer_agent.errors import ActionDenied, AgentsStopped, NotAsJudged, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY
@@ -102,6 +102,16 @@ def test_what_a_human_approves_is_not_started_by_it(make_gate: Make, store: SQLi
         assert not permit.started
         assert gate.start(permit, permit.action) is None
     assert types(store).count("exec.started") == 2
+
+
+def test_what_could_not_be_started_is_denied(gate: Gate, store: SQLiteStore, act: Act) -> None:
+    permit = gate.admit(act("ls"))
+    assert isinstance(permit, Permit)
+    error = NotAsJudged(["run.sh"])
+    denial = gate.not_started(permit, error)
+    assert (denial.by, denial.reason, denial.decision) == ("policy", str(error), permit.decision)
+    (ended,) = store.events(type="exec.finished")
+    assert f"not started: {error}" in str(ended.event)
 
 
 @pytest.mark.parametrize("command", ["rm x", "ask"])
