@@ -174,7 +174,7 @@ class View:
 
 
 HOST = View()
-"""What is seen by what runs unconfined."""
+"""The disk as the machine has it: commands see it so that run unconfined."""
 
 
 def _is_below(path: str, folder: str) -> bool:
