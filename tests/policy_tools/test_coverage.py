@@ -131,6 +131,7 @@ IDLE = {
         "list-outside-project unless.recursive",
         "run-read-code when.resolved",
         "run-read-code when.unread",
+        "git-settings when.program",  # no other program has these sub-commands with this effect
         "own-server when.hosts",  # what else is contacted is asked about by itself
         "programs-in-the-project when.any[1].resolved",  # where nothing is confined, other rules ask in doubt
     },
