@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from minisweagent.environments.local import LocalEnvironment
 
 from humanlayer_agent.action import BASH, Action
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, opened, run_permitted
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, judged_as, opened, run_permitted
 from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.errors import ConfigError
@@ -76,12 +76,8 @@ class EnforcingEnvironment:
         self._close: weakref.finalize[..., Any] | None = None
 
         def supervisor() -> Supervisor:
-            held = self._enclosures
-            opened = open_gate(
-                settings, director=director, user=user, gate=gate, project=self.project,
-                confined=held is not None and held.confines and held.view,
-                reduced=held is not None and not held.confines,
-            )  # fmt: skip
+            held = judged_as(self._enclosures)
+            opened = open_gate(settings, director=director, user=user, gate=gate, project=self.project, **held)
             if gate is None and director is None and not self.runs_here:
                 judge: Any = opened.director
                 judge.reader = None  # the files of this machine are not those that its commands run

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.dotenv import refuse_env_file
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, opened, run_permitted
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, judged_as, opened, run_permitted
 from humanlayer_agent.approvals import gate
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.processes.execution import CommandResult, command_environment, warn_unless_protected
@@ -66,9 +66,7 @@ class Gate(gate.Gate):
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())
         enclosures = opened(project or find_project(), tmp) if confine else None
-        confined = enclosures is not None and enclosures.confines and enclosures.view
-        reduced = enclosures is not None and not enclosures.confines
-        made = build_gate(agent=agent, project=project, kind=cls, confined=confined, reduced=reduced, **settings)
+        made = build_gate(agent=agent, project=project, kind=cls, **judged_as(enclosures), **settings)
         made.enclosures = enclosures
         return made
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine import landlock
@@ -247,6 +247,13 @@ def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
         return None
 
 
+def judged_as(enclosures: RunEnclosures | None) -> dict[str, Any]:
+    """Return what whoever judges the commands of a run is told of what holds them (see `policy.director.Director`)."""
+    if enclosures is None:
+        return {}
+    return {"confined": enclosures.view} if enclosures.confines else {"reduced": True}
+
+
 def run_permitted(
     permit: Permit, enclosures: RunEnclosures | None, *, timeout: float, keep_background: bool = False
 ) -> CommandResult:
@@ -311,8 +318,8 @@ def _lack(result: CommandResult, decision: PolicyDecision) -> str:
         return ""
     network = "no network" if decision.confinement.network == "none" else "the network"
     return (
-        f"(It ran {decision.runs}, with {network}, and could write only there and in /tmp. Where that is why it "
-        "failed, propose it again below a first line that says what it needs, and a human is asked: "
+        f"(It ran {decision.runs}: with {network}, and what lies elsewhere could not be written. If it failed for "
+        "that, propose it again below a first line that says what it needs, and a human is asked: "
         "`# needs: network`, `# needs: write /some/folder`, `# needs: read /some/file` or `# needs: unconfined`.)"
     )
 

@@ -165,9 +165,9 @@ class Director:
         """
         begin, in_force = time.perf_counter_ns(), self.in_force()
         decision = self._judged(in_force, action, reader, in_force.view, begin)
-        if decision.confinement is not None or in_force.view == HOST:
+        if decision.confinement is not None or decision.verdict is Verdict.DENY or in_force.view == HOST:
             return decision
-        # It runs unconfined, should a human approve it, and sees what the machine has: that is judged, and shown.
+        # It runs unconfined, should a human approve it: by that it is judged, and shown.
         return verdict.unconfined(self._judged(in_force, action, reader, HOST, begin), decision)
 
     def evaluate_approved(self, action: Action, view: View) -> PolicyDecision:
@@ -188,7 +188,7 @@ class Director:
         None.
         """
         links = Links(self.in_force().view if view is None else view)
-        return Situation(agent=action.agent, links=links, confinable=self.confined)
+        return Situation(agent=action.agent, links=links, confinable=self.confined and links.view != HOST)
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

@@ -115,28 +115,30 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
     confined.
 
     Args:
-        decision: by what it sees then; its files and effects are what a human approves.
-        confined: by what it would have seen. The stricter of both holds.
+        decision: as nothing holds it, and by what it sees then; its files and effects are what a human approves.
+        confined: by what it would have seen. The stricter of both holds, and what speaks against it in either is said.
 
     Example:
         >>> allowed = PolicyDecision(Verdict.ALLOW, "", "p", "0" * 64)
         >>> unconfined(allowed, PolicyDecision(Verdict.ASK, "Deletes all.", "p", "0" * 64)).reason
         'Deletes all.'
     """
-    decision = replace(decision, confinement=None)
-    if confined.verdict > decision.verdict:
-        decision = replace(
-            decision,
-            verdict=confined.verdict,
-            reason=confined.reason,
-            rules=confined.rules,
-            severity=confined.severity,
-            suggestion=confined.suggestion,
-            default_hit=confined.default_hit,
-            spans=confined.spans,
-            route=confined.route,
-            remember=confined.remember,
-        )
+    first, other = (confined, decision) if confined.verdict > decision.verdict else (decision, confined)
+    also = other.rules if other.verdict is not Verdict.ALLOW else ()
+    more = other.reason if also and other.rule not in first.rules else ""
+    decision = replace(
+        decision,
+        confinable=True,
+        verdict=first.verdict,
+        reason=" ".join(filter(None, (first.reason, more))),
+        rules=tuple(dict.fromkeys((*first.rules, *also))),
+        severity=first.severity,
+        suggestion=first.suggestion,
+        default_hit=first.default_hit,
+        spans=first.spans,
+        route=first.route,
+        remember=first.remember,
+    )
     others = [file.path for file in confined.files if file not in decision.files]
     if not others:
         return decision

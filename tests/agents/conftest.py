@@ -2,15 +2,22 @@
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support import enclosures
+
+if TYPE_CHECKING:
+    from humanlayer_agent import Gate
 
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
 
@@ -234,3 +241,43 @@ def ordinary_user(tmp_path: Path) -> Callable[..., list[str]]:
         return [*drop, *command]
 
     return argv
+
+
+class Human:
+    """Is asked, and says no unless they are told to approve."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.approves = False
+
+    def query(self, prompt: str, *, options: list[str]) -> str:
+        self.asked.append(prompt)
+        return next(each for each in options if each.lower().startswith(("y", "a")) is self.approves)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Not in a folder for temporary files: there the policy would allow too much."""
+    with tempfile.TemporaryDirectory(dir=pwd.getpwuid(os.getuid()).pw_dir, prefix="hla-runs-") as name:
+        base = Path(name)
+        (base / "project").mkdir()
+        (base / "outside").mkdir()
+        (base / "outside/canary").write_text("canary\n")
+        yield base
+
+
+@pytest.fixture
+def human() -> Human:
+    return Human()
+
+
+@pytest.fixture
+def gate(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Iterator["Gate"]:
+    """A gate whose allowed commands run confined."""
+    from humanlayer_agent import Gate
+
+    enclosures.backend()  # or a skip
+    monkeypatch.chdir(place / "project")
+    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as opened:
+        assert opened.enclosures is not None
+        yield opened

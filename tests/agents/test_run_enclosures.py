@@ -1,12 +1,10 @@
 """Allowed commands run confined: by a Gate and by mini-swe-agent, with real programs that nobody can read."""
 
 import os
-import pwd
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,43 +15,8 @@ import pytest
 from humanlayer_agent import Action, ActionDenied, Gate
 from humanlayer_agent.agents import run_enclosures
 from humanlayer_agent.confine.confinement import Unenforceable
+from tests.agents.conftest import Human
 from tests.support import enclosures
-
-
-class Nobody:
-    """Would be asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def query(self, prompt: str, *, options: list[str]) -> str:
-        self.asked.append(prompt)
-        return next(option for option in options if not option.lower().startswith(("y", "a")))
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """Not in a folder for temporary files: there the policy would allow too much."""
-    with tempfile.TemporaryDirectory(dir=pwd.getpwuid(os.getuid()).pw_dir, prefix="hla-runs-") as name:
-        base = Path(name)
-        (base / "project").mkdir()
-        (base / "outside").mkdir()
-        (base / "outside/canary").write_text("canary\n")
-        yield base
-
-
-@pytest.fixture
-def human() -> Nobody:
-    return Nobody()
-
-
-@pytest.fixture
-def gate(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    enclosures.backend()  # or a skip
-    monkeypatch.chdir(place / "project")
-    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as opened:
-        assert opened.enclosures is not None
-        yield opened
 
 
 def unread(place: Path, *words: str) -> str:
@@ -67,7 +30,7 @@ def events(gate: Gate, kind: str) -> list[dict[str, Any]]:
 
 
 def test_what_nobody_can_read_runs_without_a_question_and_reaches_nothing(
-    gate: Gate, place: Path, human: Nobody
+    gate: Gate, place: Path, human: Human
 ) -> None:
     outside = place / "outside"
     script = f"touch made; rm -rf {outside}/canary; echo x > {outside}/new; cat {outside}/canary; echo done"
@@ -84,7 +47,7 @@ def test_what_nobody_can_read_runs_without_a_question_and_reaches_nothing(
     assert decision["confined"]["digest"]
 
 
-def test_without_it_the_same_is_asked_about(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_it_the_same_is_asked_about(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place / "project")
     command = unread(place, "true")
     with Gate.from_config(user=human, policy="default", project=place / "project") as gate, pytest.raises(ActionDenied):
@@ -92,7 +55,7 @@ def test_without_it_the_same_is_asked_about(place: Path, human: Nobody, monkeypa
     assert len(human.asked) == 1
 
 
-def test_what_is_certain_is_asked_about_as_ever(gate: Gate, place: Path, human: Nobody) -> None:
+def test_what_is_certain_is_asked_about_as_ever(gate: Gate, place: Path, human: Human) -> None:
     with pytest.raises(ActionDenied):
         gate.run(f"rm {place}/outside/canary")
     assert len(human.asked) == 1
@@ -105,7 +68,7 @@ def test_commands_of_a_run_share_what_they_see_as_tmp(gate: Gate, place: Path) -
     assert not Path(f"/tmp/{name}").exists()
 
 
-def test_git_works_and_its_hooks_are_held(gate: Gate, place: Path, human: Nobody) -> None:
+def test_git_works_and_its_hooks_are_held(gate: Gate, place: Path, human: Human) -> None:
     assert gate.run("git init -q .").returncode == 0
     assert (place / "project/.git/config").exists()
     named = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a"}
@@ -190,7 +153,7 @@ def test_the_settings_of_a_repository_run_nothing_that_writes_while_it_is_looked
     assert not list(place.rglob("ran"))
 
 
-def test_git_notes_who_commits_and_nothing_that_runs(gate: Gate, place: Path, human: Nobody) -> None:
+def test_git_notes_who_commits_and_nothing_that_runs(gate: Gate, place: Path, human: Human) -> None:
     project = place / "project"
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     done = gate.run('git config user.name "Ann Lee"; git config user.email ann@example.org; git config user.name')
@@ -210,7 +173,7 @@ def test_git_notes_who_commits_and_nothing_that_runs(gate: Gate, place: Path, hu
     assert human.asked == []
 
 
-def test_a_repository_inside_can_be_removed_with_its_folder(gate: Gate, place: Path, human: Nobody) -> None:
+def test_a_repository_inside_can_be_removed_with_its_folder(gate: Gate, place: Path, human: Human) -> None:
     project = place / "project"
     for name in ("nested", "other"):
         subprocess.run(["git", "init", "-q", project / name], check=True)
@@ -227,7 +190,7 @@ def _head(project: Path) -> str:
 
 
 def test_a_further_worktree_commits_into_the_repository_that_it_is_of(
-    place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch
+    place: Path, human: Human, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enclosures.backend()
     named = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -269,21 +232,11 @@ def test_what_is_hidden_and_protected_is_moved_aside_too(gate: Gate, place: Path
     assert not (place / "project/.humanlayer").exists()
 
 
-class Human(Nobody):
-    """Approves."""
-
-    def query(self, prompt: str, *, options: list[str]) -> str:
-        self.asked.append(prompt)
-        return next(option for option in options if option.lower().startswith(("y", "a")))
-
-
 @pytest.fixture
-def approving(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+def approving(gate: Gate, human: Human) -> Gate:
     """A gate before which a human approves everything."""
-    enclosures.backend()  # or a skip
-    monkeypatch.chdir(place / "project")
-    with Gate.from_config(user=Human(), policy="default", project=place / "project", confine=True) as opened:
-        yield opened
+    human.approves = True
+    return gate
 
 
 def test_what_a_human_approved_has_that_and_no_more(approving: Gate, place: Path) -> None:
@@ -328,18 +281,30 @@ def test_an_approved_host_is_reached_by_the_machines_own_network(approving: Gate
         assert "reached" not in approving.run(unread(place, "bash", "-c", repr(command))).output
 
 
-def test_unconfined_is_for_a_human_to_say(approving: Gate, gate: Gate, place: Path, human: Nobody) -> None:
+def test_unconfined_is_for_a_human_to_say(gate: Gate, place: Path, human: Human) -> None:
     command = f"# needs: unconfined\n{unread(place, 'touch', f'{place}/outside/new')}"
     with pytest.raises(ActionDenied):
         gate.run(command)
     assert "not confined" in human.asked[-1]
+    assert "nobody has read" in human.asked[-1]  # what a confinement would settle is asked about then
     assert not (place / "outside/new").exists()
-    assert approving.run(command).returncode == 0
+    human.approves = True
+    assert gate.run(f"{command}\n").returncode == 0  # another action: this one was refused
     assert (place / "outside/new").exists()
 
 
+def test_what_would_run_unconfined_is_judged_so(gate: Gate, place: Path, human: Human) -> None:
+    """Beside something that takes it out of the confinement, what the kernel would settle is not settled."""
+    human.approves = True
+    gate.run(f"rm {place}/outside/canary; {unread(place, 'touch', f'{place}/outside/new')}")
+    (decision,) = events(gate, "decision.evaluated")
+    assert "confined" not in decision
+    assert "unread-code" in decision["rules"]
+    assert human.asked[-1].count("nobody has read") >= 1
+
+
 def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(
-    place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: Path, human: Human, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def unproven(folder: object) -> None:
         raise Unenforceable("there is no bubblewrap")
@@ -355,7 +320,7 @@ def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(
 
 
 @pytest.fixture
-def reduced(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+def reduced(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Where nothing confines commands, and Landlock stands behind verdicts."""
 
     def unproven(folder: object) -> None:
@@ -370,7 +335,7 @@ def reduced(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def test_landlock_holds_what_is_allowed_and_nothing_is_said_to_be_confined(
-    reduced: Gate, place: Path, human: Nobody
+    reduced: Gate, place: Path, human: Human
 ) -> None:
     outside, tests = place / "outside", place / "project/test_it.py"
     tests.write_text(f"open('made', 'w')\nopen('{outside}/new', 'w')\n")
@@ -428,7 +393,7 @@ def test_git_works_in_a_further_worktree(reduced: Gate, place: Path) -> None:
     assert run_enclosures.RunEnclosures.reduced("a worktree", project).repository == ""
 
 
-def test_what_a_human_approves_landlock_does_not_hold(reduced: Gate, place: Path, human: Nobody) -> None:
+def test_what_a_human_approves_landlock_does_not_hold(reduced: Gate, place: Path, human: Human) -> None:
     human.query = lambda prompt, *, options: next(each for each in options if each.lower().startswith("y"))  # type: ignore[method-assign]
     assert reduced.run(unread(place, "touch", f"{place}/outside/new")).returncode == 0
     assert (place / "outside/new").exists()
@@ -454,7 +419,7 @@ def test_by_hand_nothing_runs_that_landlock_alone_would_hold(reduced: Gate, plac
         reduced.enclosures.enclosure(reduced.director.evaluate(Action("ls", cwd="/")).confinement)  # type: ignore[arg-type]
 
 
-def test_commands_of_mini_are_held_by_landlock(reduced: Gate, place: Path, human: Nobody) -> None:
+def test_commands_of_mini_are_held_by_landlock(reduced: Gate, place: Path, human: Human) -> None:
     pytest.importorskip("minisweagent")
     from minisweagent.environments.local import LocalEnvironment
 
@@ -503,7 +468,7 @@ def test_old_folders_of_runs_go(place: Path) -> None:
     assert (Path(first.temporary).exists(), Path(second.temporary).exists()) == (False, True)
 
 
-def test_commands_of_mini_run_confined(place: Path, human: Nobody, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_mini_run_confined(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> None:
     enclosures.backend()
     pytest.importorskip("minisweagent")
     from minisweagent.environments.local import LocalEnvironment

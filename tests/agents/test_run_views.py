@@ -3,8 +3,6 @@
 A test puts files there itself: what a program has written that nobody can read was not judged as it was written either.
 """
 
-import os
-import pwd
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -20,44 +18,7 @@ from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.patience import until
-from tests.support import enclosures
-
-
-class Human:
-    """Is asked, and says no unless they are told to approve."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.approves = False
-
-    def query(self, prompt: str, *, options: list[str]) -> str:
-        self.asked.append(prompt)
-        return next(each for each in options if each.lower().startswith(("y", "a")) is self.approves)
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """Not in a folder for temporary files: there the policy would allow too much."""
-    with tempfile.TemporaryDirectory(dir=pwd.getpwuid(os.getuid()).pw_dir, prefix="hla-views-") as name:
-        base = Path(name)
-        (base / "project").mkdir()
-        (base / "outside").mkdir()
-        (base / "outside/canary").write_text("canary\n")
-        yield base
-
-
-@pytest.fixture
-def human() -> Human:
-    return Human()
-
-
-@pytest.fixture
-def gate(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    enclosures.backend()  # or a skip
-    monkeypatch.chdir(place / "project")
-    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as opened:
-        assert opened.enclosures is not None
-        yield opened
+from tests.agents.conftest import Human
 
 
 @pytest.fixture

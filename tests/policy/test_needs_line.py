@@ -27,6 +27,7 @@ def judged(text: str, *, confined: bool = True) -> PolicyDecision:
         ("# needs: write /usr/lib", "confined to project + writing /usr/lib", "Writes /usr/lib, outside the project."),
         ("# needs: write ./build", "confined to project", "Asks for more than its confinement gives: write ./build."),
         ("# needs: unconfined", "not confined", "Asks for more than its confinement gives: unconfined."),
+        ("# needs: read /", "not confined", "Reads /, outside the project."),
         ("# needs: unconfined, network", "not confined", "Contacts any host."),
         ("# needs: write /usr/lib/new/folder", "not confined", "Writes /usr/lib/new/folder, outside the project."),
         ("# needs: everything", "not confined", "not fully understood"),

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from humanlayer_agent.action import Action
 from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -97,8 +96,17 @@ class Reference:
             judged = self.judge_in(program, Around(program, program.status, agent, held))
             assert judged.runs_in is not None
             if not judged.runs_in - set(held):
-                return judged if judged.verdict == "allow" else judged._replace(runs_in=None)
+                break
             held = (*held, *(judged.runs_in - set(held)))
+        if judged.verdict == "allow":
+            return judged
+        judged = judged._replace(runs_in=None)
+        if judged.verdict == "deny":
+            return judged
+        # A human who approves it lets it run unconfined, so it is judged as that, too.
+        bare = self.judge_in(program, Around(program, program.status, agent, None))
+        rules = judged.rules | (bare.rules if bare.verdict != "allow" else set())
+        return bare._replace(verdict=max(judged.verdict, bare.verdict, key=ORDER.index), rules=rules)
 
     def judge_in(self, program: Program, around: Around) -> Judged:
         held = [[e for e in command.effects if is_held(e, around)] for command in program.commands]
@@ -928,7 +936,7 @@ class Said(NamedTuple):
 
 
 def hits_of(director: Director, action: Action) -> list[Said]:
-    situation = Situation(agent=action.agent, confinable=director.confined)
+    situation = director.situation(action)
     judged = director.in_force().rules.judge(director.program(action), situation)
     return [Said(hit.rule.rule.id if hit.rule else "", hit.certain) for each in judged for hit in each.hits()]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Profile, is_plain, within
+from humanlayer_agent.confine.confinement import TREE, Confinement, Profile, is_below, is_plain, within
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
@@ -30,6 +30,8 @@ _WRITES = frozenset({"write", "append", "metadata"})
 _IN_PLACE = frozenset({"redirect", NEEDED})
 """How a file is written that is the same file afterwards: one that is mounted by itself can't be replaced."""
 _ONLINE = Profile("the network", network="host")
+_OF_ITS_OWN = ("/proc", "/dev", "/sys")
+"""What a confined command has of its own: it would find something else there than what was approved."""
 _SHOWN = 3
 _PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata", "persist"})
 _ELSEWHERE = frozenset({"network", "listen", "process"})
@@ -299,20 +301,23 @@ def needs(command: SimpleCommand) -> tuple[str, ...]:
 
 def _open(effect: Effect | None, held: Confinement, view: View, reads: list[str], writes: list[str]) -> bool:
     """Add the path of an effect to what is opened; False where no mount can open it."""
-    if effect is None or not effect.resolved or not (effect.operand or "").startswith("/"):
+    operand = effect.operand if effect is not None and effect.resolved else None
+    if effect is None or operand is None or not operand.startswith("/"):
         return True
-    if not is_plain(effect.operand or "") or "\0" in (effect.operand or ""):
+    path = view.real(operand)
+    if not (is_plain(operand) and is_plain(path)) or "\0" in operand:
         return False  # a name that would stand for others too
-    path = view.real(effect.operand or "")
     if view.place(path) != path:
         return True  # in a /tmp of its own
-    if not is_plain(path):
-        return False
-    if effect.kind in _READS:
-        if not held.reads(path):
-            reads.append(path)
+    reading = effect.kind in _READS
+    if not reading and effect.kind not in (*_WRITES, "delete", "move"):
         return True
-    if held.writes(path) or effect.kind not in (*_WRITES, "delete", "move"):
+    if held.reads(path) if reading else held.writes(path):
+        return True
+    if path == "/" or any(is_below(path, each) for each in _OF_ITS_OWN):
+        return False
+    if reading:
+        reads.append(path)
         return True
     # What is made, or made anew, or removed takes the directory above: more than anybody was asked about.
     in_place = os.path.isdir(path) or (os.path.exists(path) and effect.role in _IN_PLACE)

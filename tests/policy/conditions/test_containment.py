@@ -15,7 +15,7 @@ from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
-from humanlayer_agent.shell import DiskReader, Effect, View
+from humanlayer_agent.shell import HOST, DiskReader, Effect, View
 from humanlayer_agent.store.rows import dump_decision, load_decision
 from tests.support.extent import examples
 
@@ -136,7 +136,8 @@ def test_parts_are_judged_under_what_all_of_them_open(tmp_path: Path) -> None:
     )
     assert judged(tmp_path, 'curl "$X"', rules).verdict is Verdict.ALLOW
     both = judged(tmp_path, 'curl https://example.org; curl "$X"', rules)
-    assert (both.verdict, both.rule) == (Verdict.ASK, "network")
+    assert both.verdict is Verdict.ASK
+    assert "network" in both.rules
 
 
 def test_a_layer_that_may_not_allow_confines_nothing(tmp_path: Path) -> None:
@@ -179,17 +180,15 @@ def test_what_is_not_allowed_confined_is_judged_by_the_machines_tmp_too(tmp_path
         for outside, other in texts.items():
             machine.write_text(other)
             decision = director.evaluate(Action(f"bash {machine}", cwd=PROJECT))
-            confined = inside == "allow"
+            confined, asked = inside == "allow", inside == "ask"
             assert str(decision.verdict) == (inside if confined else max(inside, outside, key=list(texts).index))
-            assert (decision.confinement is not None, decision.view.temporary) == (
-                confined,
-                view.temporary if confined else None,
-            )
-            shown = own if confined else machine
+            # What is denied runs nowhere, so nobody looks what the machine has there.
+            assert (decision.confinement is not None, decision.view == HOST) == (confined, asked)
+            shown = machine if asked else own
             assert [(each.path, each.sha256) for each in decision.files] == [
                 (str(machine), DiskReader.digest(str(shown)))
             ]
-            assert ("confined commands see another file" in decision.reason) == (not confined and inside != outside)
+            assert ("confined commands see another file" in decision.reason) == (asked and inside != outside)
 
 
 @pytest.mark.parametrize("wide", [("/tmp/{name}/**",), ()])
@@ -308,6 +307,8 @@ def approved(folder: Path, command: str, rules: str = APPROVED, *, confined: boo
         ("cat {folder}/kept", "confined to project + reading {folder}/kept"),
         ("grep -r x {folder}", "confined to project + reading {folder}"),
         ("cat {folder}/kept; echo x > {folder}/kept", "confined to project + reading {folder}/kept and writing {folder}/kept"),
+        ("find / -name x", "not confined"),  # inside there is another root, and other processes
+        ("cat /proc/1/environ", "not confined"),
         ("cat '{folder}/*' '/srv/a?'", "not confined"),  # a name that would stand for others in a path set
         ("chmod 600 {folder}/kept", "not confined"),  # who knows whether it is replaced
         ("chmod 700 {folder}", "confined to project + writing {folder}"),
