@@ -8,11 +8,13 @@ from typing import Any
 
 from humanlayer_agent.confine.confinement import TREE, is_below
 
+_TEMPORARY = ("TMPDIR", "TMP", "TEMP")
+"""A confined command has a /tmp of its own."""
 _LEADS_OUT = frozenset(
     {
         *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "TMUX", "TMUX_PANE", "STY", "XDG_RUNTIME_DIR", "DOCKER_HOST"),
         *("CONTAINER_HOST", "GPG_AGENT_INFO", "SSH_AGENT_PID", "LISTEN_FDS", "LISTEN_PID"),
-        *("TMPDIR", "TMP", "TEMP"),  # a confined command has a /tmp of its own
+        *_TEMPORARY,
     }
 )
 """Where a server of the machine listens, or a folder is, that is not there inside."""
@@ -24,15 +26,15 @@ def confined_environment(env: Mapping[str, str], *, caches: str = "", project: s
     """Return the environment of a confined command, made from what it was given (`processes.tool_variables`).
 
     Args:
-        env: what was given.
+        env: what was given: what leads out is there only if somebody asked for it by its name.
         caches: the folder in which tools keep what they need again; "" leaves them where they are.
         project: the directory that the command works for.
 
     Example:
-        >>> confined_environment({"PATH": "/bin", "SSH_AUTH_SOCK": "/tmp/agent"})["PATH"]
+        >>> confined_environment({"PATH": "/bin", "TMPDIR": "/var/x"})["PATH"]
         '/bin'
     """
-    kept = {name: value for name, value in env.items() if not leads_out(name)}
+    kept = {name: value for name, value in env.items() if name not in _TEMPORARY}
     return _without_bare_repositories(kept | (cache_variables(kept.get("HOME", ""), caches, project) if caches else {}))
 
 

@@ -105,6 +105,8 @@ def test_the_programs_of_a_project_get_the_variables_that_they_have_without(
         "WANTED_TOKEN": "asked for",
     }
     assert given.keys() & held.keys() == {"APP_MODE", "GIT_AUTHOR_NAME", "WANTED_TOKEN"}
+    # What an approved `git push` needs, which runs unconfined: whoever asks for it by its name gets it.
+    assert gate.enclosures.environment(os.environ, None, ["SSH_AUTH_SOCK"])["SSH_AUTH_SOCK"] == "/run/agent"  # type: ignore[union-attr]
     assert gate.run('echo "$APP_MODE"').output == "dev\n"
 
 
