@@ -87,7 +87,8 @@ soak: export HLA_SOAK = 1
 test test-all soak:
 	@$(MAKE) --no-print-directory -j3 test-environments
 	@echo "==> running the tests"
-	@$(BIN)/python -m pytest -q $(PARALLEL) $(ARGS)
+	@folder=$$(mktemp -d) && $(BIN)/python -m pytest -q --basetemp="$$folder/tests" $(PARALLEL) $(ARGS); \
+	code=$$?; [ $$code != 0 ] || rm -rf "$$folder"; exit $$code
 
 # What reads, judges, redacts and records needs a shell and nothing else. What the catalog says of programs is held against
 # GNU's, which other systems don't have. A test may skip there, also in CI.

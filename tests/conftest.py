@@ -85,21 +85,34 @@ def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def compiled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state directory in which the shipped policies lie compiled, and tested."""
+    """A state directory in which the shipped policies lie compiled, and the proof of what confines commands here."""
+    from humanlayer_agent.agents.run_enclosures import PROOFS
+    from humanlayer_agent.confine.confinement import Unenforceable
+    from humanlayer_agent.confine.proof import proven
     from humanlayer_agent.locations import state_folder
     from humanlayer_agent.policy.language import loader, sources
 
+    ours = tmp_path_factory.getbasetemp()
+    home = (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "compiled"  # one for all workers
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("compiled")))
         patch.delenv("XDG_STATE_HOME", raising=False)
-        for name in sources.shipped_names():
-            loader.load(loader.find(name))
+        patch.setenv("HOME", str(home))
+        if not home.exists():
+            made = tmp_path_factory.mktemp("compiling")
+            patch.setenv("HOME", str(made))
+            for name in sources.shipped_names():
+                loader.load(loader.find(name))
+            with suppress(Unenforceable):
+                proven(state_folder() / PROOFS)
+            with suppress(OSError):  # another worker was first
+                made.rename(home)
+            patch.setenv("HOME", str(home))
         return state_folder()
 
 
 @pytest.fixture
 def compiled(own_user: Path, compiled_folder: Path) -> None:
-    """The user has loaded every shipped policy before: checking and testing them is not what is tested here."""
+    """The user has had commands judged and confined before: checking and proving all that is not what is tested here."""
     shutil.copytree(
         compiled_folder, own_user / compiled_folder.relative_to(compiled_folder.parents[2]), dirs_exist_ok=True
     )
@@ -142,6 +155,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)  # with Python's own figures, looking for it takes a tenth of the tests' time
     gc.enable()
+
+
+MAX_OPEN = 200
+"""Files that a worker may hold open. Where a test ends without closing a store, only a collection does."""
+
+
+def pytest_runtest_logfinish() -> None:
+    if len(os.listdir("/dev/fd")) > MAX_OPEN:
+        gc.collect()  # what was there before the first test is frozen, so this is cheap
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -93,6 +93,7 @@ def compare(repository: Path) -> Any:
     return run(repository, "Compare with the policy of the base branch")
 
 
+@pytest.mark.long
 def test_a_looser_policy_fails_and_can_be_accepted(repository: Path) -> None:
     change(repository, LOOSER)
     done = compare(repository)

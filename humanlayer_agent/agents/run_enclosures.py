@@ -34,7 +34,7 @@ from humanlayer_agent.shell import HOST, View
 
 logger = logging.getLogger("humanlayer_agent")
 
-_PROOFS, _RUNS, _CACHES, _ASIDE = "confine", "runs", "caches", "moved-aside"
+PROOFS, _RUNS, _CACHES, _ASIDE = "confine", "runs", "caches", "moved-aside"
 _HELD = (
     *("read-only file system", "operation not permitted", "permission denied", "erofs", "eacces", "eperm"),
     *("network is unreachable", "name resolution", "could not resolve", "couldn't resolve", "enetunreach", "eai_again"),
@@ -86,7 +86,7 @@ class RunEnclosures:
             Unenforceable: none does; why, and what would change it.
             OSError: a folder can't be made.
         """
-        return cls._with(proven(state_path(_PROOFS)).backend, run, project)
+        return cls._with(proven(state_path(PROOFS)).backend, run, project)
 
     @classmethod
     def reduced(cls, run: str, project: Path | str) -> Self:

@@ -272,7 +272,7 @@ def human() -> Human:
 
 
 @pytest.fixture
-def gate(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Iterator["Gate"]:
+def gate(place: Path, human: Human, compiled: None, monkeypatch: pytest.MonkeyPatch) -> Iterator["Gate"]:
     """A gate whose allowed commands run confined."""
     from humanlayer_agent import Gate
 

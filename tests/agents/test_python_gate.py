@@ -13,6 +13,8 @@ from humanlayer_agent.approvals import gate as core
 from humanlayer_agent.errors import PolicyError
 from tests.support.time_outs import met
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 class Human:
     """Answers every question with one of the options, by its place."""

@@ -18,6 +18,8 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 from tests.support import children
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 EXAMPLE = Path(__file__).parents[2] / "examples/gate_a_function.py"
 
 

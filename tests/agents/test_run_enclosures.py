@@ -18,6 +18,8 @@ from humanlayer_agent.confine.confinement import Unenforceable
 from tests.agents.conftest import Human
 from tests.support import enclosures
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 def unread(place: Path, *words: str) -> str:
     """A program in the project that nobody can read: a copy of one of the system's."""

@@ -20,6 +20,8 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.testing.patience import until
 from tests.agents.conftest import Human
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture
 def machines() -> Iterator[Path]:

@@ -226,6 +226,7 @@ def test_edit_what_it_would_delete(screen: Screen, tmp_path: Path, home: Path) -
     assert leftovers(tmp_path, home) == []
 
 
+@pytest.mark.long
 def test_q_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
     screen.armed("y run once", "install.sh")
     screen.child.send("y")
@@ -241,6 +242,7 @@ def test_q_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
     assert leftovers(tmp_path, home) == []
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_run(screen: Screen, tmp_path: Path, home: Path) -> None:
     screen.armed("y run once", "install.sh")
     screen.child.sendintr()

@@ -54,6 +54,7 @@ def test_what_no_test_needs(cover: Cover, tests: str, lacking: list[tuple[str, s
     assert (rule.matched, rule.decided) == ((1, 1) if "match: [rm" in tests else (0, 0))
 
 
+@pytest.mark.long
 def test_what_is_proposed_shows_it(cover: Cover) -> None:
     """Adding every proposal leaves nothing that a proposal could be made for."""
     text = (
@@ -115,6 +116,7 @@ def test_failing_tests_show_nothing(cover: Cover) -> None:
     assert missing(cover(text)) == [("when.program", "without")]
 
 
+@pytest.mark.long
 def test_what_ships_counts_only_in_its_own_policy() -> None:
     found = coverage(load(find("ci")))
     assert (found.rules, found.percent) == ((), 100.0)

@@ -260,7 +260,7 @@ class spawn(pexpect.spawn):  # noqa: N801 - it stands for the class it is made f
 
     def __init__(self, *args: Any, imports: Sequence[str] = (), **named: Any) -> None:
         self._imports = imports
-        super().__init__(*args, **named)
+        super().__init__(*args, use_poll=True, **named)  # select() takes no descriptor above 1023
 
     def _spawnpty(self, args: list[Any], **named: Any) -> Any:
         unusual = named["preexec_fn"] or not named["echo"]

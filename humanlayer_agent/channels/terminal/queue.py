@@ -45,8 +45,8 @@ class Turn:
         self._ticket = ticket
 
     def waiting(self) -> int:
-        """Return how many others stand behind us."""
-        return sum(1 for path in _live(self._directory) if path.name > self._ticket.name)
+        """Return how many others wait while we ask, also one whose earlier ticket came into the queue late."""
+        return sum(1 for path in _live(self._directory) if path.name != self._ticket.name)
 
     def _first(self) -> bool:
         return all(path.name >= self._ticket.name for path in _live(self._directory))

@@ -57,6 +57,15 @@ def test_who_waits_is_counted_and_may_give_up(tmp_path):
     assert got == [None]
 
 
+def test_who_came_before_but_was_late_to_say_so_waits_as_well(tmp_path):
+    with turn("1", give_up=never, directory=tmp_path) as place:
+        ticket = tmp_path / "tty-1" / f"{0:020d}-1-late.ticket"
+        with ticket.open("x") as late:
+            fcntl.flock(late, fcntl.LOCK_EX)
+            assert place.waiting() == 1
+        assert place.waiting() == 0
+
+
 def test_it_gives_up_also_where_somebody_asks_out_of_turn(tmp_path, monkeypatch):
     """First in the queue, and the terminal is still taken: by one whose ticket came late."""
 

@@ -133,6 +133,10 @@ def test_default_to_strict_is_stricter_and_the_reverse_is_looser(capsys: Capture
     assert "stricter: 0 commands loosened" in capsys.readouterr().out
     assert main(["policy", "diff", "strict", "default"]) == 1
     assert "looser: " in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_default_to_itself_is_equivalent(capsys: Capture) -> None:
     assert main(["policy", "diff", "default", "default"]) == 0
     assert "equivalent: 0 commands loosened, 0 tightened" in capsys.readouterr().out
 

@@ -11,7 +11,9 @@ IGNORED = {"sandbox": {"broad-allow"}, "guard": {"unused-list"}}
 
 
 @pytest.mark.remembered
-@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize(
+    "name", [name if name == "default" else pytest.param(name, marks=pytest.mark.long) for name in shipped_names()]
+)
 def test_clean(name: str) -> None:
     found = lint_file(find(name))
     assert [(f.check, f.about, f.message) for f in found if not f.ignored] == []
