@@ -134,7 +134,7 @@ class EnforcingEnvironment:
 
         Args:
             run: runs what is permitted and returns mini's result; `unwatched` in it says that the run is over with it,
-                `moved` what of it was moved aside.
+                `moved` what of it was moved aside, `network` what was forwarded for it.
             ends: what `run` raises where the command ran to its end and ended the task. It is recorded, and passed on.
 
         Returns:
@@ -151,8 +151,11 @@ class EnforcingEnvironment:
                 return Outcome(0)
             code = output.get("returncode")
             unwatched, moved = bool(output.pop("unwatched", False)), output.pop("moved", ())
+            network = output.pop("network", {})
             info = str(output.get("exception_info") or "")
-            return Outcome(code if isinstance(code, int) else None, info, unwatched=unwatched, moved=moved)
+            return Outcome(
+                code if isinstance(code, int) else None, info, unwatched=unwatched, moved=moved, network=network
+            )
 
         record = self.supervisor.supervise(proposed, outcome)
         if self._watch is not None:

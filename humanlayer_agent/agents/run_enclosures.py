@@ -42,6 +42,13 @@ _HELD = (
     *("failed to resolve", "connection refused", "econnrefused", "cannot connect to the docker daemon"),
 )
 """What programs print, in lower case, whom a confinement has kept from something."""
+_NETWORKS = {
+    "none": "with no network",
+    "forwarded": "with TCP to the hosts named there, HTTP through the proxy of http_proxy, and no other network, so "
+    "neither UDP nor ssh",
+    "host": "with the network",
+}
+_MOST_NAMED = 10
 _LOOKED_AT = 20_000  # characters of an output, its last
 _ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
 _OWN = ("/tmp/", "/proc/", "/dev/", "/sys/")
@@ -314,13 +321,16 @@ def _note(result: CommandResult, decision: PolicyDecision) -> str:
 def _lack(result: CommandResult, decision: PolicyDecision) -> str:
     if result.returncode in (0, None) or decision.confinement is None:
         return ""
-    if not _shows_refusal(result.output) and not _names_what_is_not_there(result.output, decision.confinement):
+    refused = sorted(result.network.get("refused", {}))
+    shown = refused or _shows_refusal(result.output)
+    if not shown and not _names_what_is_not_there(result.output, decision.confinement):
         return ""
-    network = "no network" if decision.confinement.network == "none" else "the network"
     return (
-        f"(It ran {decision.runs}: with {network}, and what lies elsewhere could not be written. If it failed for "
-        "that, propose it again below a first line that says what it needs, and a human is asked: "
-        "`# needs: network`, `# needs: write /some/folder`, `# needs: read /some/file` or `# needs: unconfined`.)"
+        f"(It ran {decision.runs}: {_NETWORKS[decision.confinement.network]}, and what lies elsewhere could not be "
+        + (f"written; it was refused {', '.join(refused[:_MOST_NAMED])}. " if refused else "written. ")
+        + "If it failed for that, propose it again below a first line that says what it needs, and a human is asked: "
+        "`# needs: network`, `# needs: network some.host:5432`, `# needs: write /some/folder`, "
+        "`# needs: read /some/file` or `# needs: unconfined`.)"
     )
 
 

@@ -338,8 +338,17 @@ class Gate:
             self.finish(checked, Outcome(None, describe(error), self._since(began)))
             raise
         detail = "timed out" if getattr(completed, "timed_out", False) else ""
-        unwatched, moved = getattr(completed, "unwatched", False), getattr(completed, "moved", ())
-        self.finish(checked, Outcome(completed.returncode, detail, self._since(began), unwatched, moved=moved))
+        self.finish(
+            checked,
+            Outcome(
+                completed.returncode,
+                detail,
+                self._since(began),
+                getattr(completed, "unwatched", False),
+                moved=getattr(completed, "moved", ()),
+                network=getattr(completed, "network", {}),
+            ),
+        )
         return completed
 
     def close(self, status: str = "finished") -> None:

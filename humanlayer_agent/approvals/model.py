@@ -309,6 +309,7 @@ class Outcome:
         changed: the files that it was judged by and that became others; found by `Gate.finish`.
         moved: what it left where it would be run later by itself, and where that is now.
         started: False where it was not even started.
+        network: how many connections were forwarded for it, and how many were not, by host (`CommandResult.network`).
 
     Example:
         >>> Outcome(0, duration_ms=120).returncode
@@ -323,6 +324,7 @@ class Outcome:
     changed: tuple[FileChange, ...] = ()
     moved: tuple[MovedAside, ...] = ()
     started: bool = True
+    network: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Asker(Protocol):

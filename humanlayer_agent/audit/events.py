@@ -109,7 +109,12 @@ EXEC_STARTED = EventType(
     "the action is about to run (written before it does); `confined`: what the kernel holds it to; "
     "`reduced`: what a backend holds it to that no verdict counts on",
 )
-EXEC_FINISHED = EventType("exec.finished", 801, "the action ended: exit code, or why there is none")
+EXEC_FINISHED = EventType(
+    "exec.finished",
+    801,
+    "the action ended: exit code, or why there is none; `network`: how many connections were forwarded for it "
+    "(`reached`), and how many were not (`refused`), by host",
+)
 EXEC_UNKNOWN = EventType("exec.unknown", 802, "the supervisor died while the action ran: never run again by itself")
 EXEC_CHANGED = EventType(
     "exec.changed",

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from humanlayer_agent.confine import syscall_filter
 from humanlayer_agent.confine.confinement import Confinement, Unenforceable, within
+from humanlayer_agent.confine.forwarder import host_lines, variables
 from humanlayer_agent.confine.journal import MovedAside, journal
 from humanlayer_agent.confine.mounts import mounts
 
@@ -35,6 +36,7 @@ _READ_ONLY = (
 )
 """Started by uid 0, a command may else write them by who owns them: it needs no capability. (As in the OCI runtime
 specification's readonlyPaths; measured: kernel.core_pattern of the machine was rewritten.)"""
+_HOSTS = "/etc/hosts"
 _MASKED = (
     "/proc/kcore",
     "/proc/keys",
@@ -69,6 +71,7 @@ class Bubblewrap:
         caches: str = "",
         shown: Mapping[str, frozenset[str]] = MappingProxyType({}),
         removed: Sequence[str] = (),
+        hosts: int = -1,
     ) -> list[str]:
         """Return the options that let a command reach only what `confinement` lets through.
 
@@ -79,6 +82,7 @@ class Bubblewrap:
             aside: a directory that it can't write: what is mounted over hidden files is kept there.
             caches: a directory that it can write as well, for what tools keep between commands.
             shown, removed: see `mounts.mounts`.
+            hosts: a descriptor from which is read what it sees as /etc/hosts; -1 where that is the machine's.
 
         Raises:
             Unenforceable: the confinement can't be enforced here.
@@ -99,6 +103,7 @@ class Bubblewrap:
             else:
                 words += ["--bind" if mount.how == "write" else "--ro-bind", mount.path, mount.path]
         words += ["--bind", caches, caches] if caches else []
+        words += ["--ro-bind-data", str(hosts), _HOSTS] if hosts >= 0 else []
         # Else a write beside the project would seem to succeed, and be gone.
         return [*words, "--remount-ro", "/", "--chdir", cwd]
 
@@ -154,23 +159,37 @@ class Enclosure:
         Raises:
             Unenforceable: the confinement can't be enforced here.
         """
-        words = self.backend.words(
-            self.confinement,
-            cwd=cwd,
-            temporary=self.temporary,
-            aside=self.aside,
-            caches=self.caches,
-            shown=self.shown,
-            removed=self.removed,
-        )
         with ExitStack() as stack:
+            hosts: tuple[int, ...] = ()
+            if self.confinement.network == "forwarded":
+                env = {**env, **{os.fsencode(name): os.fsencode(value) for name, value in variables().items()}}
+                hosts = (_in_memory(stack, _host_lines(self.confinement).encode()),)
+            words = self.backend.words(
+                self.confinement,
+                cwd=cwd,
+                temporary=self.temporary,
+                aside=self.aside,
+                caches=self.caches,
+                shown=self.shown,
+                removed=self.removed,
+                hosts=hosts[0] if hosts else -1,
+            )
             calls = _in_memory(stack, syscall_filter.program())
             options = [os.fsencode(word) for word in (*words, "--seccomp", str(calls))]
             options += [b"--info-fd", b"%d" % info] if info >= 0 else []
             options += [word for pair in env.items() for word in (b"--setenv", *pair)]
             given = _in_memory(stack, b"".join(option + b"\0" for option in options))
-            inherited = (given, calls) if info < 0 else (given, calls, info)
+            inherited = (given, calls, *hosts) if info < 0 else (given, calls, *hosts, info)
             yield [os.fsencode(self.backend.path), b"--args", b"%d" % given, b"--", *command], inherited
+
+
+def _host_lines(confinement: Confinement) -> str:
+    """What a command sees as /etc/hosts: where it could read the machine's, with that one's names for itself."""
+    known = ""
+    if confinement.reads(_HOSTS):
+        with suppress(OSError, UnicodeError):
+            known = Path(_HOSTS).read_text()
+    return host_lines(confinement.hosts, known)
 
 
 def _refuse_links(temporary: str, path: str) -> None:

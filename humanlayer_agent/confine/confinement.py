@@ -9,12 +9,16 @@ from functools import lru_cache
 from typing import Literal
 
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.confine.hosts import PUBLIC, Allowed
 from humanlayer_agent.errors import HumanlayerError
 
-Network = Literal["none", "host"]
+Network = Literal["none", "forwarded", "host"]
+_NETWORKS: tuple[Network, ...] = ("none", "forwarded", "host")
 
 REDUCED = "landlock"
 """The backend that holds less than a confinement says: no verdict counts on it, and nothing is confined by it."""
+
+_SHOWN = 3
 
 TREE = "/**"
 """At its end, a path set means the directory and everything below it."""
@@ -35,10 +39,12 @@ class Profile:
         protect: what can't be written, although it lies within `write`. Wildcards as in policies: `*`, `**`, `?`.
         hide: what can't be read either. With a wildcard as in policies it holds within `write`, where it is looked for;
             without, anywhere.
-        network: "none" is a network of the command's own, where nobody else is; "host" is that of the machine.
+        network: "none" is a network of the command's own, where nobody else is; "forwarded" the same, from where a
+            `forwarder` leads to `hosts`; "host" is that of the machine.
+        hosts: what the forwarder leads to: `name`, `name:port` or `hosts.PUBLIC`.
 
     Raises:
-        ValueError: a path set that is not absolute, or a wildcard where none may stand.
+        ValueError: a path set that is not absolute, a wildcard where none may stand, or a host that is none.
 
     Example:
         >>> Profile("project", read=("/usr/**",), write=("/srv/app/**",)).writes("/srv/app/x.py")
@@ -51,6 +57,7 @@ class Profile:
     protect: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
     network: Network = "none"
+    hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for kind in ("read", "write", "protect", "hide"):
@@ -59,8 +66,14 @@ class Profile:
                     raise ValueError(f"confinement {self.name}: {kind}: {entry!r} is no absolute path")
                 if kind in ("read", "write") and not is_plain(entry):
                     raise ValueError(f"confinement {self.name}: {kind}: {entry!r}: only its end may be a wildcard, /**")
-        if self.network not in ("none", "host"):
-            raise ValueError(f"confinement {self.name}: network is none or host, not {self.network!r}")
+        if self.network not in _NETWORKS:
+            raise ValueError(f"confinement {self.name}: network is {', '.join(_NETWORKS)}, not {self.network!r}")
+        if (self.network == "forwarded") != bool(self.hosts):
+            raise ValueError(f"confinement {self.name}: hosts are what a forwarded network leads to, and no other")
+        try:
+            Allowed.of(self.hosts)
+        except ValueError as error:
+            raise ValueError(f"confinement {self.name}: hosts: {error}") from None
 
     def reads(self, path: str) -> bool:
         """Tell whether what stands at an absolute path without links can be read."""
@@ -104,7 +117,28 @@ class Confinement:
     @property
     def network(self) -> Network:
         """Return the widest network that a profile gives."""
-        return "host" if any(profile.network == "host" for profile in self.profiles) else "none"
+        return max((profile.network for profile in self.profiles), key=_NETWORKS.index)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return what a forwarder leads to; nothing where the network is another one."""
+        forwarded = self.network == "forwarded"
+        return tuple(dict.fromkeys(host for each in self.profiles for host in each.hosts)) if forwarded else ()
+
+    @property
+    def reach(self) -> str:
+        """Return what of the network it gives, for people; "" for none.
+
+        Example:
+            >>> Confinement((Profile("web", network="forwarded", hosts=("*", "localhost:3000")),)).reach
+            'network by forwarder: public web servers, localhost:3000'
+        """
+        if self.network == "host":
+            return "the whole network of this machine"
+        named = sorted(set(self.hosts) - {PUBLIC})
+        shown = ["public web servers"] if PUBLIC in self.hosts else []
+        shown += named if len(named) <= _SHOWN else [*named[: _SHOWN - 1], f"{len(named) - _SHOWN + 1} more"]
+        return f"network by forwarder: {', '.join(shown)}" if shown else ""
 
     def reads(self, path: str) -> bool:
         """Tell whether what stands at an absolute path without links can be read."""

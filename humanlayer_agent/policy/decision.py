@@ -142,11 +142,12 @@ class PolicyDecision:
 
     @property
     def runs(self) -> str:
-        """Return what it is allowed to run in, for people: "confined to project", "not confined (reduced: landlock)"
-        or "not confined".
+        """Return what it is allowed to run in, for people: "confined to project", with what it has of the network in
+        brackets, "not confined (reduced: landlock)" or "not confined".
         """
         if self.confinement is not None:
-            return f"confined to {self.confinement.name}"
+            reach = self.confinement.reach
+            return f"confined to {self.confinement.name}" + (f" ({reach})" if reach else "")
         return "not confined" if self.reduced is None else f"not confined (reduced: {REDUCED})"
 
     @property

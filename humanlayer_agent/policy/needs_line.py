@@ -1,12 +1,13 @@
 """The line by which an agent asks for more than the confinement of its commands gives: a comment to bash.
 
-    # needs: network, write /srv/data
+    # needs: network example.org:8080, write /srv/data
     make deploy
 
 What it asks for is judged as if the command did it, and no rule allows it: a human is shown it as a part of the command
 and approves it, or does not. Where nothing is confined the line says nothing.
 """
 
+from humanlayer_agent.confine.hosts import parsed
 from humanlayer_agent.shell import Effect, EffectKind, Program, SimpleCommand, absolute_path
 
 ROLE = "needed"
@@ -15,7 +16,9 @@ UNCONFINED = "unconfined"
 """What it says where the command is not to be confined at all."""
 
 _START = "# needs:"
-_FORMS = f"network, read PATH, write PATH, {UNCONFINED}"
+_FORMS = f"network, network HOST:PORT, read PATH, write PATH, {UNCONFINED}"
+ANY_HOST = "any host"
+"""What a line asks for that asks for the network, and names no host."""
 _PATHS: dict[str, EffectKind] = {"read": "read", "write": "write"}
 
 
@@ -43,13 +46,24 @@ def add_needs(program: Program, text: str, cwd: str) -> None:
     for item in items:
         word, _, path = item.partition(" ")
         if item == "network":
-            asked.effects.append(Effect("network", ROLE, "any host", True, span, line))
+            asked.effects.append(Effect("network", ROLE, ANY_HOST, True, span, line))
+        elif word == "network" and (found := _host(path)) is not None:
+            asked.effects.append(Effect("network", ROLE, found[0], True, span, line, value=found[1]))
         elif word in _PATHS and path and not set(path) & set("*?[$`~\"'\\"):
             place = absolute_path(path, cwd)
             asked.effects.append(Effect(_PATHS[word], ROLE, place, True, span, line, recursive=True))
         elif item != UNCONFINED:
             program.doubt(f"the line {_START!r} has {item!r}; it may name: {_FORMS}")
     program.commands.append(asked)
+
+
+def _host(text: str) -> tuple[str, str | None] | None:
+    """The host and the port of `HOST` or `HOST:PORT`; None where it is neither."""
+    try:
+        host, ports = parsed(text)
+    except ValueError:
+        return None
+    return host, str(ports[0]) if len(ports) == 1 else None
 
 
 def asked_for(command: SimpleCommand) -> list[str]:

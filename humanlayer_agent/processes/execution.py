@@ -18,7 +18,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import IO
@@ -74,6 +74,7 @@ class CommandResult:
         duration_ms: milliseconds it took.
         moved: what a confined one has left at protected places, and where it is now.
         note: what to tell whoever proposed it besides its output.
+        network: how many connections were forwarded for it (`reached`), and how many were not (`refused`), by host.
     """
 
     output: str
@@ -84,6 +85,7 @@ class CommandResult:
     duration_ms: int = 0
     moved: tuple[MovedAside, ...] = ()
     note: str = ""
+    network: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def changes_the_shell(name: str) -> bool:
@@ -272,6 +274,7 @@ def run_command(
         left=watch.left,
         duration_ms=int((time.monotonic() - begin) * 1000),
         moved=tuple(moved),
+        network=watch.reached if isinstance(watch, Namespace) else {},
     )
 
 

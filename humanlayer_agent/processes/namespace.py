@@ -24,6 +24,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import IO
 
+from humanlayer_agent.confine import forwarder
 from humanlayer_agent.confine.bubblewrap import Enclosure
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import NotAsJudged
@@ -104,6 +105,10 @@ class Namespace:
                 cwd="/",
                 env={name: value},
             )
+        self._hosts = enclosure.confinement.hosts
+        self._forwarder: forwarder.Forwarder | None = None
+        self.reached: dict[str, dict[str, int]] = {}
+        """How many connections were made for the command, and how many refused, by host."""
         self.error = self.left = 0
         self.returncode: int | None = None
         self.timed_out = self.finished = self.refused = False
@@ -117,7 +122,12 @@ class Namespace:
         return self._events.fileno()
 
     def is_ready(self, deadline: float) -> bool:
-        """Wait until the command stands at its gate; False where the time is up before, or it was `refused`."""
+        """Wait until the command stands at its gate, and has the network that it may have; False where the time is up
+        before, or it was `refused`.
+
+        Raises:
+            Unenforceable: nothing can forward its connections.
+        """
         self._control.settimeout(max(deadline - time.monotonic(), 0.001))
         try:
             data, about, _, _ = self._control.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
@@ -136,6 +146,11 @@ class Namespace:
         self._command, self._first = os.pidfd_open(self._pid), os.pidfd_open(first)
         self._events.register(self._command, select.EPOLLIN)
         os.kill(self._brood.reaper.pid, signal.SIGSTOP)
+        if self._hosts:
+            try:
+                self._forwarder = forwarder.started(self._pid, self._hosts, os.environ)
+            except OSError as error:
+                raise Unenforceable(f"its connections can't be forwarded: {error.strerror or error}") from None
         return True
 
     @property
@@ -169,6 +184,8 @@ class Namespace:
 
     def end(self) -> None:
         """End everything that still runs, and wait until it has ended."""
+        if self._forwarder is not None:
+            self.reached = self._forwarder.end()
         try:
             if self._first >= 0 and not self.finished:
                 if self._stage is not _Stage.WAITING:

@@ -43,8 +43,8 @@ class Effect:
             first component with a wildcard).
         recursive: everything below the operand is touched as well.
         contents: so is everything (or everything hidden) directly in it, by a pattern such as `dir/*`.
-        value: what a variable is set to, all entries that it may get, separated by colons; None where that is not
-            known.
+        value: what a variable is set to, all entries that it may get, separated by colons; the port of a host. None
+            where that is not known.
 
     Example:
         >>> from humanlayer_agent.shell import analyse

@@ -145,11 +145,12 @@ def decision_fields(decision: PolicyDecision) -> dict[str, Any]:
 def enforcement_fields(decision: PolicyDecision) -> dict[str, Any]:
     """Return the fields that an event has of what the kernel holds an allowed action to.
 
-    `confined` is what it may run in alone, and which folder it is to see as /tmp; `reduced`, what it is held to by a
-    backend that no verdict counts on.
+    `confined` is what it may run in alone, which folder it is to see as /tmp, and what of the network; `reduced`, what
+    it is held to by a backend that no verdict counts on.
     """
     if (to := decision.confinement) is not None:
-        return {"confined": {"to": to.name, "digest": to.digest, "tmp": decision.view.temporary}}
+        network = {"network": to.network, "hosts": to.hosts} if to.network != "none" else {}
+        return {"confined": {"to": to.name, "digest": to.digest, "tmp": decision.view.temporary, **network}}
     if (to := decision.reduced) is not None:
         return {"reduced": {"backend": REDUCED, "to": to.name, "digest": to.digest}}
     return {}

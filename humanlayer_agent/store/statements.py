@@ -480,5 +480,6 @@ class Ledger(Log):
                 returncode=known,
                 detail=outcome.detail or None,
                 duration_ms=outcome.duration_ms,
+                network=outcome.network or None,
                 **outcome.receipt,
             )

@@ -1,8 +1,8 @@
 """Allowed commands run confined: by a Gate and by mini-swe-agent, with real programs that nobody can read."""
 
+import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from humanlayer_agent import Action, ActionDenied, Gate
 from humanlayer_agent.agents import run_enclosures
 from humanlayer_agent.confine.confinement import Unenforceable
 from tests.agents.conftest import Human
-from tests.support import enclosures
+from tests.support import children, enclosures, loopback_servers
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def unread(place: Path, *words: str) -> str:
     """A program in the project that nobody can read: a copy of one of the system's."""
-    shutil.copy(f"/bin/{words[0]}", place / "project" / "unread")
+    shutil.copy(os.path.join("/bin", words[0]), place / "project" / "unread")
     return " ".join(["./unread", *words[1:]])
 
 
@@ -275,14 +275,60 @@ def test_the_run_keeps_its_tmp_over_what_a_human_approved(approving: Gate, place
     assert approving.run(f"cat {place}/outside/canary /tmp/{name}").output == "canary\nkept\n"
 
 
-def test_an_approved_host_is_reached_by_the_machines_own_network(approving: Gate, place: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"
-        assert "reached" in approving.run(command).output
-        asked = approving.run(f"# needs: network\n{unread(place, 'bash', '-c', repr(command))}")
-        assert "reached" in asked.output
-        assert "reached" not in approving.run(unread(place, "bash", "-c", repr(command))).output
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, int]]:
+    """The ports of servers that are not ours: no command reaches those of its own supervisor."""
+    program = [sys.executable, loopback_servers.__file__]
+    with children.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield json.loads(process.stdout.readline())
+        process.stdin.close()
+
+
+def test_an_approved_host_is_reached_and_no_other(approving: Gate, place: Path, ports: dict[str, int]) -> None:
+    """It is the host that the human was asked about. The whole web, which a line may ask for, is not this machine."""
+    port = ports["echo"]
+    command = f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo hello >&3 && read -r said <&3 && echo $said"
+    by_code = unread(place, "bash", "-c", repr(command))
+    assert approving.run(command).output == "hello\n"
+    (decision,) = events(approving, "decision.evaluated")
+    confined = {"network": "forwarded", "hosts": [f"127.0.0.1:{port}"]}
+    assert {name: decision["confined"][name] for name in confined} == confined
+    (finished,) = events(approving, "exec.finished")
+    assert finished["network"] == {"reached": {f"127.0.0.1:{port}": 1}}
+    assert approving.run(f"# needs: network 127.0.0.1:{port}\n{by_code}").output == "hello\n"
+    for refused in (f"# needs: network\n{by_code}", by_code):
+        result = approving.run(refused)
+        assert "hello" not in result.output
+        assert "`# needs: network some.host:5432`" in result.note
+
+
+def test_what_was_refused_is_said(approving: Gate) -> None:
+    asking = r"printf 'CONNECT example.org:8080 HTTP/1.1\r\n\r\n' >&3; cat <&3; exit 1"
+    result = approving.run(f"# needs: network\nexec 3<>/dev/tcp/127.127.127.127/880; {asking}")
+    assert "403 Forbidden" in result.output
+    assert result.returncode == 1
+    assert "it was refused example.org:8080. " in result.note
+    assert "(network by forwarder: public web servers" in result.note
+
+
+def test_an_allowed_host_is_reached_by_what_is_known_alone(
+    gate: Gate, place: Path, human: Human, ports: dict[str, int]
+) -> None:
+    """A GET of a port where projects try out their servers is allowed. Code that nobody has read has no part in it, and
+    may be such a server itself: a port that it listens at is free.
+    """
+    if shutil.which("curl") is None:
+        pytest.skip("allowed in CI: there is no curl")
+    get = f"curl -sS --max-time 60 http://localhost:{ports['project']}/x"
+    assert f'"port": {ports["project"]}, "line": "GET /x HTTP/1.1"' in gate.run(get).output
+    assert "GET" not in gate.run(f"{get}; {unread(place, 'true')}").output
+    program = "import http.server as h; h.HTTPServer(('127.0.0.1', PORT), h.SimpleHTTPRequestHandler).serve_forever()"
+    (place / "project/server").write_text(program.replace("PORT", str(ports["project"])))
+    (place / "project/x").write_text("its own")
+    server = unread(place, os.path.realpath(sys.executable), "server")
+    assert human.asked == []
+    assert "its own" in gate.run(f"{server} & until {get}; do sleep 0.1; done 2>/dev/null; kill %1").output
+    assert human.asked == []
 
 
 def test_unconfined_is_for_a_human_to_say(gate: Gate, place: Path, human: Human) -> None:

@@ -186,7 +186,8 @@ def test_what_is_asked_about_says_how_it_runs_once_it_was_approved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for command, runs in (("curl https://example.org", "confined to project + online"), ("sudo ls", "not confined")):
+    online = "confined to project + online (network by forwarder: example.org:443)"
+    for command, runs in (("curl https://example.org", online), ("sudo ls", "not confined")):
         asked = ["check", "--policy", "default", "--project", str(tmp_path), command]
         assert main(asked) == 4
         assert "confined" not in capsys.readouterr().out

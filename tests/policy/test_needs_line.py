@@ -22,8 +22,14 @@ def judged(text: str, *, confined: bool = True) -> PolicyDecision:
 @pytest.mark.parametrize(
     ("line", "runs", "reason"),
     [
-        ("# needs: network", "confined to project + the network", "Contacts any host."),
-        ("# needs:network , read /opt", "confined to project + the network + reading /opt", "Contacts any host."),
+        ("# needs: network", "confined to project + the network (network by forwarder: public web servers)", "Contacts any host."),
+        ("# needs:network , read /opt", "confined to project + the network + reading /opt (network by forwarder: public web servers)", "Contacts any host."),
+        ("# needs: network db.example:5432", "confined to project + the network (network by forwarder: db.example:5432)", "Contacts db.example."),
+        ("# needs: network localhost:5432, network [::1]:80", "confined to project + the network (network by forwarder: [::1]:80, localhost:5432)", "Contacts"),
+        ("# needs: network a b", "not confined", "not fully understood"),
+        ("# needs: network *", "not confined", "not fully understood"),
+        ("# needs: network https://example.org", "not confined", "not fully understood"),
+        ("# needs: network localhost:99999", "not confined", "not fully understood"),
         ("# needs: write /usr/lib", "confined to project + writing /usr/lib", "Writes /usr/lib, outside the project."),
         ("# needs: write ./build", "confined to project", "Asks for more than its confinement gives: write ./build."),
         ("# needs: unconfined", "not confined", "Asks for more than its confinement gives: unconfined."),

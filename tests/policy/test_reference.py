@@ -57,15 +57,19 @@ class Walls(NamedTuple):
     protect: frozenset[str] = frozenset()
     hide: frozenset[str] = frozenset()
     network: str = "none"
+    hosts: frozenset[str] = frozenset()
 
 
 class Judged(NamedTuple):
-    """The verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command, what it runs in."""
+    """The verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command, what it runs in, and
+    the hosts that rules allow by name which confine nothing.
+    """
 
     verdict: str
     rules: set[str]
     parts: list[tuple[str, list[str]]]
     runs_in: frozenset[Walls] | None
+    hosts: frozenset[str]
 
 
 class LayerRead(NamedTuple):
@@ -99,7 +103,7 @@ class Reference:
                 break
             held = (*held, *(judged.runs_in - set(held)))
         if judged.verdict == "allow":
-            return judged
+            return self.with_hosts(program, agent, judged)
         judged = judged._replace(runs_in=None)
         if judged.verdict == "deny":
             return judged
@@ -108,6 +112,16 @@ class Reference:
         rules = judged.rules | (bare.rules if bare.verdict != "allow" else set())
         return bare._replace(verdict=max(judged.verdict, bare.verdict, key=ORDER.index), rules=rules)
 
+    def with_hosts(self, program: Program, agent: str, judged: Judged) -> Judged:
+        """The same with the allowed hosts open, where it is allowed then too, and needs no other confinement."""
+        assert judged.runs_in is not None
+        if not judged.hosts:
+            return judged
+        opened = judged.runs_in | {Walls("allowed hosts", network="forwarded", hosts=judged.hosts)}
+        again = self.judge_in(program, Around(program, program.status, agent, tuple(opened)))
+        named = (again.runs_in or frozenset()) - self.usual()
+        return again._replace(runs_in=opened) if again.verdict == "allow" and named <= judged.runs_in else judged
+
     def judge_in(self, program: Program, around: Around) -> Judged:
         held = [[e for e in command.effects if is_held(e, around)] for command in program.commands]
         program = self.with_uses(without(program, held), around)
@@ -115,12 +129,14 @@ class Reference:
         hits: list[tuple[str, str | None]] = []
         parts: list[tuple[str, list[str]]] = []
         runs_in: set[Walls] = set()
+        hosts: set[str] = set()
         for command, impossible in zip(program.commands, held, strict=True):
             if command.head and not command.effects:
                 continue
             own, effects = self.command(command, impossible, around)
             everything = own + [hit for found in effects for hit in found]
             hits += everything
+            hosts |= self.allowed_hosts(command, effects, program)
             parts.append((strictest(everything), [strictest(found) for found in effects]))
             runs_in |= self.named(everything) or self.usual()
         if program.status != "ok" and not parts:
@@ -134,7 +150,40 @@ class Reference:
             verdict = max([verdict, *unparsed], key=ORDER.index)
         shown = {name for said, name in hits if name and (said != "allow" or verdict == "allow")}
         confined = None if around.held is None else frozenset(runs_in or self.usual())
-        return Judged(verdict, shown, parts, confined)
+        return Judged(verdict, shown, parts, confined, frozenset(hosts))
+
+    def allowed_hosts(self, command: SimpleCommand, effects: list[list[Any]], program: Program) -> set[str]:
+        """The hosts that a rule allows which confines nothing. None of this machine where something may be a server."""
+        confining = {rule["id"] for _, rule in self.rules() if rule.get("confined")}
+        serves = any(
+            e.kind == "listen" or e.unread or (e.kind == "execute" and not e.resolved)
+            for each in program.commands
+            for e in each.effects
+        )
+        found = set()
+        for effect, hits in zip(command.effects, effects, strict=True):
+            allowed = any(said == "allow" and name and name not in confining for said, name in hits)
+            if (
+                effect.kind != "network"
+                or not effect.resolved
+                or effect.role not in ("operand", "redirect")
+                or not allowed
+            ):
+                continue
+            host, _, port = (
+                (effect.operand or "").rpartition(":")
+                if effect.role == "redirect"
+                else (effect.operand, "", effect.value)
+            )
+            here = host in ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+            if (
+                host
+                and re.fullmatch(r"[\w.-]+", host)
+                and (port or effect.role != "redirect")
+                and not (here and (serves or not port))
+            ):
+                found.add(f"{host}:{port}" if port else host)
+        return found
 
     def usual(self) -> set[Walls]:
         return set() if self.confine is None else {self.confine}
@@ -245,8 +294,10 @@ def reaches_nothing(kind: str, around: Around) -> bool:
     """Is there nothing that an effect of this kind could reach: no other process, no host?"""
     if around.held is None:
         return False
-    alone = all(walls.network == "none" for walls in around.held)
-    return kind == "process" or (alone and kind in ("network", "listen"))
+    networks = {walls.network for walls in around.held}
+    if kind == "network":
+        return networks == {"none"}
+    return kind == "process" or (kind == "listen" and "host" not in networks)
 
 
 def unseen(kinds: Iterable[str], around: Around) -> int:
@@ -667,7 +718,7 @@ _POLICIES = st.fixed_dictionaries(
 _SIMPLE = st.sampled_from(
     [
         "rm -rf build", "rm -r /srv/x", 'rm -f "$F"', "rm -rf *", "rm /srv/*", "cat a /srv/x", "cat .env", 'cat "$D"/x',
-        "cp a ~/b", "mv a b", "cat a > /srv/x", "cat < /etc/hosts >> log", "git push -f", "git status", "curl https://example.org",
+        "cp a ~/b", "mv a b", "cat a > /srv/x", "cat < /etc/hosts >> log", "git push -f", "git status", "curl https://example.org", "curl localhost:3000", "echo x > /dev/tcp/localhost/25", "flask run", "curl localhost",
         "./x.sh", "bash x.sh", "frob -f x", "curl https://example.org > x.sh", "x=$(cat .env)", "tee /srv/y", "sh", 'sh -c "$x"', "$X y", "cat $OPTS a", "echo hi", "x=1", "ls ../y", "find . -delete", "cat --frob a", "",
         "rm -rf /srv/*", "rm -r ~/.*", "PYTHONPATH=/srv/x cat a", "PYTHONPATH=/srv:${PROJECT} frob".replace("${PROJECT}", PROJECT),
         'curl "$X"', 'pkill "$X"', "kill 1", "./a.out", 'echo x > "$X"', 'rm -rf "$X"/y', "rm -rf /srv", "rm -rf .",
@@ -748,7 +799,7 @@ def agree(director: Director, reference: Reference, commands: list[str]) -> None
 def as_written(profile: Profile) -> Walls:
     """A confinement of a decision, in which the order of path sets means nothing."""
     sets: dict[str, Any] = {key: frozenset(getattr(profile, key)) for key in SETS}
-    return Walls(profile.name, network=profile.network)._replace(**sets)
+    return Walls(profile.name, network=profile.network, hosts=frozenset(profile.hosts))._replace(**sets)
 
 
 def full(walls: Walls) -> Walls:
@@ -756,7 +807,8 @@ def full(walls: Walls) -> Walls:
     sets: dict[str, Any] = {
         key: frozenset(("/" if p.startswith("**/") else "") + filled(p) for p in getattr(walls, key)) for key in SETS
     }
-    return walls._replace(**sets)
+    hosts = walls.hosts or {"*"} if walls.network == "forwarded" else ()
+    return walls._replace(**sets, hosts=frozenset(hosts))
 
 
 # ---- what runs confined ---------------------------------------------------------------------------------------
@@ -774,7 +826,7 @@ _WALLS = {
     "write": _WRITTEN,
     "protect": _HELD,
     "hide": _HELD,
-    "network": st.sampled_from(["none", "host"]),
+    "network": st.sampled_from(["none", "forwarded", "host"]),
 }
 _OWN_WALLS = st.fixed_dictionaries({}, optional=_WALLS)
 
@@ -921,7 +973,8 @@ def test_a_confinement_is_never_stricter_but_where_it_makes_doubt_certain(
         if after.verdict is Verdict.ALLOW:
             assert after.confinement is not None, command
             assert re.fullmatch("[0-9a-f]{64}", after.confinement.digest), command
-            assert after.runs == f"confined to {after.confinement.name}"
+            reach = f" ({after.confinement.reach})" if after.confinement.reach else ""
+            assert after.runs == f"confined to {after.confinement.name}{reach}"
         assert after.verdict is not Verdict.DENY or after.confinement is None, command
         if after.verdict > before.verdict:
             doubted = {hit.rule for hit in hits_of(bare, action) if not hit.certain}

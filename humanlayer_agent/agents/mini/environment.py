@@ -151,7 +151,7 @@ class SupervisedEnvironment(EnforcingEnvironment):
             result = self._run_here(permitted, seconds, permit)
         except (OSError, ValueError) as error:
             return _failed(error)
-        moved = {"moved": result.moved}
+        moved = {"moved": result.moved, "network": result.network}
         if result.unwatched:
             return {**_failed(OSError(text("unwatched")), result.output), **moved, "unwatched": True}
         if result.timed_out:

@@ -118,13 +118,19 @@ class SupervisedEnvironment(EnforcingEnvironment):
         seconds = timeout or self._inner.config.timeout
         result = self._run_here(permitted, seconds, permit)
         if result.unwatched:  # then the run has ended
-            return {"output": result.output, "returncode": None, "unwatched": True, "moved": result.moved}
+            return {
+                "output": result.output,
+                "returncode": None,
+                "unwatched": True,
+                "moved": result.moved,
+                "network": result.network,
+            }
         if result.timed_out:
             raise subprocess.TimeoutExpired(permitted.content, seconds, output=result.output.encode())
         if result.returncode is None:
             raise ActionDenied("The end of the command was not seen: it ended the process that watched over it.")
         output = "\n".join(filter(None, (result.output, result.note)))
-        return {"output": output, "returncode": result.returncode, "moved": result.moved}
+        return {"output": output, "returncode": result.returncode, "moved": result.moved, "network": result.network}
 
 
 class Supervised:

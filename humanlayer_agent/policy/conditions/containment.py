@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Profile, is_below, is_plain, within
+from humanlayer_agent.confine.confinement import TREE, Confinement, Network, Profile, is_below, is_plain, within
+from humanlayer_agent.confine.hosts import PUBLIC, Allowed, is_here, parsed, written
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
@@ -29,13 +30,14 @@ _READS = frozenset({"read", "execute"})
 _WRITES = frozenset({"write", "append", "metadata"})
 _IN_PLACE = frozenset({"redirect", NEEDED})
 """How a file is written that is the same file afterwards: one that is mounted by itself can't be replaced."""
-_ONLINE = Profile("the network", network="host")
+_NEEDED = "the network"
+_ALLOWED = "allowed hosts"
 _OF_ITS_OWN = ("/proc", "/dev", "/sys")
 """What a confined command has of its own: it would find something else there than what was approved."""
 _SHOWN = 3
+_BY_NAME = frozenset({"operand", "redirect", NEEDED})
+"""The roles of the effects of which the operand is a host, and not what is said of one that nobody knows."""
 _PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata", "persist"})
-_ELSEWHERE = frozenset({"network", "listen", "process"})
-"""They reach what the confinement holds all of, or nothing: other machines, other processes."""
 _WITH_PRIVILEGE = frozenset({"privilege", "container", "system"})
 """They need what no confined command has."""
 
@@ -57,7 +59,9 @@ def profile(name: str, written: Mapping[str, Any], variables: Mapping[str, str],
         entries = [*written[kind], *(reads if kind == "read" else ())]
         sets[kind] = tuple(dict.fromkeys(_absolute(fill(entry, variables)) for entry in entries))
     try:
-        return Profile(name, **sets, network=written["network"])
+        network = written["network"]
+        hosts = tuple(written["hosts"]) or (PUBLIC,) if network == "forwarded" else ()
+        return Profile(name, **sets, network=network, hosts=hosts)
     except ValueError as error:
         raise PolicyError(str(error)) from None
 
@@ -102,7 +106,8 @@ def reduced(profile: Profile, effects: Iterable[Effect]) -> Confinement | None:
     None where all could be open, or it needs rights that are gone then.
     """
     paths: dict[str, list[str]] = {"read": [], "write": []}
-    network = profile.network
+    # Landlock forwards nothing: what is to reach some hosts reaches all.
+    network: Network = "none" if profile.network == "none" else "host"
     for effect in effects:
         if effect.kind in _WITH_PRIVILEGE:
             return None
@@ -165,7 +170,12 @@ def without(program: Program, effects: Sequence[Sequence[Effect]]) -> Program:
 
 
 def _held(kind: str, confinement: Confinement) -> bool:
-    return kind == "process" or (kind in _ELSEWHERE and confinement.network == "none")
+    """Tell whether the confinement holds all effects of a kind: no other process is there to be reached, or no other
+    machine.
+    """
+    if kind == "network":
+        return confinement.network == "none"
+    return kind == "process" or (kind == "listen" and confinement.network != "host")
 
 
 def unseen(kinds: frozenset[str], confinement: Confinement | None) -> bool:
@@ -240,24 +250,92 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
         view: what of the disk it was judged in: it is to see the same.
     """
     profiles = list(held.profiles)
+    commands = [each.command for each in judged]
     reads: list[str] = []
     writes: list[str] = []
     for each in judged:
         asking = [hit for hit in each.hits() if hit.verdict is Verdict.ASK]
         if items := asked_for(each.command):
             opens = UNCONFINED not in items and all(_open(e, held, view, reads, writes) for e in each.command.effects)
-            profiles += [_ONLINE] if any(e.kind == "network" for e in each.command.effects) else []
+            profiles += _needed(each.command)
         elif asking:
             rules = [hit.rule.approved if hit.rule is not None else None for hit in asking]
-            profiles += [situated(rule) for rule in rules if rule is not None]
+            found = [_narrowed(rule, hit.effect, commands) for rule, hit in zip(rules, asking, strict=True) if rule]
+            profiles += [situated(profile) for profile in found]
             opens = all(_open(hit.effect, held, view, reads, writes) for hit in asking)
             opens = opens and all(rules) and not needs(each.command)
         else:
             continue
         if not opens:
             return None
+    if not any(map(_serves, commands)):
+        profiles += filter(None, [allowed_hosts(judged)])
     profiles += opened(list(dict.fromkeys(reads)), list(dict.fromkeys(writes)), held)
     return Confinement(tuple(dict.fromkeys(profiles)))
+
+
+def allowed_hosts(judged: Sequence["Judged"]) -> Profile | None:
+    """Return what opens the hosts that rules allow by name; None where there are none.
+
+    A rule that confines what it allows says by that what it opens.
+    """
+    commands = [each.command for each in judged]
+    found = [
+        entry
+        for each in judged
+        for effect, hits in zip(each.command.effects, each.effects, strict=True)
+        if any(hit.verdict is Verdict.ALLOW and hit.rule is not None and hit.rule.confined is None for hit in hits)
+        and (entry := _named(effect, commands)) is not None
+    ]
+    hosts = tuple(dict.fromkeys(found))
+    return Profile(_ALLOWED, network="forwarded", hosts=hosts) if hosts else None
+
+
+def _needed(command: SimpleCommand) -> list[Profile]:
+    """What opens the hosts that a command asks for by its first line."""
+    asked = [effect for effect in command.effects if effect.kind == "network"]
+    named = [_named(effect, ()) or PUBLIC for effect in asked]
+    return [Profile(_NEEDED, network="forwarded", hosts=tuple(dict.fromkeys(named)))] if named else []
+
+
+def _narrowed(profile: Profile, effect: Effect | None, commands: Sequence[SimpleCommand]) -> Profile:
+    """What a rule opens that asks about one effect: of the network the host that it asks about, where that is known."""
+    if profile.network != "forwarded" or effect is None or effect.kind not in ("network", "listen"):
+        return profile
+    if effect.kind == "listen" or (_is_loopback(effect) and any(map(_serves, commands))):
+        return replace(profile, network="none", hosts=())
+    entry = _named(effect, commands)
+    return profile if entry is None else replace(profile, hosts=(entry,))
+
+
+def _named(effect: Effect, commands: Sequence[SimpleCommand]) -> str | None:
+    """The host that an effect reaches, as `confine.hosts.parsed` reads it; None where that is not known."""
+    if effect.kind != "network" or not effect.resolved or effect.role not in _BY_NAME or effect.operand is None:
+        return None
+    loopback = _is_loopback(effect)
+    if loopback and any(map(_serves, commands)):
+        return None
+    try:
+        if effect.role == "redirect":
+            host, ports = parsed(effect.operand)
+            return written(host, ports[0]) if len(ports) == 1 else None
+        entry = written(parsed(effect.operand)[0], int(effect.value) if effect.value else None)
+        Allowed.of([entry])
+    except ValueError:
+        return None
+    return None if loopback and not effect.value else entry
+
+
+def _is_loopback(effect: Effect) -> bool:
+    host = (effect.operand or "").rpartition(":")[0] if effect.role == "redirect" else effect.operand or ""
+    return is_here(host)
+
+
+def _serves(command: SimpleCommand) -> bool:
+    """Tell whether a command may be a server, which would stand where the forwarder does: nobody knows all of it."""
+    if any(effect.kind == "listen" or effect.unread for effect in command.effects):
+        return True
+    return any(effect.kind == "execute" and not effect.resolved for effect in command.effects)
 
 
 def opened(reads: Sequence[str], writes: Sequence[str], held: Confinement) -> list[Profile]:

@@ -107,9 +107,28 @@ class Rules:
             wanted = list(dict.fromkeys(each for command in judged for each in _confined(command) or [default]))
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
+                judged = self._with_hosts(program, situation, situation.confinement, judged)
                 situation.approved = containment.widened(situation.confinement, judged, situation.links.view)
                 return judged
             held += [each for each in wanted if each not in held]
+
+    def _with_hosts(
+        self, program: Program, situation: Situation, held: Confinement, judged: list[Judged]
+    ) -> list[Judged]:
+        """Open the hosts that are allowed by name, where everything is allowed then still: what one command can reach,
+        the others can too. Where it is not, none is opened.
+        """
+        hosts = containment.allowed_hosts(judged)
+        if hosts is None or strictest([hit for each in judged for hit in each.hits()]) is not Verdict.ALLOW:
+            return judged
+        before = situation.tracing
+        situation.confinement, situation.tracing = Confinement((*held.profiles, hosts)), Tracing()
+        again = self._judge(program, situation)
+        wanted = {each for command in again for each in _confined(command)}
+        if strictest([hit for each in again for hit in each.hits()]) is Verdict.ALLOW and wanted <= set(held.profiles):
+            return again
+        situation.confinement, situation.tracing = held, before
+        return judged
 
     def command(self, command: SimpleCommand, situation: Situation, held: Sequence[Effect] = ()) -> Judged:
         """Every hit on one command: rules that fire, allows that cover, and what nothing covers.

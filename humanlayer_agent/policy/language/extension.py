@@ -12,11 +12,12 @@ ways only: `override` in a rule, and `{add: [...]}` in a list.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from humanlayer_agent.confine.hosts import Allowed
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.language import schema, yaml_positions
 from humanlayer_agent.policy.language.field_types import keys_of
@@ -155,7 +156,7 @@ def _defaults(unit: Unit) -> dict[str, Any]:
 
 # ---- confinements -----------------------------------------------------------------------------------
 
-_SETS = ("read", "write", "protect", "hide")
+_SETS = ("read", "write", "protect", "hide", "hosts")
 
 
 def _confinements(unit: Unit) -> dict[str, dict[str, Any]]:
@@ -176,6 +177,7 @@ def _confinements(unit: Unit) -> dict[str, dict[str, Any]]:
                 made[key] = _flat(unit, entries, (*where, key), ())
         if written.network is not None:
             made["network"] = written.network
+        _check_hosts(unit, written.hosts, made, where)
         found[name] = {key: list(value) if key in _SETS else value for key, value in made.items()}
     if unit.policy.defaults.confine is not None:
         _known(unit, found, unit.policy.defaults.confine, ("defaults", "confine"))
@@ -184,6 +186,15 @@ def _confinements(unit: Unit) -> dict[str, dict[str, Any]]:
             if (name := getattr(rule, key)) is not None:
                 _known(unit, found, name, ("rules", n, key))
     return found
+
+
+def _check_hosts(unit: Unit, written: Sequence[str] | None, made: Mapping[str, Any], where: tuple[Key, ...]) -> None:
+    if written is not None and made["network"] != "forwarded":
+        raise unit.document.error((*where, "hosts"), "hosts are what `network: forwarded` leads to, and no other")
+    try:
+        Allowed.of(made["hosts"])
+    except ValueError as error:
+        raise unit.document.error((*where, "hosts"), str(error)) from None
 
 
 def _known(unit: Unit, found: dict[str, dict[str, Any]], name: str, where: tuple[Key, ...]) -> dict[str, Any]:

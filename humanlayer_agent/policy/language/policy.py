@@ -248,7 +248,8 @@ class RaisedRoute(Written):
 class WrittenConfinement(Written):
     """What a confined command can reach: path patterns, or `$name` of a list (see `confine.confinement.Profile`).
 
-    `extends`: another one, of which the keys that are not given here are taken.
+    `extends`: another one, of which the keys that are not given here are taken. `hosts`: what a forwarded network leads
+    to, `name` or `name:port`; `"*"`, which is the default, every web server of the internet.
     """
 
     extends: Identifier | None = None
@@ -256,7 +257,8 @@ class WrittenConfinement(Written):
     write: Names | None = None
     protect: Names | None = None
     hide: Names | None = None
-    network: Literal["none", "host"] | None = None
+    network: Literal["none", "forwarded", "host"] | None = None
+    hosts: Names | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

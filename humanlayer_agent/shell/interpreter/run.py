@@ -7,7 +7,7 @@ from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH, Context
 from humanlayer_agent.shell.paths import absolute_path, split_pattern, takes_all, unescape
 from humanlayer_agent.shell.program import Effect, SimpleCommand
-from humanlayer_agent.shell.programs.operand_effects import host_of
+from humanlayer_agent.shell.programs.operand_effects import host_of, port_of
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
@@ -162,7 +162,8 @@ class Run:
         span = self.span(target)
         for text in target.texts or (None,):
             name = None if text is None else host_of(text)
-            self.effect(kind, "operand", name, name is not None, span, origin)
+            port = None if text is None or name is None else port_of(text)
+            self.effect(kind, "operand", name, name is not None, span, origin, value=port)
 
     def code(
         self,

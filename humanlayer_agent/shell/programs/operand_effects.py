@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _OPEN = re.compile(r"(?:/dev/fd|/proc/self/fd|/proc/thread-self/fd)/([0-9]+)", re.ASCII)
 """What is open in the process that looks: `<< EOF` and the like put texts there."""
+_PORT = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
+_PORTS = {"http": "80", "ws": "80", "https": "443", "wss": "443", "ftp": "21", "ssh": "22", "git": "9418"}
 
 
 def descriptor_text(target: Field, state: State, context: "Context") -> str | None:
@@ -45,3 +47,17 @@ def host_of(text: str) -> str | None:
     except ValueError:
         return None
     return name if name and not any(c in name for c in "{}[]*$`\\ ") else None
+
+
+def port_of(text: str) -> str | None:
+    """The port in a URL (that of its scheme where none is written) or `host:port`; None where there is none."""
+    try:
+        if "://" in text:
+            from urllib.parse import urlsplit
+
+            parsed = urlsplit(text)
+            return str(parsed.port) if parsed.port else _PORTS.get(parsed.scheme.lower())
+    except ValueError:
+        return None
+    found = _PORT.fullmatch(text.rpartition("@")[2].partition("/")[0])
+    return found[1] if found is not None else None

@@ -302,8 +302,8 @@ def approved(folder: Path, command: str, rules: str = APPROVED, *, confined: boo
 @pytest.mark.parametrize(
     ("command", "runs"),
     [
-        ("curl https://example.org", "confined to project + online"),
-        ("curl https://example.org; ./a.out", "confined to project + online"),
+        ("curl https://example.org", "confined to project + online (the whole network of this machine)"),
+        ("curl https://example.org; ./a.out", "confined to project + online (the whole network of this machine)"),
         ("cat {folder}/kept", "confined to project + reading {folder}/kept"),
         ("grep -r x {folder}", "confined to project + reading {folder}"),
         ("cat {folder}/kept; echo x > {folder}/kept", "confined to project + reading {folder}/kept and writing {folder}/kept"),
