@@ -23,6 +23,8 @@ PASSPHRASE_VARIABLE = "HUMANLAYER_PASSPHRASE_FILE"
 MACHINE_FOLDER = "/etc/humanlayer-agent"
 """Settings for every user of the machine."""
 
+_PORTS = "listening"
+
 PROJECT_FOLDER = ".humanlayer"
 """Settings of a project, in its top directory."""
 
@@ -73,6 +75,27 @@ def anchor_folder() -> Path:
 def state_path(*names: str) -> str:
     """Return `state_folder()`, or what is called `names` below it."""
     return os.path.join(_xdg("XDG_STATE_HOME", ".local/state"), *names)
+
+
+def note_port(port: int, *, listens: bool = True) -> None:
+    """Note that something of ours listens at a port of this machine, or does no longer."""
+    path = Path(state_path(_PORTS, str(port)))
+    try:
+        if listens:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        pass  # nothing but a further wall depends on it
+
+
+def own_ports() -> frozenset[int]:
+    """Return the ports of this machine at which something of ours listens, as far as it was noted."""
+    try:
+        return frozenset(int(name) for name in os.listdir(state_path(_PORTS)) if name.isascii() and name.isdigit())
+    except OSError:
+        return frozenset()
 
 
 def config_path(*names: str) -> str:

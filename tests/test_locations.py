@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent import locations
+from humanlayer_agent.locations import note_port, own_ports
 
 _PATHS = st.lists(st.sampled_from(["a", "..", ".", "", ".b", "c.d", "~", " "]), max_size=6).map("/".join)
 
@@ -97,3 +98,15 @@ def test_what_is_reached_through_the_project_lies_in_it(tmp_path: Path) -> None:
     for path in (outside, outside / "x", tmp_path, tmp_path / "project-2", Path("/")):
         assert not locations.is_inside(path, project), path
     assert not locations.is_inside(project, None)
+
+
+def test_where_something_of_ours_listens_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert own_ports() == frozenset()
+    for port in (8765, 80, 80):
+        note_port(port)
+    (tmp_path / "state/humanlayer-agent/listening/x").touch()
+    assert own_ports() == {8765, 80}
+    note_port(80, listens=False)
+    note_port(81, listens=False)
+    assert own_ports() == {8765}

@@ -35,12 +35,14 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from humanlayer_agent.confine.hosts import LOCAL, WEB, Allowed, is_here, literal, parsed, plain, written
+from humanlayer_agent.locations import own_ports
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _HOME = str(Path(__file__).parents[2])
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from humanlayer_agent.confine.forwarder import main; main()"
-_PROXY = ("127.127.127.127", 880)
+PROXY = ("127.127.127.127", 880)
+"""Where the proxy for HTTP stands, inside."""
 _NAMED = "127.127.{}.{}"
 _NEVER = tuple(
     map(
@@ -149,15 +151,15 @@ def _real(address: _Address) -> str:
 
 def variables() -> dict[str, str]:
     """Return the variables by which programs find the proxy."""
-    proxy = f"http://{_PROXY[0]}:{_PROXY[1]}"
-    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-    tools = ("npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY")
+    proxy = f"http://{PROXY[0]}:{PROXY[1]}"
+    names = ("http_proxy", "https_proxy", "HTTPPROXY", "HTTPSPROXY", "all_proxy", "ALLPROXY")
+    tools = ("npm_config_proxy", "npm_config_https_proxy", "PIPPROXY", "YARN_HTTPPROXY", "YARN_HTTPSPROXY")
     direct = "localhost,127.0.0.1,127.0.0.0/8,::1"
     return {
         **dict.fromkeys((*names, *tools), proxy),
         "no_proxy": direct,
-        "NO_PROXY": direct,
-        "NODE_USE_ENV_PROXY": "1",
+        "NOPROXY": direct,
+        "NODE_USE_ENVPROXY": "1",
     }
 
 
@@ -238,13 +240,13 @@ def started(pid: int, entries: Sequence[str], environ: Mapping[str, str], second
         OSError: it can't be started; why.
     """
     outer = {kind: environ.get(f"{kind}_proxy") or environ.get(f"{kind}_proxy".upper()) for kind in ("https", "no")}
-    outer["http"] = environ.get("http_proxy") or environ.get("HTTP_PROXY")
-    every = environ.get("all_proxy") or environ.get("ALL_PROXY")
+    outer["http"] = environ.get("http_proxy") or environ.get("HTTPPROXY")
+    every = environ.get("all_proxy") or environ.get("ALLPROXY")
     request = {
         "pid": pid,
         "entries": list(entries),
         "outer": {kind: value or (every if kind != "no" else "") or "" for kind, value in outer.items()},
-        "own": sorted(_listening()),
+        "own": sorted(_listening() | own_ports()),
     }
     ours, theirs = socket.socketpair()
     with theirs:
@@ -297,7 +299,7 @@ def main() -> None:
     control = socket.socket(fileno=0)
     request = json.loads(_line(control))
     allowed = Allowed.of(request["entries"])
-    wanted: list[tuple[str, int, tuple[str, int] | None]] = [(*_PROXY, None)]
+    wanted: list[tuple[str, int, tuple[str, int] | None]] = [(*PROXY, None)]
     for host, place in _places(allowed).items():
         wanted += [(place, port, (host, port)) for name, port in sorted(allowed.named) if name == host]
         if literal(host) is None and is_here(host):
@@ -489,7 +491,9 @@ class _Serving:
                 return
             self._plain(peer, method, target, lines, rest)
         except Refused as why:
-            text = f"humanlayer-agent: {why}\n".encode()
+            text = (
+                f"humanlayer-agent: {why}. Ask for it by a first line such as `# needs: network HOST:PORT`.\n".encode()
+            )
             head = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
             peer.sendall(head + b"Content-Length: %d\r\n\r\n" % len(text) + text)
             _linger(peer)

@@ -5,18 +5,21 @@ import json
 import os
 import secrets
 import shlex
+import socket
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.confine import landlock
-from humanlayer_agent.confine.bubblewrap import find
+from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
+from humanlayer_agent.confine.forwarder import PROXY
+from humanlayer_agent.confine.hosts import PUBLIC
 from humanlayer_agent.confine.proof import WALLS, interpreter_reads, prove, remedy
 from humanlayer_agent.doctor import attack as probe
 from humanlayer_agent.doctor.context import NOWHERE, Context, Finding, failed, ok, warning
@@ -29,6 +32,7 @@ from humanlayer_agent.processes.memory_protection import Protection, protect_sec
 _SECRET = "HUMANLAYER_DOCTOR_SECRET"
 _LENGTH = 16
 _OWN_USER = "Run agents as an ordinary user on Linux, or in a container that holds nothing but the task."
+_REPORT = "Report this, please."
 _CONTAINER = "Let agents' commands run in a container, or as a user of their own."
 _ROOT_ONLY = ("environment", "memory", "files", "trace", "typing")
 """What nobody but root, or a user with such rights, can do while the walls stand."""
@@ -130,7 +134,7 @@ def watchers(context: Context) -> Iterator[Finding]:
     if result.unwatched:
         yield ok("a command that ends what watches over it is ended with what it has left, and so is the run")
     else:
-        yield failed("a command that ends what watches over it is not found", "Report this, please.")
+        yield failed("a command that ends what watches over it is not found", _REPORT)
 
 
 def confinement(context: Context) -> Iterator[Finding]:
@@ -150,6 +154,32 @@ def confinement(context: Context) -> Iterator[Finding]:
             yield failed(f"{backend} does not hold: {WALLS[wall.name]}{remedy()}", "Don't confine commands here.")
     if proof.holds:
         yield ok(f"{backend} holds a confined command: {len(proof.walls)} ways out were tried")
+        yield from _forwarder(proof.backend)
+
+
+def _forwarder(backend: Bubblewrap) -> Iterator[Finding]:
+    """Try whether what reaches the web by a forwarder reaches a server on this machine, as it does without."""
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="hla-doctor-", dir=os.path.realpath("/var/tmp")))
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = server.getsockname()[1]
+        direct = f"(exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached) 2>&1"
+        asked = f"printf 'CONNECT 127.0.0.1:{port} HTTP/1.1\\r\\n\\r\\n' >&3 && read -r said <&3 && echo $said"
+        command = f"{direct}; exec 3<>/dev/tcp/{'/'.join(map(str, PROXY))} && {asked}"
+        profile = Profile("doctor", read=interpreter_reads(), network="forwarded", hosts=(PUBLIC,))
+        enclosure = Enclosure(backend, Confinement((profile,)), place, aside=f"{place}/aside")
+        try:
+            free = run_command((*BASH, direct), cwd="/usr", env={}, timeout=30)
+            held = run_command((*BASH, command), cwd="/usr", env={}, timeout=30, confinement=enclosure)
+        except (Unenforceable, OSError) as error:
+            yield failed(f"nothing can be forwarded, so the network that is approved is denied: {error}")
+            return
+    if free.output == "reached\n" and "reached" not in held.output and " 403 " in held.output:
+        yield ok(
+            "what is approved of the network is forwarded, and reaches no server on this machine that is not named"
+        )
+    else:
+        yield failed(f"a server on this machine is reached by what is approved of the network: {held.output}", _REPORT)
 
 
 def _second_wall() -> Iterator[Finding]:
@@ -169,7 +199,7 @@ def _second_wall() -> Iterator[Finding]:
         try:
             result = run_command((*BASH, command), cwd=str(project), env={}, timeout=30, restriction=restriction)
         except OSError as error:
-            yield failed(f"no command can be held by {backend.name} {backend.version}: {error}", "Report this, please.")
+            yield failed(f"no command can be held by {backend.name} {backend.version}: {error}", _REPORT)
             return
         held = "secret" not in result.output and not Path(base, "written").exists()
         works = (project / "written").exists()
@@ -180,7 +210,7 @@ def _second_wall() -> Iterator[Finding]:
         )
     else:
         said = "holds even what it should let through" if held else "does not hold what is allowed"
-        yield failed(f"{backend.name} {backend.version} {said}: {result.output}", "Report this, please.")
+        yield failed(f"{backend.name} {backend.version} {said}: {result.output}", _REPORT)
 
 
 def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -197,7 +227,7 @@ def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
 def _judged(what: str, does: str, attempt: _Attempt | None, protection: Protection) -> Finding:
     if attempt is None or attempt.came is None:
         why = attempt.why if attempt else "the test did not get so far"
-        return failed(f"it is not known whether a command can {does}: {why}", "Report this, please.")
+        return failed(f"it is not known whether a command can {does}: {why}", _REPORT)
     if not attempt.came:
         return ok(f"a command can't {does}" + (f" ({attempt.why})" if attempt.why else ""))
     if what in _ROOT_ONLY and (os.geteuid() == 0 or not protection.holds):

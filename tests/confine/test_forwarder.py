@@ -28,6 +28,7 @@ from tests.confine.conftest import PYTHON
 from tests.support import children, loopback_servers
 
 VERSION_6 = os.path.exists("/proc/net/if_inet6")
+ASKING = "Ask for it by a first line such as `# needs: network HOST:PORT`."
 PROXY = "127.127.127.127", 880
 
 
@@ -366,7 +367,7 @@ print(exchange({PROXY}, f"CONNECT 127.0.0.1:{{given}} HTTP/1.1\\r\\n\\r\\n").spl
 """
         )
         result = run(program, f"127.0.0.1:{port}", given=port)
-    assert result.output == f"''\nhumanlayer-agent: 127.0.0.1:{port} is where the supervisor listens\n"
+    assert result.output == f"''\nhumanlayer-agent: 127.0.0.1:{port} is where the supervisor listens. {ASKING}\n"
     assert result.network == {"refused": {f"127.0.0.1:{port}": 2}}
 
 

@@ -22,8 +22,8 @@ from humanlayer_agent.audit.events import HOOK_UNPROVEN
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_gate
-from humanlayer_agent.confine import landlock
-from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.confine import forwarder, landlock
+from humanlayer_agent.confine.confinement import Profile, Unenforceable
 from humanlayer_agent.confine.proof import WALLS, prove
 from humanlayer_agent.doctor import agents, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
@@ -745,13 +745,24 @@ def test_who_ends_its_watcher_is_found(look: Look) -> None:
 
 def test_a_confinement_is_tried(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = enclosures.backend()
-    (found,) = look("walls.confinement")
+    found, forwarded = look("walls.confinement")
     assert (found.status, f"{len(WALLS)} ways out were tried" in found.said) == ("ok", True)
+    assert (forwarded.status, "reaches no server on this machine" in forwarded.said) == ("ok", True)
     proof = prove(backend)
     broken = replace(proof, walls=(replace(proof.walls[0], held=False), *proof.walls[1:]))
     monkeypatch.setattr(walls, "prove", lambda backend: broken)
     (found,) = look("walls.confinement")
     assert (found.status, "does not hold: a file outside is written" in found.said) == ("failed", True)
+
+    monkeypatch.setattr(walls, "prove", lambda backend: proof)
+    forwarding = {"network": "host", "hosts": ()}
+    monkeypatch.setattr(walls, "Profile", lambda *words, **given: Profile(*words, **{**given, **forwarding}))
+    _, forwarded = look("walls.confinement")
+    assert (forwarded.status, "a server on this machine is reached" in forwarded.said) == ("failed", True)
+    monkeypatch.setattr(walls, "Profile", Profile)
+    monkeypatch.setattr(forwarder, "_PROGRAM", "raise SystemExit")
+    _, forwarded = look("walls.confinement")
+    assert (forwarded.status, "nothing can be forwarded" in forwarded.said) == ("failed", True)
 
     def none() -> None:
         raise Unenforceable("there is none")

@@ -153,13 +153,15 @@ class Reference:
         return Judged(verdict, shown, parts, confined, frozenset(hosts))
 
     def allowed_hosts(self, command: SimpleCommand, effects: list[list[Any]], program: Program) -> set[str]:
-        """The hosts that a rule allows which confines nothing. None of this machine where something may be a server."""
+        """The hosts that a rule allows which confines nothing. None where something is not known, or listens."""
         confining = {rule["id"] for _, rule in self.rules() if rule.get("confined")}
         serves = any(
             e.kind == "listen" or e.unread or (e.kind == "execute" and not e.resolved)
             for each in program.commands
             for e in each.effects
         )
+        if serves or not all(each.known for each in program.commands if each.effects or not each.head):
+            return set()
         found = set()
         for effect, hits in zip(command.effects, effects, strict=True):
             allowed = any(said == "allow" and name and name not in confining for said, name in hits)
@@ -180,7 +182,7 @@ class Reference:
                 host
                 and re.fullmatch(r"[\w.-]+", host)
                 and (port or effect.role != "redirect")
-                and not (here and (serves or not port))
+                and not (here and not port)
             ):
                 found.add(f"{host}:{port}" if port else host)
         return found

@@ -17,6 +17,7 @@ from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outc
 from humanlayer_agent.channels.web.app import MailLinks, Site, build_app
 from humanlayer_agent.channels.web.sessions import LoginCode
 from humanlayer_agent.errors import ChannelError
+from humanlayer_agent.locations import note_port
 from humanlayer_agent.processes.identity import os_user
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class WebChannel:
         except (Exception, SystemExit) as error:
             self._failed = " ".join(str(error).split()) or type(error).__name__
         finally:
+            note_port(int(self._settings.listen.rpartition(":")[2]), listens=False)
             listener.close()
 
     def _listening(self) -> socket.socket:
@@ -125,6 +127,7 @@ class WebChannel:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, int(port)))
             listener.listen()
+            note_port(int(port))
         except OSError as error:
             listener.close()
             where = f"channel {self.name}: can't listen on {self._settings.listen}"

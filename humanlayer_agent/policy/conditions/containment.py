@@ -268,18 +268,20 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
             continue
         if not opens:
             return None
-    if not any(map(_serves, commands)):
-        profiles += filter(None, [allowed_hosts(judged)])
+    profiles += filter(None, [allowed_hosts(judged)])
     profiles += opened(list(dict.fromkeys(reads)), list(dict.fromkeys(writes)), held)
     return Confinement(tuple(dict.fromkeys(profiles)))
 
 
 def allowed_hosts(judged: Sequence["Judged"]) -> Profile | None:
-    """Return what opens the hosts that rules allow by name; None where there are none.
+    """Return what opens the hosts that rules allow by name; None where there are none, or where something in the action
+    is not known that would reach them too.
 
     A rule that confines what it allows says by that what it opens.
     """
     commands = [each.command for each in judged]
+    if not all(command.known for command in commands) or any(map(_serves, commands)):
+        return None
     found = [
         entry
         for each in judged

@@ -433,3 +433,109 @@ def test_verdicts_do_not_count_on_what_is_reduced(tmp_path: Path) -> None:
         decision = director.evaluate(Action(command, cwd=PROJECT))
         assert (decision.verdict, decision.reduced, decision.runs) == (Verdict.ASK, None, "not confined"), command
     assert director.evaluate(Action("cat a", cwd=PROJECT)).runs == "not confined (reduced: landlock)"
+
+
+# ---- the network by a forwarder -----------------------------------------------------------------------------------
+
+FORWARDED = """
+version: 1
+policy: p
+defaults: {{unmatched: allow, confine: project}}
+lists: {{mirrors: ["mirror.example:443"]}}
+confinements:
+  project: {{read: [/usr/**], write: ["${{PROJECT}}/**"]}}
+  online: {{extends: project, network: forwarded, hosts: ["*", $mirrors]}}
+  web: {{extends: project, network: forwarded}}
+  all: {{extends: online, network: host}}
+rules:
+  - {{id: unread, decision: ask, confined: project, when: {{effect: execute, unread: true}}}}
+  - {{id: ours, decision: allow, when: {{effect: network, hosts: {{any_in: [ours.example, localhost]}}}}}}
+  - {{id: theirs, decision: ask, approved: {approved}, when: {{effect: network}}, unless: {{hosts: {{any_in: [ours.example, localhost]}}}}}}
+  - {{id: serves, decision: ask, approved: {approved}, when: {{effect: listen}}}}
+  - {{id: installs, decision: ask, approved: {approved}, when: {{effect: package}}}}
+"""
+
+
+def forwarded(folder: Path, command: str, approved: str = "online") -> PolicyDecision:
+    path = folder / "p.yaml"
+    path.write_text(FORWARDED.format(approved=approved))
+    director = Director(load(path, tested=False), project=PROJECT, environ={"HOME": "/nowhere/home"}, confined=True)
+    return director.evaluate(Action(command, cwd=PROJECT))
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict", "hosts"),
+    [
+        ("curl https://a.example/x", "ask", ["a.example:443"]),
+        ("curl http://a.example http://b.example:8080", "ask", ["a.example:80", "b.example:8080"]),
+        ("curl a.example", "ask", ["a.example"]),
+        ("echo x > /dev/tcp/a.example/25", "ask", ["a.example:25"]),
+        ("curl http://0x7f.1:3000", "ask", ["127.0.0.1:3000"]),
+        ("pip install x", "ask", ["*", "mirror.example:443"]),  # nobody knows from where
+        ("pip install x; curl https://a.example", "ask", ["*", "a.example:443", "mirror.example:443"]),
+        ("curl https://a.example; ./a.out", "ask", ["a.example:443"]),
+        ("curl https://a.example https://ours.example", "ask", ["a.example:443", "ours.example:443"]),
+        ("curl https://a.example; curl localhost:3000", "ask", ["a.example:443", "localhost:3000"]),
+        ("curl https://a.example; curl localhost:3000; ./a.out", "ask", ["a.example:443"]),
+        ("curl https://ours.example", "allow", ["ours.example:443"]),
+        ("curl localhost:3000", "allow", ["localhost:3000"]),
+        ("curl localhost", "allow", []),  # at which port is not known
+        ("curl localhost:3000; ./a.out", "allow", []),  # the binary would have it
+        ("curl https://ours.example; ./a.out", "allow", []),
+        ("curl https://ours.example | ./a.out", "allow", []),
+        ("curl https://ours.example; frobnicate", "allow", []),
+        ("curl https://ours.example; ls -l", "allow", ["ours.example:443"]),
+        ("curl https://a.example; curl https://ours.example; frobnicate", "ask", ["a.example:443"]),
+        ('curl https://ours.example; curl "$X"', "allow", []),
+        ("./a.out", "allow", []),
+        ('curl "$X"', "allow", []),
+        ("python3 -m http.server 3000", "ask", []),  # who listens is reached by the same command alone
+        ("python3 -m http.server 3000 & curl localhost:3000", "ask", []),
+        ("# needs: network\n./a.out", "ask", ["*"]),
+        ("# needs: network localhost:3000\n./a.out", "ask", ["localhost:3000"]),
+        ("# needs: network a.example, network localhost:3000\nls", "ask", ["a.example", "localhost:3000"]),
+    ],
+)  # fmt: skip
+def test_the_hosts_that_are_known_are_opened_and_no_others(
+    tmp_path: Path, command: str, verdict: str, hosts: list[str]
+) -> None:
+    decision = forwarded(tmp_path, command)
+    assert decision.confinement is not None
+    assert (str(decision.verdict), sorted(decision.confinement.hosts)) == (verdict, hosts)
+    assert decision.confinement.network == ("forwarded" if hosts else "none")
+
+
+def test_what_is_approved_is_what_the_policy_says(tmp_path: Path) -> None:
+    for approved, command, network, hosts in (
+        ("web", "pip install x", "forwarded", ("*",)),
+        ("project", "curl https://a.example", "none", ()),
+        ("all", "curl https://a.example", "host", ()),
+        ("all", "# needs: network a.example\ncurl https://a.example", "host", ()),
+    ):
+        confinement = forwarded(tmp_path, command, approved).confinement
+        assert confinement is not None
+        assert (confinement.network, confinement.hosts) == (network, hosts), command
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        ("network: none, hosts: [a]", "p.yaml:7:35: hosts are what `network: forwarded` leads to"),
+        ("network: forwarded, hosts: ['a b']", "'a b' is neither a host nor a host and a port"),
+        ("network: forwarded, hosts: ['a:99999']", "'a:99999' has no port"),
+        ("network: forwarded, hosts: [$nothing]", "nothing"),
+        ("network: some", "network"),
+    ],
+)
+def test_hosts_that_are_none_are_errors_of_the_policy(tmp_path: Path, key: str, error: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(FORWARDED.format(approved="online").replace("project: {read", f"project: {{{key}, read"))
+    with pytest.raises(PolicyError, match=error):
+        load(path, tested=False)
+
+
+def test_a_second_wall_leads_to_all_hosts(tmp_path: Path) -> None:
+    """Landlock forwards nothing."""
+    held = containment.reduced(Profile("web", network="forwarded", hosts=("*",)), [])
+    assert held is not None
+    assert (held.network, held.hosts) == ("host", ())
