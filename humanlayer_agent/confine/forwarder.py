@@ -77,6 +77,10 @@ class Refused(Exception):
     """Raised where a connection may not be made; the message says why."""
 
 
+class Unreached(Exception):
+    """Raised where a connection may be made, and can't; the message says why."""
+
+
 def permits(allowed: Allowed, host: str, port: int, address: _Address) -> bool:
     """Tell whether a host may be reached at this address.
 
@@ -97,7 +101,8 @@ def addresses(host: str, port: int, allowed: Allowed, own_ports: frozenset[int] 
     """Return the addresses at which a host may be reached.
 
     Raises:
-        Refused: it may not be reached, or is not known.
+        Refused: it may not be reached.
+        Unreached: it is not known.
     """
     if not allowed.has(host, port):
         raise Refused(f"{written(host, port)} is not among what this command may reach")
@@ -108,7 +113,7 @@ def addresses(host: str, port: int, allowed: Allowed, own_ports: frozenset[int] 
         try:
             about = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise Refused(f"{host} is not known: {error}") from None
+            raise Unreached(f"{host} is not known: {error}") from None
         found = list(dict.fromkeys(str(each[4][0]) for each in about))
     kept = [each for each in found if all(permits(allowed, host, port, one) for one in _meant(each))]
     if not kept:
@@ -468,7 +473,7 @@ class _Serving:
             else:
                 with self._connected(*target) as other:
                     _pump(peer, other)
-        except (OSError, Refused, ValueError):
+        except (OSError, Refused, Unreached, ValueError):
             pass  # the connection ends, that is all that can be told
         finally:
             self._end(peer)
@@ -490,12 +495,12 @@ class _Serving:
                     _pump(peer, other, rest)
                 return
             self._plain(peer, method, target, lines, rest)
-        except Refused as why:
-            text = (
-                f"humanlayer-agent: {why}. Ask for it by a first line such as `# needs: network HOST:PORT`.\n".encode()
-            )
-            head = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
-            peer.sendall(head + b"Content-Length: %d\r\n\r\n" % len(text) + text)
+        except (Refused, Unreached) as why:
+            status = b"403 Forbidden" if isinstance(why, Refused) else b"502 Bad Gateway"
+            ask = ". Ask for it by a first line such as `# needs: network HOST:PORT`." * isinstance(why, Refused)
+            text = f"humanlayer-agent: {why}{ask}\n".encode()
+            fields = b"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+            peer.sendall(b"HTTP/1.1 " + status + b"\r\n" + fields + b"Content-Length: %d\r\n\r\n" % len(text) + text)
             _linger(peer)
 
     def _plain(self, peer: socket.socket, method: bytes, target: bytes, lines: list[bytes], rest: bytes) -> None:
@@ -523,7 +528,8 @@ class _Serving:
         """A connection to a host, or to the proxy of this machine that leads there.
 
         Raises:
-            Refused: it may not be made, or can't be.
+            Refused: it may not be made.
+            Unreached: it can't be.
         """
         name = written(host, port)
         try:
@@ -543,7 +549,7 @@ class _Serving:
             self._count(self.refused, name)
             raise
         except (OSError, ValueError) as error:
-            raise Refused(f"{name} can't be reached: {error}") from None
+            raise Unreached(f"{name} can't be reached: {error}") from None
         self._count(self.reached, name)
         made.settimeout(_IDLE_S)
         return made
@@ -627,7 +633,7 @@ def _through(host: str, port: int, outer: Mapping[str, str], *, plain: bool) -> 
         return None
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:
-        raise Refused(f"the proxy of this machine is of a kind that can't be gone through: {parts.scheme}")
+        raise Unreached(f"the proxy of this machine is of a kind that can't be gone through: {parts.scheme}")
     return parts
 
 
@@ -659,10 +665,10 @@ def _tunnel(made: socket.socket, name: str, sign: bytes) -> None:
     while not said.endswith(b"\r\n\r\n"):  # byte by byte: what follows is the other end's
         data = made.recv(1)
         if not data or len(said) > _LONGEST_HEAD:
-            raise Refused(f"the proxy of this machine does not lead to {name}")
+            raise Unreached(f"the proxy of this machine does not lead to {name}")
         said += data
     if said.split(b" ")[1:2] != [b"200"]:
-        raise Refused(
+        raise Unreached(
             f"the proxy of this machine does not lead to {name}: {said.splitlines()[0][:100].decode('latin-1')}"
         )
 
@@ -674,7 +680,7 @@ def _first(places: Sequence[str], port: int) -> socket.socket:
         except OSError:
             if number == len(places) - 1:
                 raise
-    raise Refused("there is no address")
+    raise Unreached("there is no address")
 
 
 def _connect(place: str, port: int) -> socket.socket:

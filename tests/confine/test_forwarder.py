@@ -353,6 +353,21 @@ print("refused")
     assert run(program, "*", given=hosts).output == "refused\n"
 
 
+def test_what_can_not_be_reached_is_told_from_what_may_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    program = (
+        CLIENT
+        + f"""
+for text in ("CONNECT 192.0.2.1:443 HTTP/1.1\\r\\n\\r\\n", "GET http://192.0.2.1/ HTTP/1.1\\r\\n\\r\\n"):
+    print(exchange({PROXY}, text).splitlines()[0])
+"""
+    )
+    result = run(program, "192.0.2.1")
+    assert result.output == "HTTP/1.1 502 Bad Gateway\n" * 2
+    assert result.network == {}
+
+
 def test_what_the_supervisor_itself_serves_is_never_reached(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

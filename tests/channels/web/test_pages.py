@@ -12,6 +12,7 @@ import pytest
 
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.web.sessions import CALLERS, RECORDED, LoginCode
+from humanlayer_agent.locations import own_ports
 from humanlayer_agent.processes import identity as process
 from tests.support import extent
 
@@ -554,3 +555,12 @@ def test_the_inbox_says_that_every_agent_is_stopped(inbox, page) -> None:
     assert "wrong bucket" in words
     assert "<script>" not in shown
     assert inbox.state(request) == "withdrawn"
+
+
+def test_no_command_is_led_to_it(inbox) -> None:
+    """By the network that a human approved."""
+    inbox.ask()
+    assert inbox.rig.port in own_ports()
+    for channel in inbox.rig.channels:
+        channel.close()
+    assert inbox.rig.port not in own_ports()
