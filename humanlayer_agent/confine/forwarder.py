@@ -157,14 +157,14 @@ def _real(address: _Address) -> str:
 def variables() -> dict[str, str]:
     """Return the variables by which programs find the proxy."""
     proxy = f"http://{PROXY[0]}:{PROXY[1]}"
-    names = ("http_proxy", "https_proxy", "HTTPPROXY", "HTTPSPROXY", "all_proxy", "ALLPROXY")
-    tools = ("npm_config_proxy", "npm_config_https_proxy", "PIPPROXY", "YARN_HTTPPROXY", "YARN_HTTPSPROXY")
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+    tools = ("npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY")
     direct = "localhost,127.0.0.1,127.0.0.0/8,::1"
     return {
         **dict.fromkeys((*names, *tools), proxy),
         "no_proxy": direct,
-        "NOPROXY": direct,
-        "NODE_USE_ENVPROXY": "1",
+        "NO_PROXY": direct,
+        "NODE_USE_ENV_PROXY": "1",
     }
 
 
@@ -245,8 +245,8 @@ def started(pid: int, entries: Sequence[str], environ: Mapping[str, str], second
         OSError: it can't be started; why.
     """
     outer = {kind: environ.get(f"{kind}_proxy") or environ.get(f"{kind}_proxy".upper()) for kind in ("https", "no")}
-    outer["http"] = environ.get("http_proxy") or environ.get("HTTPPROXY")
-    every = environ.get("all_proxy") or environ.get("ALLPROXY")
+    outer["http"] = environ.get("http_proxy") or environ.get("HTTP_PROXY")
+    every = environ.get("all_proxy") or environ.get("ALL_PROXY")
     request = {
         "pid": pid,
         "entries": list(entries),

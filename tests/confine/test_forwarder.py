@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -143,6 +144,58 @@ with urllib.request.urlopen(urllib.request.Request("http://example.org/x?y", b"s
     assert (said["line"], said["host"], said["sent"]) == ("POST http://example.org/x?y HTTP/1.1", "example.org", "sent")
     assert "x" in said["fields"]
     assert result.network == {"reached": {"example.org:80": 1}}
+
+
+def test_the_variables_are_those_that_programs_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = forwarder.variables()
+    url = "http://127.127.127.127:880"
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "PIP_PROXY"):
+        assert told[name] == url, name
+    for name in ("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"):
+        assert told[name] == url, name
+    assert told["no_proxy"] == told["NO_PROXY"] == "localhost,127.0.0.1,127.0.0.0/8,::1"
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert {kind: urllib.request.getproxies()[kind] for kind in ("http", "https", "all")} == dict.fromkeys(
+        ("http", "https", "all"), url
+    )
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])
+def test_the_proxy_of_this_machine_is_found_by_any_of_its_names(
+    run: Run, ports: dict[str, int], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, f"http://127.0.0.1:{ports['proxy']}")
+    program = (
+        CLIENT
+        + f"""
+print(exchange({PROXY}, "GET http://example.org/x HTTP/1.1\\r\\n\\r\\n").splitlines()[0])
+"""
+    )
+    assert run(program, "*").output == "HTTP/1.1 200 OK\n"
+
+
+def test_what_this_machine_reaches_by_itself_is_not_asked_of_its_proxy(
+    run: Run, ports: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{ports['proxy']}")
+    monkeypatch.setenv("NO_PROXY", ".example, 192.0.2.0/24,other.invalid:80")
+    hosts = ["192.0.2.1", "a.example", "other.invalid", "b.invalid"]
+    program = (
+        CLIENT
+        + f"""
+for host in given:
+    with socket.create_connection({PROXY}, timeout=2) as own:
+        own.sendall(f"GET http://{{host}}/x HTTP/1.1\\r\\n\\r\\n".encode())
+        try:
+            print(own.recv(12).decode())
+        except TimeoutError:
+            print("it tries")
+"""
+    )
+    said = run(program, *hosts, given=hosts).output.splitlines()
+    assert said[3] == "HTTP/1.1 200"
+    assert "HTTP/1.1 200" not in said[:3]
 
 
 def test_the_proxy_serves_what_is_named_in_plain_text_and_by_tunnels(run: Run, ports: dict[str, int]) -> None:
