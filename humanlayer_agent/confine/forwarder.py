@@ -20,6 +20,7 @@ import ipaddress
 import json
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -57,6 +58,7 @@ _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 
 _MOST_CONNECTIONS = 200
 _MOST_NAMED = 200
+_MOST_FILES = 1024
 _MOST_COUNTED = 100
 _LONGEST_HEAD = 32 * 1024
 _HEAD_S = 20.0
@@ -301,6 +303,9 @@ def main() -> None:
     """Be the program: do what the supervisor asks for by our input, until it has enough or is gone."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
     control = socket.socket(fileno=0)
     request = json.loads(_line(control))
     allowed = Allowed.of(request["entries"])

@@ -467,7 +467,8 @@ def test_a_hostile_client_harms_nobody_but_itself(run: Run, ports: dict[str, int
     program = (
         CLIENT
         + f"""
-import time
+import resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 proxy, idle = {PROXY}, []
 for text in ("x" * 100_000, "GET http://localhost/ HTTP/1.1\\r\\n" + "X: y\\r\\n" * 20_000, "\\0\\r\\n\\r\\n", "\\x16\\x03\\x01\\r\\n\\r\\n",
              "GET http://localhost/ HTTP/1.1\\r\\nContent-Length: -1\\r\\n\\r\\n", "CONNECT : HTTP/1.1\\r\\n\\r\\n", "CONNECT \\xff:80 HTTP/1.1\\r\\n\\r\\n",
