@@ -224,7 +224,19 @@ def test_pip_fetches_a_package(
         hosts, index = ("*",), "http://index.example/simple"
     else:
         hosts, index = (f"localhost:{ports['index']}",), f"http://localhost:{ports['index']}/simple"
-    argv = (sys.executable, "-m", "pip", "--isolated", "download", "--no-deps", "--no-cache-dir", "--index-url", index)
+    argv = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--isolated",
+        "--timeout",
+        "300",
+        "download",
+        "--no-deps",
+        "--no-cache-dir",
+        "--index-url",
+        index,
+    )
     reads = (f"{sys.prefix}/**",)
     result = run("", *hosts, argv=(*argv, "--trusted-host", "index.example", "canary-package"), read=reads)
     assert result.returncode == 0, result.output
