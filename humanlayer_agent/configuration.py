@@ -345,8 +345,9 @@ def build_gate(
         confined: whoever runs what is allowed confines it as the decision says, and gives it this view of the disk (see
             `build_director`).
         reduced: they hold it by Landlock alone.
-        limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, as Gate takes them. A channel that a
-            route names is served by this process where it has its secrets and the unlocked key, and no other does.
+        limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, `keeper`, as Gate takes them. A
+            channel that a route names is served by this process where it has its secrets and the unlocked key, and no
+            other does.
 
     Raises:
         PolicyError: a policy has a mistake, or names a route that no channels file has (file:line:column).

@@ -72,6 +72,11 @@ def anchor_folder() -> Path:
     return data_folder() / "anchors"
 
 
+def kept_folder() -> Path:
+    """Return the folder beside the store where files of projects are kept, for `hla undo`."""
+    return data_folder() / "kept"
+
+
 def state_path(*names: str) -> str:
     """Return `state_folder()`, or what is called `names` below it."""
     return os.path.join(_xdg("XDG_STATE_HOME", ".local/state"), *names)

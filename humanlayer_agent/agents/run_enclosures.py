@@ -8,7 +8,8 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -17,14 +18,16 @@ from typing import Any, Self
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine import landlock
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below
+from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Unenforceable, is_below
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
+from humanlayer_agent.confine.kept_files import Kept, KeptFiles
+from humanlayer_agent.confine.project_files import Asked, ProjectFiles, project_files
 from humanlayer_agent.confine.proof import proven
 from humanlayer_agent.confine.repository import kept_contents, repository_folder, sources
-from humanlayer_agent.confine.survey import survey
+from humanlayer_agent.confine.survey import is_writable, survey
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.locations import state_path
+from humanlayer_agent.locations import kept_folder, state_path
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, command_environment, find_program, run_command
 from humanlayer_agent.processes.tool_variables import is_inherited, is_listed
@@ -70,6 +73,7 @@ class RunEnclosures:
         project: the directory that they work for.
         repository: the repository of git's that the project is a further worktree of, as a path set; "" where it is
             none. Commands that Landlock alone holds can write it, as they can where it lies in the project.
+        name: what a human called the run; "" where nobody did.
     """
 
     backend: Bubblewrap | landlock.Landlock
@@ -78,6 +82,7 @@ class RunEnclosures:
     aside: str
     project: str
     repository: str = ""
+    name: str = ""
     _shown: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict, compare=False, repr=False)
     """By confinement: what the repository has of the files that it hides, looked up before the first command."""
 
@@ -141,6 +146,36 @@ class RunEnclosures:
         if shown is None:
             shown = self._shown[confinement.digest] = self._in_repository(confinement)
         return Enclosure(self.backend, confinement, self.temporary, self.aside, expected, self.caches, shown, removed)
+
+    def files(self) -> ProjectFiles:
+        """Return the files of the project: which of them its last commit has, as git says, held to reading."""
+        asked = None
+        if isinstance(self.backend, Bubblewrap):
+            with suppress(ConfigError):
+                asked = Asked(self.backend, find_program("git"), self.temporary, self.aside)
+        return project_files(self.project, asked)
+
+    def keep(self, run: str, confinement: Confinement, bounds: Bounds) -> Kept:
+        """Keep the files of the project that would be lost (see `approvals.gate.FileKeeper`)."""
+        name, kept = self.name or run, KeptFiles(kept_folder())
+        if is_writable(confinement, os.path.realpath(kept.folder)) or confinement.reads(os.path.realpath(kept.folder)):
+            raise Unenforceable(f"{kept.folder} is where a command can reach it")
+        if (earlier := kept.of(name)) is not None:
+            return earlier
+        looked = survey(confinement)
+        held = looked.hidden | looked.protected
+
+        def wanted(path: str) -> bool:
+            return held.isdisjoint(_with_parents(path, self.project))
+
+        untouchable = (*confinement.entries("protect"), *confinement.entries("hide"))
+        made = kept.keep(name, self.project, self.files(), bounds=bounds, wanted=wanted, untouchable=untouchable)
+        if made.left_out:
+            logger.warning(
+                "Warning: %d files of %s are not kept for an undo: hla undo --run %s --list says which, and why.",
+                *(made.left_out, self.project, name),
+            )
+        return made
 
     def restriction(self, confinement: Confinement, env: Mapping[str, str]) -> landlock.Restriction:
         """Return what a command that is not confined is held to all the same (see `processes.execution.run_command`).
@@ -218,6 +253,12 @@ class RunEnclosures:
         return confined_environment(given, caches=self.caches, project=self.project)
 
 
+def _with_parents(path: str, project: str) -> Iterator[str]:
+    while len(path) > len(project):
+        yield path
+        path = os.path.dirname(path)
+
+
 @lru_cache(maxsize=1024)
 def _is_secret(name: str, value: str) -> bool:
     return is_secret_variable(name) or bool(Redactor().text(value).erased)
@@ -242,9 +283,9 @@ def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
         project: the directory that it works for.
         run: names the run; a new one where it is None.
     """
-    run = run or secrets.token_hex(16)
+    name, run = run or "", run or secrets.token_hex(16)
     try:
-        return RunEnclosures.of(run, project)
+        return replace(RunEnclosures.of(run, project), name=name)
     except (Unenforceable, OSError) as why:
         logger.warning("Warning: commands are not confined here, so what nobody can read is asked about: %s", why)
     try:
@@ -258,7 +299,7 @@ def judged_as(enclosures: RunEnclosures | None) -> dict[str, Any]:
     """Return what whoever judges the commands of a run is told of what holds them (see `policy.director.Director`)."""
     if enclosures is None:
         return {}
-    return {"confined": enclosures.view} if enclosures.confines else {"reduced": True}
+    return {"confined": enclosures.view, "keeper": enclosures} if enclosures.confines else {"reduced": True}
 
 
 def run_permitted(

@@ -23,7 +23,7 @@ from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.shell import View
 
 if TYPE_CHECKING:
-    from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.approvals.gate import FileKeeper, Gate
 
 logger = logging.getLogger("humanlayer_agent")
 
@@ -160,6 +160,7 @@ def open_gate(
     project: Path | None = None,
     confined: View | bool = False,
     reduced: bool = False,
+    keeper: "FileKeeper | None" = None,
 ) -> "Gate":
     """Return the gate that was given, else one built from `settings`.
 
@@ -169,6 +170,7 @@ def open_gate(
         project: default of `settings.project`.
         confined: whoever runs what is allowed confines it as the decision says, and gives it this view of the disk.
         reduced: they hold it by Landlock as the decision says.
+        keeper: keeps the files of the project before what nobody knows runs confined (see `approvals.gate`).
 
     Raises:
         ConfigError: a gate and a part of one were both given, or a part can't be used, or the project's own `.env` says
@@ -191,6 +193,8 @@ def open_gate(
     options: dict[str, Any] = {"instance": settings.instance, "max_denials": settings.max_denials}
     if settings.timeout is not None:
         options["timeout_ms"] = settings.timeout * 1000
+    if keeper is not None:
+        options["keeper"] = keeper
     opened: Gate = build_gate(
         director=director,
         user=user,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
@@ -28,7 +28,7 @@ from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
 from humanlayer_agent.audit import events
-from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
     LOST,
     ActionDenied,
@@ -43,6 +43,9 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
 
+if TYPE_CHECKING:
+    from humanlayer_agent.confine.kept_files import Kept
+
 TIMEOUT_MS = 600_000
 """How long the one person who is there without any configuration may take."""
 
@@ -55,6 +58,9 @@ MAX_DENIALS = 5
 
 UNWATCHED = "a command ended what watches over it: nobody knows what it did then, nor what it has left"
 """Why a run is stopped whose command got out of sight."""
+
+UNKEPT = "Not all is known that it writes in the project, and the files that no commit has can't be kept first: {why}."
+"""Why a human is asked about an action that would have been allowed confined."""
 
 CHANGED = "something else changed what a command was judged by while it ran, and may have run in its place: {paths}"
 """Why a run is stopped under whose command the judged files were changed."""
@@ -74,6 +80,24 @@ class Completed(Protocol):
 
     @property
     def returncode(self) -> int | None: ...
+
+
+class FileKeeper(Protocol):
+    """Keeps the files of the project that would be lost, before something runs of which nobody knows what it writes."""
+
+    def keep(self, run: str, confinement: Confinement, bounds: Bounds) -> "Kept":
+        """Keep them, once for a run.
+
+        Args:
+            run: names the run.
+            confinement: what is about to run is held to that.
+            bounds: so much is kept.
+
+        Raises:
+            OSError: they can't be kept.
+            Unenforceable: they would be kept where commands can write, or the project can't be looked through.
+        """
+        ...
 
 
 C = TypeVar("C", bound=Completed)
@@ -103,6 +127,8 @@ class Gate:
         max_denials: so many denials in a row end the run; 0 means that any number may come.
         runner: executes an action, for `run`.
         reach: brings requests to humans by other channels as well; started before the first request, closed at the end.
+        keeper: keeps the files of the project before the first action of which not all is known that it writes; whoever
+            runs actions confined has one.
 
     Raises:
         ConfigError: a time that is not positive, or fewer than no denials.
@@ -136,6 +162,7 @@ class Gate:
         max_denials: int = MAX_DENIALS,
         runner: Callable[[Action], Completed] | None = None,
         reach: Reach | None = None,
+        keeper: FileKeeper | None = None,
     ) -> None:
         if min(limit for limit in (timeout_ms, valid_for_ms, use_by_ms) if limit is not None) <= 0:
             raise ConfigError("timeout_ms, valid_for_ms and use_by_ms must be positive")
@@ -172,6 +199,9 @@ class Gate:
         self.max_denials = max_denials
         self._runner = runner
         self._reach = reach
+        self._keeper = keeper
+        self._keeping = threading.Lock()  # for `_kept`, which may take long
+        self._kept = False
         self._lock = threading.Lock()  # for what follows
         self._opened = False
         self._denials = 0  # in a row
@@ -480,7 +510,28 @@ class Gate:
                 )
                 self._policies.add(decision.policy_digest)
         took = (time.perf_counter_ns() - began) // 1000
-        return decision if decision.microseconds else replace(decision, microseconds=took)
+        return self._with_files_kept(decision if decision.microseconds else replace(decision, microseconds=took))
+
+    def _with_files_kept(self, decision: PolicyDecision) -> PolicyDecision:
+        """Keep the files of the project where the decision says so, before anything is done by it. Where that can't be,
+        a human is asked, and told so: what is lost then can't be brought back.
+        """
+        if self._keeper is None or decision.keep is None or decision.confinement is None:
+            return decision
+        with self._keeping:
+            if self._kept:
+                return decision
+            try:
+                kept = self._keeper.keep(self.run_id, decision.confinement, decision.keep)
+            except (OSError, Unenforceable) as error:
+                why = str(error) if isinstance(error, Unenforceable) else error.strerror or str(error)
+                self.store.record(events.FILES_UNKEPT, run=self.run_id, why=why)
+                reason = f"{decision.reason} {UNKEPT.format(why=why)}".strip()
+                return replace(decision, verdict=max(decision.verdict, Verdict.ASK), reason=reason)
+            if kept.fresh:
+                self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
+            self._kept = True
+        return decision
 
     def _issued(self, permit: Permit, files: JudgedFiles) -> Permit:
         with self._lock:

@@ -128,6 +128,22 @@ EXEC_MOVED_ASIDE = EventType(
     "a confined command left files where they would be run later by themselves; `kept` is where they are now",
 )
 
+FILES_KEPT = EventType(
+    "files.kept",
+    850,
+    "before code ran confined that nobody had read, or before an undo, files of the project were kept that no commit "
+    "has: how many `files` and `bytes`, how many were `left_out`, and the SHA-256 of the list (`manifest`)",
+)
+FILES_UNKEPT = EventType(
+    "files.unkept", 851, "the files of the project could not be kept, and why: a human was asked about the action"
+)
+FILES_RESTORED = EventType(
+    "files.restored",
+    852,
+    "a human had files of a project put back as they were kept (written before it is done); what that overwrote was "
+    "kept as `undo`",
+)
+
 PRESENTATION_DELIVERED = EventType("presentation.delivered", 900, "a channel shows a request to humans")
 PRESENTATION_SETTLED = EventType("presentation.settled", 901, "what a channel shows was brought up to date")
 PRESENTATION_FAILED = EventType(

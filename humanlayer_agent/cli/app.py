@@ -18,6 +18,7 @@ from humanlayer_agent.cli.policy.policy_commands import app as policy
 from humanlayer_agent.cli.requests import app as requests
 from humanlayer_agent.cli.run import run
 from humanlayer_agent.cli.stop import resume, stop
+from humanlayer_agent.cli.undo import undo
 
 app = typer.Typer(
     name="humanlayer-agent",
@@ -79,6 +80,7 @@ app.command()(doctor)
 app.command()(hub)
 app.command()(stop)
 app.command()(resume)
+app.command()(undo)
 app.add_typer(catalog, name="catalog", help="What the command catalog knows of a program.")
 app.add_typer(audit, name="audit", help="The log of decisions: tail, query, verify, export, head, hash, report, purge.")
 app.add_typer(policy, name="policy", help="The rules: show, explain, test, lint, coverage, trust.")

@@ -153,6 +153,20 @@ class Confinement:
         return tuple(dict.fromkeys(entry for profile in self.profiles for entry in getattr(profile, kind)))
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a project is kept before code runs in it that nobody has read (see `kept_files`).
+
+    Args:
+        files, bytes: so much of one run; of all together about four times as many bytes, and the oldest go first.
+        days: for so long.
+    """
+
+    files: int = 20_000
+    bytes: int = 256_000_000
+    days: int = 30
+
+
 def is_below(path: str, folder: str) -> bool:
     """Tell whether a path is this folder, or lies in it, as they are written.
 

@@ -48,6 +48,7 @@ CHECKS = (
     Check("store.wal", "Store and log", store.wal),
     Check("store.log", "Store and log", store.log),
     Check("store.anchor", "Store and log", store.anchor),
+    Check("store.kept", "Store and log", store.kept),
     Check("store.stopped", "Store and log", store.stopped),
     Check("store.heads", "Store and log", store.heads),
     Check("clock", "Store and log", store.clock),

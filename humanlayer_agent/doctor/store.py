@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 from humanlayer_agent.approvals.stop import described
 from humanlayer_agent.audit.anchor import REMEDY, Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
+from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError, StoreTampered
-from humanlayer_agent.locations import anchor_folder, default_store_path
+from humanlayer_agent.locations import anchor_folder, default_store_path, kept_folder
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.store import schema as store_schema
 from humanlayer_agent.store.connection import network_file_system
@@ -173,6 +175,21 @@ def stopped(context: Context) -> Iterator[Finding]:
         yield ok("agents may act: nobody has stopped them")
     for halt in halts:
         yield warning(one_line(described(halt)), "hla resume lets them act again.")
+
+
+def kept(context: Context) -> Iterator[Finding]:
+    """How much is kept of projects, for `hla undo`."""
+    folder = kept_folder()
+    if not os.path.lexists(folder):
+        yield ok("nothing is kept yet for hla undo: that is done before unread code runs confined")
+        return
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        yield failed(f"{folder} is no folder of yours alone: nothing is kept there", f"chmod 700 {folder}")
+        return
+    found = KeptFiles(folder)
+    runs, size = len(found.all()), found.size()
+    yield ok(f"files of {runs} {'run' if runs == 1 else 'runs'} are kept for hla undo, {size / _MEGABYTE:,.1f} MB")
 
 
 def heads(context: Context) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
-from humanlayer_agent.confine.confinement import REDUCED, Confinement
+from humanlayer_agent.confine.confinement import REDUCED, Bounds, Confinement
 from humanlayer_agent.shell import HOST, Effect, View
 
 
@@ -106,6 +106,8 @@ class PolicyDecision:
         reduced: an action that was judged for what runs unconfined, and is allowed, is held to this as far as Landlock
             can: a second wall, on which the verdict does not count. None where there is none.
         view: what of the disk it was judged in: its files are looked up there, and it runs where it sees the same.
+        keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
+            is kept before the first such action of a run. None where nothing is.
 
     Example:
         >>> director = Director.load("default", project="/srv/app")
@@ -139,6 +141,7 @@ class PolicyDecision:
     confinable: bool = False
     reduced: Confinement | None = None
     view: View = HOST
+    keep: Bounds | None = None
 
     @property
     def runs(self) -> str:

@@ -248,6 +248,7 @@ class Director:
             begin=begin,
             situation=situation,
             reduced=rules.confine if self.reduced else None,
+            keep=rules.keep,
         )
 
     def in_force(self) -> InForce:

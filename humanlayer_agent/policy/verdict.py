@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.action import FileDigest
-from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
@@ -20,6 +20,7 @@ _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
 """Names for what an effect is about, and what is said where that is not known."""
 _SHOWN = 200
+_CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _ONCE = ("once",)
 _OTHER_TMP = "{paths}: confined commands see another file there than what is approved, which runs unconfined"
 
@@ -36,6 +37,7 @@ def decided(
     begin: int | None = None,
     situation: Situation,
     reduced: Profile | None = None,
+    keep: Bounds | None = None,
 ) -> PolicyDecision:
     """The decision on a program: the strictest of all hits.
 
@@ -48,6 +50,7 @@ def decided(
         begin: when the work on it began, where that is to be told (ns, as `time.perf_counter_ns` counts).
         situation: what it was judged in.
         reduced: what it is held to, and was not judged under.
+        keep: how much of the project is kept before it, should it run confined, and not all of it be known.
     """
     parts: list[PartVerdict] = []
     effects: list[Effect] = []
@@ -80,6 +83,7 @@ def decided(
         suggestion = render(said.suggestion, first) if said is not None and first is not None else ""
         spans = spans_of(ordered)
         rules = rule_ids([*ordered, *(h for h in hits if h.verdict is not Verdict.ALLOW)])
+    confinement = _confinement(worst, situation, enforced) if program.status == "ok" else None
     return PolicyDecision(
         worst,
         reason,
@@ -101,12 +105,20 @@ def decided(
         # 0 says that it was not measured.
         max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
         enforced,
-        _confinement(worst, situation, enforced) if program.status == "ok" else None,
+        confinement,
         situation.confinable,
         containment.reduced(reduced, effects)
         if reduced and worst is Verdict.ALLOW and program.status == "ok"
         else None,
         situation.links.view,
+        keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
+    )
+
+
+def _may_write_anything(effects: Sequence[Effect], unresolved: Sequence[str]) -> bool:
+    """Tell whether nobody knows all that a command writes: it runs what was not read, or names what is not known."""
+    return bool(unresolved) or any(
+        effect.unread or (not effect.resolved and effect.kind in _CHANGES) for effect in effects
     )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -74,6 +75,7 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
         "swapped_files": [
             {"at": each.at, "run": each.run, "path": each.path, "became": each.became} for each in facts.swapped
         ],
+        "kept_files": [asdict(each) for each in facts.kept],
         "votes_not_counted": [{"request": id_, **_vote(vote)} for id_, vote in facts.refused_votes],
         "redactions": {"commands": facts.redacted, "erased": dict(facts.erased)},
         "stops": [

@@ -102,6 +102,27 @@ class SwappedFile:
     decision: Decision | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FilesKept:
+    """Files of a project that were kept, could not be, or were put back.
+
+    Args:
+        what: `kept`, `unkept` or `restored`.
+        name: the run that they were kept for; of files put back, that whose files these are.
+        left_out: how many could not be kept, or did not fit.
+        by: the human who had it done; "" where that was the supervisor.
+    """
+
+    at: int
+    what: str
+    name: str
+    project: str = ""
+    files: int = 0
+    left_out: int = 0
+    by: str = ""
+    why: str = ""
+
+
 @dataclass(slots=True)
 class Request:
     """One question to humans, and what became of it."""
@@ -207,6 +228,7 @@ class Facts:
     refused_votes: list[tuple[str, Vote]] = field(default_factory=list)
     unknown: list[tuple[str, Decision | None, Execution]] = field(default_factory=list)
     swapped: list[SwappedFile] = field(default_factory=list)
+    kept: list[FilesKept] = field(default_factory=list)
     erased: Counter[str] = field(default_factory=Counter)
     redacted: int = 0
     """Commands with at least one secret taken out."""
@@ -254,6 +276,8 @@ class Facts:
                 self._vote(kind, at, event)
             case "permit" | "exec":
                 self._execution(kind, at, event)
+            case "files":
+                self._files(kind, at, event)
             case "supervision":
                 who = said((event.get("approver") or {}).get("principal")) or said(event.get("by"))
                 words = said(event.get("reason")) or said(event.get("comment")) or said(event.get("refusal"))
@@ -265,6 +289,20 @@ class Facts:
         if kind not in ("audit.head", "audit.closed"):
             details = {k: v for k, v in event.items() if k not in ("v", "seq", "prev", "type", "code", "at", "pid")}
             self.about_log.append((event["seq"], at, kind, "; ".join(f"{k}: {said(v)}" for k, v in details.items())))
+
+    def _files(self, kind: str, at: int, event: dict[str, Any]) -> None:
+        self.kept.append(
+            FilesKept(
+                at,
+                kind.partition(".")[2],
+                said(event.get("name")) or said(event.get("run")),
+                said(event.get("project")),
+                int(event.get("files") or 0),
+                int(event.get("left_out") or 0),
+                said(event.get("by")),
+                said(event.get("why")),
+            )
+        )
 
     def _of_run(self, id_: str) -> Run:
         return self.runs.setdefault(id_, Run(id_))

@@ -23,7 +23,9 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
 from humanlayer_agent.configuration import build_gate
 from humanlayer_agent.confine import forwarder, landlock
-from humanlayer_agent.confine.confinement import Profile, Unenforceable
+from humanlayer_agent.confine.confinement import Bounds, Profile, Unenforceable
+from humanlayer_agent.confine.kept_files import KeptFiles
+from humanlayer_agent.confine.project_files import project_files
 from humanlayer_agent.confine.proof import WALLS, prove
 from humanlayer_agent.doctor import agents, walls
 from humanlayer_agent.doctor.checks import CHECKS, Check, examine
@@ -36,6 +38,7 @@ from humanlayer_agent.locations import (
     config_folder,
     data_folder,
     default_store_path,
+    kept_folder,
     key_path,
     state_folder,
     write_own_json,
@@ -525,6 +528,16 @@ def test_room_on_the_disk(settled: None, look: Look, monkeypatch: pytest.MonkeyP
     kind = database._file_system(default_store_path())
     monkeypatch.setattr(database, "_NETWORK", frozenset({kind}))
     assert f"network file system ({kind})" in said(look("store.disk"), "failed")
+
+
+def test_what_is_kept_for_an_undo(project: Path, look: Look) -> None:
+    assert "nothing is kept yet" in said(look("store.kept"), "ok")
+    (project / "notes").write_text("x" * 1_200_000)
+    found = project_files(str(project), None)
+    KeptFiles(kept_folder()).keep("run-1", str(project), found, bounds=Bounds())
+    assert "files of 1 run are kept for hla undo, 1.2 MB" in said(look("store.kept"), "ok")
+    kept_folder().chmod(0o755)
+    assert f"chmod 700 {kept_folder()}" in said(look("store.kept"), "failed")
 
 
 def test_the_store_opens(project: Path, look: Look) -> None:

@@ -44,6 +44,26 @@ def test_an_approval_is_told_whole(sealed: Any, decided: Any, voted: Any) -> Non
     assert facts.unreadable == 0
 
 
+def test_kept_files(sealed: Any) -> None:
+    kept = {"name": "run-1", "project": "/srv/app", "files": 3, "bytes": 9, "left_out": 1, "manifest": {"sha256": "0"}}
+    restored = {"name": "run-1", "project": "/srv/app", "files": 2, "deleted": 0, "undo": "undo-1", "by": "os:1:x"}
+    facts = Facts().collect(
+        sealed(
+            [
+                ("files.unkept", {"run": "run-1", "why": "No space left on device"}),
+                ("files.kept", {"run": "run-1", **kept}),
+                ("files.restored", restored),
+            ]
+        )
+    )
+    told = [(each.what, each.name, each.files, each.left_out, each.by, each.why) for each in facts.kept]
+    assert told == [
+        ("unkept", "run-1", 0, 0, "", "No space left on device"),
+        ("kept", "run-1", 3, 1, "", ""),
+        ("restored", "run-1", 2, 0, "os:1:x", ""),
+    ]
+
+
 def test_swapped_files(sealed: Any, decided: Any) -> None:
     def changed(permit: str, *own: bool, **more: Any) -> tuple[str, dict[str, Any]]:
         files = [{"path": f"/srv/{n}.sh", "judged": {"sha256": "0"}, "found": {"sha256": "1"}, "own": o}

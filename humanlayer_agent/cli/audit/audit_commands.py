@@ -302,6 +302,11 @@ def _what(event: dict[str, Any]) -> str:
             return " ".join(filter(None, (said.get("halt", "")[:12], f"by {who}", words)))
         case "retention":
             return f"{said.get('requests')} requests and {said.get('permits')} permits, by {said.get('by')}"
+        case "files":
+            count = f"{said['files']} files" if "files" in said else ""
+            unkept = f"{said['left_out']} left out" if event.get("left_out") else ""
+            by = f"by {said['by']}" if "by" in said else ""
+            return " ".join(filter(None, (count, unkept, said.get("project"), by, said.get("why"))))
         case "audit" | "key":
             head = event.get("head")
             if isinstance(head, dict):

@@ -11,6 +11,7 @@ import typer
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.store_access import StoreOption, time_text
+from humanlayer_agent.locations import kept_folder
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.heads import Head
@@ -34,8 +35,8 @@ def purge(
     """Delete what is settled, old, and covered by an export's signed head: full commands, requests, votes, permits.
 
     The log keeps all its events (commands without their secrets), so it still verifies, and so does the report. What is
-    deleted is gone from the file's bytes too. Without --delete nothing is changed; with it you type a word and your
-    key's passphrase.
+    deleted is gone from the file's bytes too, and so are the files that were kept for hla undo before that. Without
+    --delete nothing is changed; with it you type a word and your key's passphrase.
 
     Example: hla audit purge --older-than 90d --exported audit.jsonl
     """
@@ -50,7 +51,7 @@ def purge(
     try:
         with closing(open_to_write(store)) as opened:
             looked = Purge(opened, before=before, exported=head)
-            raise typer.Exit(_purged(looked, opened, channels, sha256) if delete else _shown(looked))
+            raise typer.Exit(_purged(looked, opened, channels, sha256, before) if delete else _shown(looked, before))
     except NoTerminal as error:
         typer.echo(f"humanlayer-agent: nothing was deleted: only a human at a terminal does that: {error}", err=True)
         raise typer.Exit(NO_HUMAN) from error
@@ -58,14 +59,15 @@ def purge(
         raise ConfigError(str(error)) from error
 
 
-def _shown(looked: "Purge") -> int:
-    would = looked.would_go()
-    typer.echo(f"would delete {_counts(would)}; --delete does it" if would else "nothing to delete")
+def _shown(looked: "Purge", before: int) -> int:
+    would, kept = looked.would_go(), _kept(before)
+    typer.echo(f"would delete {_counts(would, kept)}; --delete does it" if would or kept else "nothing to delete")
     return DONE
 
 
-def _purged(looked: "Purge", opened: "SQLiteStore", channels: Path | None, sha256: str) -> int:
+def _purged(looked: "Purge", opened: "SQLiteStore", channels: Path | None, sha256: str, before: int) -> int:
     from humanlayer_agent.audit import events
+    from humanlayer_agent.confine.kept_files import KeptFiles
     from humanlayer_agent.keys.unlock import ask
     from humanlayer_agent.processes.identity import os_user
     from humanlayer_agent.processes.tty import controlling_terminal
@@ -73,16 +75,22 @@ def _purged(looked: "Purge", opened: "SQLiteStore", channels: Path | None, sha25
     def wrong() -> None:
         opened.record(events.SUPERVISION_REFUSED, wanted="purge", by=os_user(), refusal="wrong-passphrase")
 
-    if not (would := looked.would_go()):
+    would, kept = looked.would_go(), _kept(before)
+    if not (would or kept):
         typer.echo("nothing to delete")
         return _erased(looked.erase())
     _, signer = credentials(channels)
     with controlling_terminal() as fd:
-        said = f"This deletes {_counts(would)}, for good. The log keeps its events."
+        said = f"This deletes {_counts(would, kept)}, for good. The log keeps its events."
         if not typed_word(fd, said, "purge", "delete that") or not ask(fd, signer, wrong=wrong):
             typer.echo("nothing was deleted")
             return NOT_DONE
-    typer.echo(f"deleted {_counts(looked.delete(os_user(), sha256))}")
+    gone = looked.delete(os_user(), sha256)
+    try:
+        typer.echo(f"deleted {_counts(gone, KeptFiles(kept_folder()).forget(before))}")
+    except OSError as error:
+        typer.echo(f"deleted {_counts(gone)}; what was kept for hla undo could not be: {error}", err=True)
+        return INCOMPLETE
     return _erased(looked.erase())
 
 
@@ -94,8 +102,16 @@ def _erased(done: bool) -> int:
     return INCOMPLETE
 
 
-def _counts(what: "Purged") -> str:
-    return f"{what.requests} requests with their commands and {what.votes} votes, and {what.permits} permits"
+def _kept(before: int) -> int:
+    """For how many runs files were kept before a moment (ms)."""
+    from humanlayer_agent.confine.kept_files import KeptFiles
+
+    return sum(each.at < before for each in KeptFiles(kept_folder()).all())
+
+
+def _counts(what: "Purged", kept: int = 0) -> str:
+    rows = f"{what.requests} requests with their commands and {what.votes} votes, and {what.permits} permits"
+    return f"{rows}, and what was kept of files for {kept} runs" if kept else rows
 
 
 def _before(text: str) -> int:

@@ -12,7 +12,7 @@ that is said here is remembered: every action is judged by what it does, and by 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from humanlayer_agent.confine.confinement import Confinement, Profile
+from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
 from humanlayer_agent.policy.conditions import containment, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
@@ -22,6 +22,8 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 __all__ = ["VERDICTS", "CompiledRule", "Hit", "Judged", "Rules", "compiled", "strictest"]
+
+_USUAL = Bounds()
 
 
 @dataclass(slots=True, eq=False)
@@ -63,12 +65,20 @@ class Rules:
         unmatched: the verdict on what no rule of any layer decides.
         confine: what allowed commands are confined to where the rules that allow them name nothing else; None where
             nothing is.
+        keep: how much of a project is kept before what nobody knows runs confined.
     """
 
-    def __init__(self, rules: Sequence[CompiledRule], unmatched: Verdict, confine: Profile | None = None) -> None:
+    def __init__(
+        self,
+        rules: Sequence[CompiledRule],
+        unmatched: Verdict,
+        confine: Profile | None = None,
+        keep: Bounds = _USUAL,
+    ) -> None:
         self.all = tuple(rules)
         self.unmatched = unmatched
         self.confine = confine
+        self.keep = keep
         self._uses = [clause for rule in self.all for clause in rule.uses]
 
     def judge(self, program: Program, situation: Situation) -> list[Judged]:

@@ -151,6 +151,8 @@ def _defaults(unit: Unit) -> dict[str, Any]:
         found[key] = getattr(own, key) or inherited
     found["locked"] = own.locked if own.locked is not None else any(d["locked"] for d in extended)
     found["confine"] = own.confine or next((d["confine"] for d in extended if d["confine"]), "")
+    inherited_keep: dict[str, int] = next((d["keep"] for d in extended if d["keep"]), {})
+    found["keep"] = {**inherited_keep, **own.keep.model_dump(exclude_none=True)}
     return found
 
 

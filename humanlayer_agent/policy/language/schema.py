@@ -20,6 +20,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class WrittenKeep(_Strict):
+    """How much of a project is kept before code runs confined that nobody has read."""
+
+    files: Annotated[int, Field(ge=0)] | None = None
+    megabytes: Annotated[int, Field(ge=0)] | None = None
+    days: Annotated[int, Field(ge=1)] | None = None
+
+
 class WrittenDefaults(_Strict):
     """A key that is left out is inherited: the strictest of what the extended files say, `ask` where there are none."""
 
@@ -29,6 +37,7 @@ class WrittenDefaults(_Strict):
     ask: Stop | None = None
     locked: bool | None = None
     confine: Identifier | None = None
+    keep: WrittenKeep = WrittenKeep()
 
 
 class Added(_Strict):

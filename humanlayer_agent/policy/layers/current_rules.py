@@ -5,7 +5,7 @@ from functools import partial
 from hashlib import sha256
 
 from humanlayer_agent.canonical_json import canonical, encodable
-from humanlayer_agent.confine.confinement import Profile
+from humanlayer_agent.confine.confinement import Bounds, Profile
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Compiler
@@ -15,6 +15,8 @@ from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRu
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.shell import HOST, View
+
+_MEGABYTE = 1_000_000
 
 
 class InForce:
@@ -43,7 +45,8 @@ class InForce:
         # What the highest layer says holds.
         confine = next((self._confinement(p, p.defaults.confine) for p in bases if p.defaults.confine), None)
         rules = _compiled_rules(layers, variables, day, self._confinement)
-        self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine)
+        keep = next((p.defaults.keep for p in bases if p.defaults.keep), {})
+        self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine, _bounds(keep))
         self._bases = bases
         self.view = HOST
         """What of the disk is seen by what is allowed."""
@@ -62,6 +65,11 @@ class InForce:
             known = ", ".join(sorted({each for policy in self._bases for each in policy.confinements}))
             raise PolicyError(f"no confinement is called {name!r}; there are: {known or 'none'}")
         return containment.situated(self._confinement(found, name))
+
+
+def _bounds(keep: Mapping[str, int]) -> Bounds:
+    own = {name: value for name, value in keep.items() if name != "megabytes"}
+    return Bounds(**own, **({"bytes": keep["megabytes"] * _MEGABYTE} if "megabytes" in keep else {}))
 
 
 def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> str:

@@ -16,7 +16,10 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.cli import main
-from humanlayer_agent.locations import default_store_path
+from humanlayer_agent.confine.confinement import Bounds
+from humanlayer_agent.confine.kept_files import KeptFiles
+from humanlayer_agent.confine.project_files import ProjectFiles
+from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -93,6 +96,25 @@ def test_shown_and_deleted(store: SQLiteStore, export: Path, capsys: pytest.Capt
     assert "1 requests and 1 permits, by os:" in capsys.readouterr().out
     code, shown = at_terminal(*options, "--delete")
     assert (code, "nothing to delete" in shown) == (0, True)
+
+
+def test_what_was_kept_of_files_goes_with_it(
+    store: SQLiteStore, export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = KeptFiles(kept_folder())
+    found = ProjectFiles(frozenset(), ())
+    now = time.time_ns() // 1_000_000
+    for name, age in (("old", 100), ("new", 10)):
+        kept.keep(name, str(tmp_path / "here"), found, bounds=Bounds(days=1000), at=now - age * DAY)
+    options = ("--older-than", "90d", "--exported", str(export))
+    assert main(["audit", "purge", *options]) == 0
+    assert "and what was kept of files for 1 runs" in capsys.readouterr().out
+    assert len(kept.all()) == 2
+    store.close()
+    code, shown = at_terminal(*options, "--delete", word="purge")
+    assert (code, "and what was kept of files for 1 runs" in shown) == (0, True), shown
+    assert [each.run for each in kept.all()] == ["new"]
+    assert main(["audit", "verify", "--head", str(export)]) == 0
 
 
 def test_a_wrong_passphrase(store: SQLiteStore, export: Path) -> None:

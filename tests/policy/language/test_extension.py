@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.confine.confinement import Bounds
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
@@ -60,6 +61,17 @@ def test_defaults_are_the_strictest_inherited_unless_said(write: Write) -> None:
     assert load(write("top.yaml", "")).defaults.unmatched == "deny"
     assert load(write("top.yaml", "defaults: {unmatched: ask}\n")).defaults.unmatched == "ask"
     assert load(write("top.yaml", "", "[builtin:default, base.yaml]")).defaults.unmatched == "deny"
+
+
+def test_how_much_is_kept_is_inherited_key_by_key(write: Write) -> None:
+    middle = write("middle.yaml", "defaults: {keep: {files: 7, days: 3}}\n")
+    found = load(write("top.yaml", "defaults: {keep: {megabytes: 1, days: 4}}\n", f"[{middle.name}]"))
+    assert found.defaults.keep == {"files": 7, "megabytes": 1, "days": 4}
+    assert Director(found, project="/p").in_force().rules.keep == Bounds(7, 1_000_000, 4)
+    assert Director(load(write("other.yaml", "")), project="/p").in_force().rules.keep == Bounds()
+    for wrong in ("{files: -1}", "{days: 0}", "{bytes: 1}", "none"):
+        with pytest.raises(PolicyError):
+            load(write("wrong.yaml", f"defaults: {{keep: {wrong}}}\n"))
 
 
 def test_a_list_of_the_same_name_changes_nothing_that_is_inherited(write: Write) -> None:
