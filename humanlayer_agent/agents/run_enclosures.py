@@ -160,7 +160,7 @@ class RunEnclosures:
         name, kept = self.name or run, KeptFiles(kept_folder())
         if is_writable(confinement, os.path.realpath(kept.folder)) or confinement.reads(os.path.realpath(kept.folder)):
             raise Unenforceable(f"{kept.folder} is where a command can reach it")
-        if (earlier := kept.of(name)) is not None:
+        if (earlier := kept.of(name, self.project)) is not None:
             return earlier
         looked = survey(confinement)
         held = looked.hidden | looked.protected

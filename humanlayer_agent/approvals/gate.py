@@ -528,8 +528,7 @@ class Gate:
                 self.store.record(events.FILES_UNKEPT, run=self.run_id, why=why)
                 reason = f"{decision.reason} {UNKEPT.format(why=why)}".strip()
                 return replace(decision, verdict=max(decision.verdict, Verdict.ASK), reason=reason)
-            if kept.fresh:
-                self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
+            self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
 

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -58,10 +59,8 @@ def undo(
         if not listing:
             raise ConfigError("name the run: --run ID (hla undo --list says which were kept for)")
         raise typer.Exit(_runs(kept, output))
-    found = _named(kept, run)
     top = _project(project)
-    if found.project != top:
-        raise ConfigError(f"run {found.run} worked for {found.project}, and this is {top}: go there, or say --project")
+    found = _named(kept, run, top)
     try:
         manifest = kept.manifest(found)
         _check_log(found, store)
@@ -73,7 +72,7 @@ def undo(
         if dry_run or not chosen:
             raise typer.Exit(DONE)
         raise typer.Exit(_undo(kept, manifest, now, chosen, delete_created, channels, store))
-    except (OSError, StoreError, ValueError, KeyError, TypeError) as error:
+    except (OSError, StoreError, ValueError, KeyError, TypeError, zlib.error) as error:
         raise ConfigError(f"nothing was undone: {error}") from error
 
 
@@ -95,22 +94,29 @@ def _runs(kept: "KeptFiles", output: Format) -> int:
     return DONE
 
 
-def _named(kept: "KeptFiles", run: str) -> "Kept":
-    """What was kept for the run of this id, or the only one whose id begins so.
+def _named(kept: "KeptFiles", run: str, top: str) -> "Kept":
+    """What was kept of a project for the run of this id, or the only one whose id begins so.
 
     Raises:
-        ConfigError: there is none, or there are several.
+        ConfigError: there is none, or there are several, or it is of another project.
     """
     from humanlayer_agent.errors import ConfigError
     from humanlayer_agent.safe_text import one_line
 
-    if (exact := kept.of(run)) is not None:
+    if (exact := kept.of(run, top)) is not None:
         return exact
-    found = [each for each in kept.all() if len(run) >= _LEAST_PREFIX and each.run.startswith(run)]
-    if len(found) != 1:
-        why = "several begin so" if found else "hla undo --list names what there is"
-        raise ConfigError(f"nothing was kept for a run {one_line(run)}: {why}")
-    return found[0]
+    known = [e for e in kept.all() if e.run == run or (len(run) >= _LEAST_PREFIX and e.run.startswith(run))]
+    here = [each for each in known if each.project == top]
+    if len(here) > 1:
+        raise ConfigError(f"{len(here)} runs begin with {one_line(run)}: give more of its id")
+    if not here and known:
+        where = one_line(known[0].project)
+        raise ConfigError(
+            f"run {one_line(run)} worked for {where}, and this is {one_line(top)}: go there, or --project"
+        )
+    if not here:
+        raise ConfigError(f"nothing was kept for a run {one_line(run)}: hla undo --list names what there is")
+    return here[0]
 
 
 def _project(project: Path | None) -> str:

@@ -10,9 +10,10 @@ import json
 import os
 import stat
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,6 @@ class Kept:
         files, bytes, left_out: how many were kept, of which size, and how many were not.
         digest: SHA-256 of the manifest.
         written: how many bytes it took.
-        fresh: it was made just now, and not earlier in the run.
     """
 
     run: str
@@ -115,7 +115,6 @@ class Kept:
     left_out: int
     digest: str
     written: int
-    fresh: bool = field(default=False, compare=False)
 
     @property
     def logged(self) -> dict[str, Any]:
@@ -141,10 +140,10 @@ class KeptFiles:
         self.folder = Path(folder)
         self._contents, self._runs = self.folder / "contents", self.folder / "runs"
 
-    def of(self, run: str) -> Kept | None:
-        """Return what was kept for a run; None where nothing was."""
-        found = _kept(read_own_json(self._name(run)))
-        return found if found is not None and found.run == run else None
+    def of(self, run: str, project: str) -> Kept | None:
+        """Return what was kept of a project for a run; None where nothing was."""
+        found = _kept(read_own_json(self._name(run, project)))
+        return found if found is not None and (found.run, found.project) == (run, project) else None
 
     def all(self) -> list[Kept]:
         """Return what was kept for every run, the newest first."""
@@ -181,7 +180,7 @@ class KeptFiles:
         """
         at = time.time_ns() // 1_000_000 if at is None else at
         with self._alone():
-            if (earlier := self.of(run)) is not None:
+            if (earlier := self.of(run, project)) is not None:
                 return earlier
             self._forget([each for each in self.all() if each.at < at - bounds.days * _DAY_MS])
             collected = _Collected(self._contents, bounds, self._known(project))
@@ -202,14 +201,11 @@ class KeptFiles:
                 found.unseen,
                 untouchable,
             )
-            digest = collected.write(json.dumps(asdict(manifest) | {"form": FORM}).encode())
+            digest = collected.write(zlib.compress(json.dumps(asdict(manifest)).encode(), 1))
             left = len(manifest.left)
-            kept = Kept(
-                run, project, at, len(manifest.files), manifest.bytes, left, digest, collected.written, fresh=True
-            )
-            written = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name != "fresh"}
-            write_own_json(self._name(run), {"form": FORM, **written}, required=True)
-            self._make_room(_RUNS * bounds.bytes, run)
+            kept = Kept(run, project, at, len(manifest.files), manifest.bytes, left, digest, collected.written)
+            write_own_json(self._name(run, project), {"form": FORM, **asdict(kept)}, required=True)
+            self._make_room(_RUNS * bounds.bytes, kept)
             return kept
 
     def manifest(self, kept: Kept) -> Manifest:
@@ -217,8 +213,9 @@ class KeptFiles:
 
         Raises:
             OSError: it is gone, or another than it was.
+            ValueError: it is none.
         """
-        content = json.loads(self.content(kept.digest))
+        content = json.loads(zlib.decompress(self.content(kept.digest)))
         return Manifest(
             content["run"],
             content["project"],
@@ -261,14 +258,14 @@ class KeptFiles:
 
     def _forget(self, gone: Collection[Kept]) -> int:
         for each in gone:
-            self._name(each.run).unlink(missing_ok=True)
+            self._name(each.run, each.project).unlink(missing_ok=True)
         if gone:
             self._sweep()
         return len(gone)
 
-    def _make_room(self, most: int, run: str) -> None:
+    def _make_room(self, most: int, newest: Kept) -> None:
         """Let the oldest go while all of it is more than that: never what was kept just now."""
-        runs = sorted(self.all(), key=lambda each: (each.run == run, each.at))
+        runs = sorted(self.all(), key=lambda each: (each == newest, each.at))
         gone = []
         while len(runs) > 1 and sum(each.written for each in runs) > most:
             gone.append(runs.pop(0))
@@ -278,7 +275,7 @@ class KeptFiles:
         """Remove the contents that no manifest names."""
         named = set()
         for kept in self.all():
-            with suppress(OSError, ValueError, KeyError, TypeError):
+            with suppress(OSError, ValueError, KeyError, TypeError, zlib.error):
                 named |= {kept.digest, *(file.content for file in self.manifest(kept).files)}
         for path in list(self._stored()):
             if os.path.basename(path) not in named:
@@ -289,15 +286,15 @@ class KeptFiles:
         touched them since.
         """
         last = next((each for each in self.all() if each.project == project), None)
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, zlib.error):
             if last is not None:
                 settled = last.at * 1_000_000 - _TICK_NS
                 files = self.manifest(last).files
                 return {(file.path, file.size, file.seen): file.content for file in files if file.seen[3] < settled}
         return {}
 
-    def _name(self, run: str) -> Path:
-        digest = hashlib.sha256(run.encode("utf-8", "surrogateescape")).hexdigest()
+    def _name(self, run: str, project: str) -> Path:
+        digest = hashlib.sha256(f"{run}\0{project}".encode("utf-8", "surrogateescape")).hexdigest()
         return self._runs / f"{digest[:32]}.json"
 
     @contextmanager

@@ -23,7 +23,7 @@ class Changes:
     """What differs from what was kept.
 
     Args:
-        deleted: kept files that are gone.
+        deleted: kept files that are gone; a folder may stand there.
         changed: kept files with another content, mode or type.
         created: files that were not there; what git ignores is not looked for.
         committed: files that the last commit had as they were, and that differ: git has them.
@@ -81,7 +81,7 @@ def changes(manifest: Manifest, now: ProjectFiles) -> Changes:
     with opened_folder(manifest.project) as top:
         for file in manifest.files:
             about = state_of(top, file.path)
-            if about is None:
+            if about is None or stat.S_ISDIR(about.st_mode):
                 deleted.append(file)
             elif not _is_same(top, file, about):
                 changed.append(file)

@@ -56,7 +56,7 @@ def test_files_and_links_are_kept_as_they_are(store: KeptFiles, project: Path) -
         "run.sh": ("-rwxr-x---", b"#!/bin/sh\n"),
         "link": ("lrwxrwxrwx", b"/etc/passwd"),
     }
-    assert (made.files, made.bytes, made.left_out, made.fresh) == (4, 35, 0, True)
+    assert (made.files, made.bytes, made.left_out) == (4, 35, 0)
 
 
 def test_it_is_for_nobody_else(store: KeptFiles, project: Path) -> None:
@@ -73,7 +73,19 @@ def test_it_is_done_once_for_a_run(store: KeptFiles, project: Path) -> None:
     first, _ = keep(store, project)
     (project / "notes").write_text("later\n")
     again, _ = keep(store, project)
-    assert (again, again.fresh) == (first, False)
+    assert again == first
+
+
+def test_a_run_of_the_same_name_in_another_project_is_another_one(
+    store: KeptFiles, project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "theirs").write_text("theirs")
+    first, _ = keep(store, project)
+    second, manifest = keep(store, other)
+    assert [file.path for file in manifest.files] == ["theirs"]
+    assert (store.of("run", str(project)), store.of("run", str(other))) == (first, second)
 
 
 def test_the_same_bytes_are_kept_once(store: KeptFiles, project: Path) -> None:
@@ -188,8 +200,8 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half(
         patched.setattr(kept_files.os, "replace", full)
         with pytest.raises(OSError, match="No space"):
             keep(store, project)
-    assert (contents(store), store.of("run")) == ([], None)
-    assert keep(store, project)[0].fresh, "and the next time it works"
+    assert (contents(store), store.of("run", str(project))) == ([], None)
+    assert keep(store, project)[0].files == 2, "and the next time it works"
 
 
 @pytest.mark.parametrize("what", ["manifest", "content"])
@@ -230,13 +242,13 @@ def test_several_at_once_wait_for_each_other(store: KeptFiles, project: Path) ->
     for thread in threads:
         thread.start()
     until(lambda: len(made) == 4, "all of them have kept it")
-    assert (len({each.digest for each in made}), sum(each.fresh for each in made)) == (1, 1)
+    assert len({each.digest for each in made}) == 1
 
 
 def test_names_of_runs_are_only_names(store: KeptFiles, project: Path) -> None:
     for name in ("../../x", "a/b", "", "\udcff", "x" * 5_000):
         made, manifest = keep(store, project, name)
-        assert (store.of(name), manifest.run) == (made, name)
+        assert (store.of(name, str(project)), manifest.run) == (made, name)
     assert not (store.folder.parent / "x.json").exists()
 
 

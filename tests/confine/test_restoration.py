@@ -4,11 +4,12 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.confine import restoration
@@ -16,6 +17,7 @@ from humanlayer_agent.confine.confinement import Bounds
 from humanlayer_agent.confine.kept_files import KeptFiles, Manifest
 from humanlayer_agent.confine.project_files import ProjectFiles, project_files
 from humanlayer_agent.confine.restoration import Changes, Undone
+from tests.support.extent import examples
 
 
 class Scene:
@@ -125,6 +127,37 @@ def test_no_planted_link_is_followed(scene: Scene, tmp_path: Path) -> None:
     assert (outside / "canary").exists()
 
 
+@pytest.mark.parametrize("way", ["keep", "undo"])
+def test_a_folder_that_becomes_a_link_again_and_again_is_never_followed(scene: Scene, tmp_path: Path, way: str) -> None:
+    outside, src = tmp_path / "outside", scene.project / "src"
+    outside.mkdir()
+    (outside / "b").write_text("canary")
+    manifest, found = scene.keep(), project_files(str(scene.project), None)
+    stopped = threading.Event()
+
+    def swap() -> None:
+        while not stopped.is_set():
+            os.rename(src, tmp_path / "src")
+            src.symlink_to(outside)
+            src.unlink()
+            os.rename(tmp_path / "src", src)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for number in range(150):
+            if way == "keep":
+                made = scene.kept.keep(f"run-{number}", str(scene.project), found, bounds=Bounds())
+                contents = {scene.kept.content(file.content) for file in scene.kept.manifest(made).files}
+                assert b"canary" not in contents
+            else:
+                restoration.undo(scene.kept, manifest, manifest, Changes(changed=manifest.files))
+    finally:
+        stopped.set()
+        swapping.join()
+    assert tree(outside) == {"b": ("-rw-r--r--", b"canary")}
+
+
 def test_a_further_name_of_a_file_is_not_written_through(scene: Scene, tmp_path: Path) -> None:
     manifest = scene.keep()
     (tmp_path / "other").write_text("other")
@@ -216,7 +249,11 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@settings(max_examples=examples(200, soak=5_000))
 @given(made=STEPS, damage=STEPS)
+@example(made=[("write", "a", b"", 0)], damage=[("write", "a/a", b"", 0)])
+@example(made=[("write", "a", b"", 0)], damage=[("write", "a/b/c", b"", 0), ("delete", "a/b/c", b"", 0)])
+@example(made=[("write", "a/b", b"", 0)], damage=[("write", "a", 4, 0)])
 def test_any_tree_comes_back_from_any_damage(
     folder: Path, made: list[tuple[str, str, bytes | int, int]], damage: list[tuple[str, str, bytes | int, int]]
 ) -> None:
