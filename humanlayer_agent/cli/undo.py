@@ -6,6 +6,7 @@ import secrets
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +72,9 @@ def undo(
         _show(chosen, output)
         if dry_run or not chosen:
             raise typer.Exit(DONE)
-        raise typer.Exit(_undo(kept, manifest, now, chosen, delete_created, channels, store))
+        if not delete_created:
+            chosen = replace(chosen, created=())
+        raise typer.Exit(_undo(kept, manifest, now, replace(chosen, committed=()), channels, store, output))
     except (OSError, StoreError, ValueError, KeyError, TypeError, zlib.error) as error:
         raise ConfigError(f"nothing was undone: {error}") from error
 
@@ -213,28 +216,25 @@ def _undo(
     kept: "KeptFiles",
     manifest: "Manifest",
     now: "ProjectFiles",
-    found: "Changes",
-    delete_created: bool,
+    chosen: "Changes",
     channels: Path | None,
     location: str | None,
+    output: Format,
 ) -> int:
-    from dataclasses import replace
-
     from humanlayer_agent.errors import NoTerminal
     from humanlayer_agent.processes.memory_protection import protect_secrets
     from humanlayer_agent.processes.tty import controlling_terminal
 
-    chosen = replace(found, created=found.created if delete_created else (), committed=())
     if not chosen:
-        typer.echo("Nothing to put back." + (" --delete-created deletes what is new." if found.created else ""))
+        typer.echo("Nothing to put back; --delete-created deletes what is new.", err=output is Format.JSONL)
         return DONE
     protect_secrets()
     try:
         with controlling_terminal() as fd, closing(open_to_write(location)) as opened:
             if not _agreed(fd, chosen, channels, opened):
-                typer.echo("nothing was undone")
+                typer.echo("nothing was undone", err=output is Format.JSONL)
                 return NOT_DONE
-            return _said(*_done(kept, manifest, now, chosen, opened), bool(chosen.deleted))
+            return _said(*_done(kept, manifest, now, chosen, opened), bool(chosen.deleted), output)
     except NoTerminal as error:
         typer.echo(f"humanlayer-agent: nothing was undone: only a human at a terminal does that: {error}", err=True)
         return NO_HUMAN
@@ -280,9 +280,13 @@ def _done(
     return before, restoration.undo(kept, manifest, kept.manifest(before), chosen)
 
 
-def _said(before: "Kept", done: "Undone", made: bool) -> int:
+def _said(before: "Kept", done: "Undone", made: bool, output: Format) -> int:
     from humanlayer_agent.safe_text import one_line
 
+    if output is Format.JSONL:
+        told = {"restored": done.restored, "deleted": done.removed, "failed": done.failed, "undo": before.run}
+        typer.echo(json.dumps(told))
+        return INCOMPLETE if done.failed else DONE
     more = " --delete-created" if made else ""
     removed = f", deleted {len(done.removed)}" if done.removed else ""
     typer.echo(f"put back {len(done.restored)} files{removed}; hla undo --run {before.run}{more} takes that back")

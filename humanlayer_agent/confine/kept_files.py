@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ class KeptFiles:
 
     def of(self, run: str, project: str) -> Kept | None:
         """Return what was kept of a project for a run; None where nothing was."""
-        found = _kept(read_own_json(self._name(run, project)))
+        found = _record(read_own_json(self._name(run, project)))
         return found if found is not None and (found.run, found.project) == (run, project) else None
 
     def all(self) -> list[Kept]:
@@ -151,7 +151,7 @@ class KeptFiles:
             names = sorted(self._runs.glob("*.json"))
         except OSError:
             return []
-        found = (_kept(read_own_json(name)) for name in names)
+        found = (_record(read_own_json(name)) for name in names)
         return sorted((each for each in found if each is not None), key=lambda each: each.at, reverse=True)
 
     def keep(
@@ -183,45 +183,63 @@ class KeptFiles:
             if (earlier := self.of(run, project)) is not None:
                 return earlier
             self._forget([each for each in self.all() if each.at < at - bounds.days * _DAY_MS])
-            collected = _Collected(self._contents, bounds, self._known(project))
-            held = [path for path in found.loose if not wanted(f"{project}/{path}")]
-            with opened_folder(project) as top:
-                for path in _by_worth(top, set(found.loose).difference(held)):
-                    collected.take(top, path)
-            collected.left += [LeftOut(each, "too many files to look through") for each in found.unseen]
-            manifest = Manifest(
-                run,
-                project,
-                at,
-                tuple(collected.files),
-                tuple(collected.left),
-                tuple(held),
-                tuple(sorted(found.committed)),
-                found.ignored,
-                found.unseen,
-                untouchable,
-            )
-            digest = collected.write(zlib.compress(json.dumps(asdict(manifest)).encode(), 1))
-            left = len(manifest.left)
-            kept = Kept(run, project, at, len(manifest.files), manifest.bytes, left, digest, collected.written)
-            write_own_json(self._name(run, project), {"form": FORM, **asdict(kept)}, required=True)
+            try:
+                kept = self._kept(run, project, found, bounds, wanted, untouchable, at)
+            except OSError:
+                with suppress(OSError):  # what was written already would only take up space
+                    self._sweep()
+                raise
             self._make_room(_RUNS * bounds.bytes, kept)
             return kept
 
-    def manifest(self, kept: Kept) -> Manifest:
+    def _kept(
+        self,
+        run: str,
+        project: str,
+        found: ProjectFiles,
+        bounds: Bounds,
+        wanted: Callable[[str], bool],
+        untouchable: tuple[str, ...],
+        at: int,
+    ) -> Kept:
+        collected = _Collected(self._contents, bounds, self._known(project))
+        held = [path for path in found.loose if not wanted(f"{project}/{path}")]
+        with opened_folder(project) as top:
+            for path in _by_worth(top, set(found.loose).difference(held)):
+                collected.take(top, path)
+        collected.left += [LeftOut(each, "it can't be looked through, or has too many files") for each in found.unseen]
+        manifest = Manifest(
+            run,
+            project,
+            at,
+            tuple(collected.files),
+            tuple(collected.left),
+            tuple(held),
+            tuple(sorted(found.committed)),
+            found.ignored,
+            found.unseen,
+            untouchable,
+        )
+        digest = collected.write(zlib.compress(json.dumps(_rows(manifest)).encode(), 1))
+        left = len(manifest.left)
+        kept = Kept(run, project, at, len(manifest.files), manifest.bytes, left, digest, collected.written)
+        write_own_json(self._name(run, project), {"form": FORM, **asdict(kept)}, required=True)
+        return kept
+
+    def manifest(self, record: Kept) -> Manifest:
         """Return the manifest.
 
         Raises:
             OSError: it is gone, or another than it was.
             ValueError: it is none.
         """
-        content = json.loads(zlib.decompress(self.content(kept.digest)))
+        content = json.loads(zlib.decompress(self.content(record.digest)))
         return Manifest(
             content["run"],
             content["project"],
             content["at"],
-            tuple(KeptFile(e["path"], e["mode"], e["size"], e["content"], tuple(e["seen"])) for e in content["files"]),
-            tuple(LeftOut(each["path"], each["why"]) for each in content["left"]),
+            tuple(KeptFile(path, mode, size, kept, tuple(seen)) for path, mode, size, kept, seen in content["files"]),
+            tuple(LeftOut(*row) for row in content["left"]),
             *(tuple(content[name]) for name in ("held", "committed", "ignored", "unseen", "untouchable")),
         )
 
@@ -430,11 +448,18 @@ def _by_worth(top: int, paths: Iterable[str]) -> list[str]:
     return sorted(sizes, key=lambda path: (path.count("/"), sizes[path], path))
 
 
+def _rows(manifest: Manifest) -> dict[str, Any]:
+    return {each.name: getattr(manifest, each.name) for each in fields(manifest)} | {
+        "files": [(file.path, file.mode, file.size, file.content, file.seen) for file in manifest.files],
+        "left": [(each.path, each.why) for each in manifest.left],
+    }
+
+
 def _place(contents: Path, digest: str) -> str:
     return f"{contents}/{digest[:2]}/{digest}"
 
 
-def _kept(content: dict[str, Any] | None) -> Kept | None:
+def _record(content: dict[str, Any] | None) -> Kept | None:
     try:
         if content is None or content.pop("form") != FORM:
             return None

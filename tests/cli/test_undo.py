@@ -137,6 +137,28 @@ def test_what_can_not_be_put_back_is_said(project: Path) -> None:
     assert (project / "sub/changed").read_text() == "mine\n"
 
 
+def test_what_a_confined_program_plants_leads_nowhere(project: Path, tmp_path: Path) -> None:
+    outside = project.parent / f"{project.name}-outside"
+    outside.mkdir()
+    (outside / "changed").write_text("canary\n")
+    try:
+        (project / "script").write_text(
+            f"rm -rf sub; ln -s {outside} sub; ln -s {outside}/changed notes; echo 'touch ran' > .envrc\n"
+        )
+        assert main(["exec", "--policy", "default", "--run", "mine", "--", "./unread", "script"]) == 0
+        assert os.readlink(project / "sub") == str(outside)
+        code, shown = at_terminal("undo", "--run", "mine")
+        assert (code, "NOT undone: sub/changed: " in shown) == (5, True)
+        assert ((project / "notes").read_text(), (project / "notes").is_symlink()) == ("notes\n", False)
+        code, shown = at_terminal("undo", "--run", "mine", "--delete-created", "sub", "--format", "jsonl")
+        assert code == 0, shown
+        assert json.loads(shown.splitlines()[-1])["restored"] == ["sub/changed"]
+        assert (project / "sub/changed").read_text() == "mine\n"
+        assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("changed", "canary\n")]
+    finally:
+        shutil.rmtree(outside)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -138,9 +138,16 @@ def test_a_folder_that_becomes_a_link_again_and_again_is_never_followed(scene: S
     def swap() -> None:
         while not stopped.is_set():
             os.rename(src, tmp_path / "src")
-            src.symlink_to(outside)
+            try:
+                src.symlink_to(outside)
+            except FileExistsError:
+                shutil.rmtree(tmp_path / "src")
+                continue
             src.unlink()
-            os.rename(tmp_path / "src", src)
+            try:
+                os.rename(tmp_path / "src", src)
+            except OSError:  # it was made anew meanwhile, and has files
+                shutil.rmtree(tmp_path / "src")
 
     swapping = threading.Thread(target=swap)
     swapping.start()
