@@ -524,7 +524,9 @@ class Gate:
             try:
                 kept = self._keeper.keep(self.run_id, decision.confinement, decision.keep)
             except (OSError, Unenforceable) as error:
-                why = str(error) if isinstance(error, Unenforceable) else error.strerror or str(error)
+                why = str(error)
+                if isinstance(error, OSError) and error.filename:
+                    why = f"{error.filename}: {error.strerror}"
                 self.store.record(events.FILES_UNKEPT, run=self.run_id, why=why)
                 reason = f"{decision.reason} {UNKEPT.format(why=why)}".strip()
                 return replace(decision, verdict=max(decision.verdict, Verdict.ASK), reason=reason)
