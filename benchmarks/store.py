@@ -3,10 +3,12 @@
     python benchmarks/store.py [--writes N] [--rows 10,1000,100000] [--folder DIR]
 
 A raw append is one row of the length of an event, in a file, with the durability of the store (WAL, synchronous=FULL),
-by a transaction of its own. Against it: a decision of a human on a request that waits (signed, and counted), a request
-that is made, and a command that the policy allows, from its judgment (a Director that says yes at once) to its end,
-with what is written before it runs and afterwards. They take turns, so that a busy machine slows all alike; a ratio is
-the median of those of the rounds. Every command is another one. Then stores are filled with decided requests, three
+by a transaction of its own, once its write-ahead log has been begun anew: as long as that file grows, as it does only
+once, each fsync takes twice as long. Against it: a decision of a human on a request that waits (signed, and counted), a
+request that is made, and a command that the policy allows, from its judgment (which was made before, and is said at
+once) to its end, with what is written before it runs and afterwards. What was judged is what the policy `default` says
+of such commands, with all that the store keeps of it. They take turns, so that a busy machine slows all alike; a ratio
+is the median of those of the rounds. Every command is another one. Then stores are filled with decided requests, three
 events each: how long lists, the inbox, the look-ups of signers and the verification take there. A table goes to
 standard error, the same figures as JSON to standard output.
 """
@@ -19,7 +21,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,7 +32,9 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import ApprovalRequest, Outcome, Permit, Run
 from humanlayer_agent.audit import events
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.policy.decision import PolicyDecision
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
 from humanlayer_agent.store.rows import action_fields, decision_fields
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -41,45 +47,66 @@ RAW = "raw append"
 ALLOWED = {"decide": 2.0, "create": 2.0, "allowed command": 3.0}
 """How many times a raw append each may take, at the most."""
 
+_IN_LOG = 1_100  # appends: more than a write-ahead log holds before it is begun anew
 _SINCE = 1_000  # events after the last whole verification
 _LISTED = 50  # as `hla requests ls` and the inbox show
-_POLICY = "0" * 64
-_COMMANDS = (
+_PROJECT = "/srv/app"
+_ALLOWED = (
     "ls -la src",
     "cd /srv/app && python -m pytest tests/test_api.py -x -q 2>&1 | tail -20",
     "git diff --stat HEAD~1",
     "grep -rn 'def handle' src | head -5",
     "sed -n '1,80p' src/app.py",
 )
+_ASKED = (
+    "git push origin main",
+    "rm -rf /srv/data/old",
+    "sudo apt-get install -y jq",
+    "kubectl delete pod web-1 -n prod",
+    "docker system prune -af",
+)
+_VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin"} | {f"VARIABLE_{n}": f"/home/alice/some/{n}" for n in range(30)}
 _TEAM = ScriptedApprovers()
 
 
-def decision(verdict: Verdict) -> PolicyDecision:
-    """What a policy says of a command."""
-    return PolicyDecision(verdict, "Works inside the project", "default", _POLICY, rules=("project-work",))
+@cache
+def director() -> Director:
+    """The shipped policy, as it judges where commands run confined."""
+    return Director.load("default", project=_PROJECT, confined=True)
 
 
-class Allowing:
-    """A Director that says yes at once: what is measured is what comes afterwards."""
+@cache
+def decision(command: str) -> PolicyDecision:
+    """What it says of a command."""
+    return director().evaluate(Action(command, cwd=_PROJECT, project=_PROJECT))
+
+
+class Judged:
+    """A Director that has judged before: what is measured is what comes afterwards."""
 
     def evaluate(self, action: Action) -> PolicyDecision:
-        return decision(Verdict.ALLOW)
+        return judged(action)
 
 
-def actions(run: str) -> Iterator[Action]:
+def judged(action: Action) -> PolicyDecision:
+    """What the policy says of an action of ours."""
+    return decision(action.content.rpartition(" # ")[0])
+
+
+def actions(run: str, commands: Sequence[str]) -> Iterator[Action]:
     """Commands of a run, each another one."""
     for number in count():
-        command = f"{_COMMANDS[number % len(_COMMANDS)]} # {number}"
-        yield Action(command, cwd="/srv/app", project="/srv/app", run_id=run, agent="bench", env={"PATH": "/bin"})
+        command = f"{commands[number % len(commands)]} # {number}"
+        yield Action(command, cwd=_PROJECT, project=_PROJECT, run_id=run, agent="bench", env=_VARIABLES)
 
 
 def draft(action: Action) -> ApprovalRequest:
     """A request about it, that was not made yet."""
-    asked, now = decision(Verdict.ASK), time.time_ns() // 1_000_000
-    rule = TEST_AUTHORITY.rule_for(asked)
+    asked, now = judged(action), time.time_ns() // 1_000_000
+    rule, body = TEST_AUTHORITY.rule_for(asked), action.body(asked.policy_digest, asked.files)
     return ApprovalRequest(
-        id=secrets.token_hex(16), idempotency_key=secrets.token_hex(32), digest=action.digest(_POLICY),
-        body=action.body(_POLICY), action=action, decision=asked, requester="os:1000:alice", created=now,
+        id=secrets.token_hex(16), idempotency_key=secrets.token_hex(32), digest=sha256(canonical(body)).hexdigest(),
+        body=body, action=action, decision=asked, requester="os:1000:alice", created=now,
         expires=now + 600_000, valid_for=60_000, rule=rule, needed=rule.quorum,
     )  # fmt: skip
 
@@ -96,6 +123,11 @@ def raw(path: Path, length: int) -> Callable[[], None]:
         connection.execute("INSERT INTO event (body) VALUES (?)", (secrets.token_hex(length // 2),))
         connection.execute("COMMIT")
 
+    log, size = path.with_name(f"{path.name}-wal"), -1
+    while log.stat().st_size > size:
+        size = log.stat().st_size
+        for _ in range(_IN_LOG):
+            append()
     return append
 
 
@@ -105,9 +137,10 @@ class Writes:
     def __init__(self, folder: Path) -> None:
         self.store = SQLiteStore(folder / "store.sqlite3")
         self.store.open_run(Run("asked", "bench", "instance", "os:1000:alice", "/srv/app"))
-        self.gate = Gate(Allowing(), self.store, None, run_id="allowed", agent="bench", authority=_TEAM.authority)
-        self.actions, self.made = {run: actions(run) for run in ("asked", "allowed")}, list[ApprovalRequest]()
-        self.command(next(self.actions["allowed"]))
+        self.gate = Gate(Judged(), self.store, None, run_id="allowed", agent="bench", authority=_TEAM.authority)
+        self.asked, self.allowed = actions("asked", _ASKED), actions("allowed", _ALLOWED)
+        self.made = list[ApprovalRequest]()
+        self.command(next(self.allowed))
         (event,) = self.store.events(type=events.DECISION_EVALUATED.name, last=1)
         self.append = raw(folder / "raw.sqlite3", len(event.body))
 
@@ -127,8 +160,8 @@ class Writes:
 
     def turn(self, share: int) -> "dict[str, Taken]":
         """What one of each takes."""
-        drafts = [draft(next(self.actions["asked"])) for _ in range(share)]
-        commands = [next(self.actions["allowed"]) for _ in range(share)]
+        drafts = [draft(next(self.asked)) for _ in range(share)]
+        commands = [next(self.allowed) for _ in range(share)]
         taken = {RAW: timed(self.append, [()] * share), "create": timed(self.create, [(each,) for each in drafts])}
         taken["decide"] = timed(self.decide, [(each,) for each in self.made[-share:]])
         taken["allowed command"] = timed(self.command, [(each,) for each in commands])
@@ -164,7 +197,7 @@ def writes(number: int, folder: Path) -> tuple[dict[str, Taken], dict[str, float
 
 def filled(store: SQLiteStore, rows: int) -> None:
     """So many requests that were decided. (In few transactions: how they came into being is not measured here.)"""
-    work = actions("filled")
+    work = actions("filled", _ASKED)
     store.open_run(Run("filled", "bench", "instance", "os:1000:alice", "/srv/app"))
     for begin in range(0, rows, 1_000):
         with store._transaction() as ledger:
