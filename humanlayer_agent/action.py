@@ -7,6 +7,7 @@ An approval is for one exact action. The digest binds it: SHA-256 over the RFC 8
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -103,5 +104,11 @@ class Action:
 
     def env_digest(self) -> str:
         """Return the SHA-256 (hex) of names and values of `env`, without those that bash itself rewrites."""
-        stable = [[encodable(k), encodable(v)] for k, v in sorted(self.env.items()) if k not in _UNSTABLE_ENV]
-        return sha256(canonical(stable)).hexdigest()
+        return _env_digest(frozenset(self.env.items()))
+
+
+@lru_cache(maxsize=16)
+def _env_digest(variables: frozenset[tuple[str, str]]) -> str:
+    """The digest of variables; those of a run's commands are the same, most of the time."""
+    stable = [[encodable(k), encodable(v)] for k, v in sorted(variables) if k not in _UNSTABLE_ENV]
+    return sha256(canonical(stable)).hexdigest()

@@ -45,6 +45,15 @@ def test_what_does_not(change: dict[str, object]) -> None:
     assert replace(BASE, **change).digest(POLICY) == BASE.digest(POLICY)  # type: ignore[arg-type]
 
 
+def test_variables_are_read_anew_although_their_digest_is_made_once() -> None:
+    variables = {"PATH": "/bin"}
+    action = Action("ls", env=variables)
+    before = action.env_digest()
+    assert replace(action, env={"PATH": "/bin"}).env_digest() is before
+    variables["PATH"] = "/sbin"
+    assert action.env_digest() != before
+
+
 def test_policy_and_judged_files_are_part_of_it() -> None:
     assert BASE.digest("1" * 64) != BASE.digest(POLICY)
     assert BASE.digest(POLICY, [FileDigest("/a", "0" * 64)]) != BASE.digest(POLICY)

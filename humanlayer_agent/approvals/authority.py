@@ -4,6 +4,7 @@ Nothing here reads a file: whoever loads a configuration builds an `Authority` f
 holds where there is none.
 """
 
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -32,6 +33,8 @@ GROUP_KINDS: Mapping[str, str] = MappingProxyType({"slack-usergroup": "slack"})
 
 _GROUP_SEVERITIES = frozenset({"low", "medium"})
 """Where being in a group suffices: ordinary members of a workspace can often change who is in it."""
+
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 _MANY = 1_000
 """So many people may be in a group: nobody here knows who they are."""
@@ -248,15 +251,22 @@ class Authority:
         Raises:
             ConfigError: there is no such route; then nobody can approve it.
         """
-        named: object = decision.route
-        wanted: Mapping[str, Any] = named if isinstance(named, Mapping) else {"name": named}
+        return self.rule_of(decision.route, decision.severity)
+
+    def rule_of(self, route: object, severity: str) -> ApprovalRule:
+        """Return the rule for a decision that names this route, and is of this severity: nothing else of it counts.
+
+        Raises:
+            ConfigError: there is no such route; then nobody can approve it.
+        """
+        wanted: Mapping[str, Any] = route if isinstance(route, Mapping) else {"name": route}
         name = wanted.get("name", "default")
         rule = self.routes.get(name) if isinstance(name, str) else None
         if rule is None:
             raise ConfigError(f"the policy names the route {name!r}, and there is none; there are {_list(self.routes)}")
         if unknown := wanted.keys() - _RAISED:
             raise ConfigError(f"a policy may only raise quorum and min_assurance of a route, not set {min(unknown)}")
-        floors = (wanted.get("min_assurance", "os"), _FLOORS.get(decision.severity, "login"))
+        floors = (wanted.get("min_assurance", "os"), _FLOORS.get(severity, "login"))
         if floors[0] not in ASSURANCES:
             raise ConfigError(f"min_assurance {floors[0]!r} is not one of {_list(ASSURANCES)}")
         quorum = wanted.get("quorum", 1)
@@ -265,11 +275,11 @@ class Authority:
         also = wanted.get("also", [])
         if not isinstance(also, list):
             raise ConfigError(f"the other routes of a decision must be a list, not {also!r}")
-        others = [self.rule_for(replace(decision, route=other)) for other in also]
+        others = [self.rule_of(other, severity) for other in also]
         quorum = max(quorum, *(other.quorum for other in others), 1)
         floors = (*floors, *(other.min_assurance for other in others))
         assurance = max((rule.min_assurance, *floors), key=ASSURANCES.__getitem__)
-        by_group = decision.severity in _GROUP_SEVERITIES or (decision.severity == "high" and rule.usergroup_high)
+        by_group = severity in _GROUP_SEVERITIES or (severity == "high" and rule.usergroup_high)
         return replace(
             rule,
             quorum=max(rule.quorum, quorum),
@@ -342,9 +352,7 @@ def _os_user(text: str) -> tuple[str, str]:
 
 def _normal(identity: str) -> str:
     """Mail addresses in small letters (ASCII's only: other letters have twins), everything else as it is."""
-    if not identity.startswith("email:"):
-        return identity
-    return "".join(letter.lower() if letter.isascii() else letter for letter in identity)
+    return identity.translate(_SMALL) if identity.startswith("email:") else identity
 
 
 def _list(names: Iterable[str]) -> str:

@@ -461,7 +461,8 @@ class Gate:
     def _admitted(
         self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, outcome: Outcome | None
     ) -> Permit | Denial:
-        about_to_run = action.digest(decision.policy_digest, files.look())
+        looked = files.look()
+        about_to_run = digest if looked == files.files else action.digest(decision.policy_digest, looked)
         result = self.store.admit(
             action, decision, digest, about_to_run,
             use_by_ms=self._use_by_ms, authority=self.authority, outcome=outcome,

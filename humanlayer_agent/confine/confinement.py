@@ -112,7 +112,7 @@ class Confinement:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of its canonical JSON: the same digest, the same reach."""
-        return hashlib.sha256(canonical(asdict(self))).hexdigest()
+        return _digest(self)
 
     @property
     def network(self) -> Network:
@@ -165,6 +165,12 @@ class Bounds:
     files: int = 20_000
     bytes: int = 256_000_000
     days: int = 30
+
+
+@lru_cache(maxsize=256)
+def _digest(confinement: Confinement) -> str:
+    """The digest of a confinement; most commands run in one of a few, and reading all of its paths takes a while."""
+    return hashlib.sha256(canonical(asdict(confinement))).hexdigest()
 
 
 def is_below(path: str, folder: str) -> bool:

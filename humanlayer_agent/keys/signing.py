@@ -45,6 +45,7 @@ class Signer:
         self.path = path
         self._key: Ed25519PrivateKey | None = None
         self._locked: LockedKey | None = None
+        self._public = ""  # of a key that is in no file
 
     @classmethod
     def create(cls, path: Path, passphrase: str, work: Work | None = None) -> Self:
@@ -76,7 +77,9 @@ class Signer:
         """
         if self.path is not None:
             return self._file(self.path).public_key
-        return self._private().public_key().public_bytes_raw().hex()
+        if not self._public:
+            self._public = self._private().public_key().public_bytes_raw().hex()
+        return self._public
 
     @property
     def is_locked(self) -> bool:

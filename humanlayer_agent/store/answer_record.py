@@ -19,7 +19,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import encodable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.store.rows import load_action, load_decision, storable
+from humanlayer_agent.store.rows import load_action, load_demands, storable
 from humanlayer_agent.store.statements import Ledger
 
 _REACHED: dict[str, RequestState] = {
@@ -123,7 +123,7 @@ def _admitted(
     if answer.kind == "respond" and not answer.comment.strip():
         return Refusal("incomplete", "a response needs words")
     try:
-        rule = authority.rule_for(load_decision(row["decision"]))
+        rule = authority.rule_of(*load_demands(row["decision"]))
     except ConfigError as error:
         return Refusal("no-route", str(error))
     except _UNREADABLE:

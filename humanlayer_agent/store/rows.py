@@ -39,6 +39,12 @@ def dump_decision(decision: PolicyDecision) -> str:
     return json.dumps(decision, default=_fields)
 
 
+def load_demands(text: str) -> tuple[object, str]:
+    """What the decision that `dump_decision` wrote demands of who answers: its route, and its severity."""
+    fields = json.loads(text)
+    return fields["route"], fields["severity"]
+
+
 def load_decision(text: str) -> PolicyDecision:
     """The decision that `dump_decision` wrote."""
     fields = json.loads(text)

@@ -172,6 +172,13 @@ def test_a_policy_may_raise_what_a_route_says(inline: Any, quorum: int, assuranc
     assert (rule.quorum, rule.min_assurance) == (quorum, assurance)
 
 
+@pytest.mark.parametrize("route", ["default", {"quorum": 2}, {"also": [{"min_assurance": "login"}]}])
+@pytest.mark.parametrize("severity", ["low", "high", "critical"])
+def test_nothing_else_of_a_decision_counts(route: Any, severity: str) -> None:
+    other = replace(decision(route, severity), verdict=Verdict.DENY, rules=("another",), reason="says no")
+    assert team().rule_of(route, severity) == team().rule_for(other) == team().rule_for(decision(route, severity))
+
+
 def test_and_can_not_lower_it() -> None:
     rule = team(quorum=2, min_assurance="chat").rule_for(decision({"quorum": 1, "min_assurance": "os"}))
     assert (rule.quorum, rule.min_assurance) == (2, "chat")

@@ -1,5 +1,7 @@
 """What a confinement lets through, by its path sets alone."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,11 @@ def test_the_digest_says_what_is_reachable() -> None:
     assert Confinement((PROJECT,)).digest == Confinement((PROJECT,)).digest
     others = [BOTH, Confinement((REPOSITORY,)), Confinement((Profile("project", network="host"),))]
     assert len({each.digest for each in (Confinement((PROJECT,)), *others)}) == 4
+
+
+def test_the_digest_is_made_once_for_all_commands_that_run_in_it() -> None:
+    again = Confinement((replace(PROJECT),))
+    assert again.digest is Confinement((PROJECT,)).digest
 
 
 @pytest.mark.parametrize(
