@@ -103,6 +103,7 @@ pytest = threading.Thread(
 )
 pytest.start()
 found = []
+ran = set()
 
 def tried(number, name, command, user, **plan):
     for mark in ("ran", "back"):
@@ -129,13 +130,15 @@ def tried(number, name, command, user, **plan):
         "stopped": [event["why"] for event in events if event["type"] == "run.stopped"],
     })
     one.close()
-    return output != "judged\\n"
+    if output.startswith("swapped"):
+        ran.add(name)
+    return output != "judged\\n" and (name in ran or not plan["late"])
 
 number = 0
 for trial in json.loads(os.environ["TRIALS"]):
     user, times = Approving() if trial.pop("asks") else Refusing(), trial.pop("times")
     in_time = count = 0
-    while count < times or not in_time and count < 400:  # until the swapper was quick enough once
+    while count < times or not in_time and count < 400:  # until the swapper was once as quick as it is to be
         in_time += tried(number, user=user, **trial)
         number, count = number + 1, count + 1
 (here / "end").touch()
