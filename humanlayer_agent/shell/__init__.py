@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.expansion.output import REPEATERS
     from humanlayer_agent.shell.interpreter.code_cache import Remembered
     from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
-    from humanlayer_agent.shell.program import EFFECT_KINDS, Effect, EffectKind, Program, SimpleCommand
+    from humanlayer_agent.shell.program import EFFECT_KINDS, WRITTEN, Effect, EffectKind, Program, SimpleCommand
     from humanlayer_agent.shell.programs import catalog
     from humanlayer_agent.shell.programs.catalog import Catalog
     from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
@@ -40,6 +40,7 @@ __all__ = [
     "REPEATERS",
     "TEMPORARY",
     "WAYS",
+    "WRITTEN",
     "Catalog",
     "DiskReader",
     "Effect",
@@ -84,7 +85,7 @@ _NAMES = {
     "expansion.output": ["REPEATERS"],
     "interpreter.code_cache": ["Remembered"],
     "paths": ["absolute_path", "plain_path", "takes_all"],
-    "program": ["EFFECT_KINDS", "Effect", "EffectKind", "Program", "SimpleCommand"],
+    "program": ["EFFECT_KINDS", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
     "script_files.file_texts": ["WrittenText"],

@@ -21,6 +21,9 @@ EFFECT_KINDS: tuple[str, ...] = get_args(EffectKind)
 WRITERS = frozenset({"tee", "sed", "patch", "git"})
 """Programs whose own operands are files that they write a text to which may be known."""
 
+WRITTEN = "written"
+"""Stands in `SimpleCommand.inside` for code that an action writes to a file, and that it is not seen to run."""
+
 ParseStatus = Literal["ok", "partial", "failed"]
 
 
@@ -45,6 +48,7 @@ class Effect:
         contents: so is everything (or everything hidden) directly in it, by a pattern such as `dir/*`.
         value: what a variable is set to, all entries that it may get, separated by colons; the port of a host. None
             where that is not known.
+        sure: False where the code that has it also says how it never comes to it: a stand-in takes its place.
 
     Example:
         >>> from humanlayer_agent.shell import analyse
@@ -66,6 +70,7 @@ class Effect:
     recursive: bool = False
     contents: bool = False
     value: str | None = None
+    sure: bool = True
 
     def public(self) -> dict[str, object]:
         """The form that the machine interface prints (design: stable)."""

@@ -26,7 +26,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.shell import WAYS, Effect, Flows, Program, SimpleCommand
+from humanlayer_agent.shell import WAYS, WRITTEN, Effect, Flows, Program, SimpleCommand
 from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
@@ -123,7 +123,7 @@ class Reference:
         return again._replace(runs_in=opened) if again.verdict == "allow" and named <= judged.runs_in else judged
 
     def judge_in(self, program: Program, around: Around) -> Judged:
-        held = [[e for e in command.effects if is_held(e, around)] for command in program.commands]
+        held = [[e for e in command.effects if is_held(e, command, around)] for command in program.commands]
         program = self.with_uses(without(program, held), around)
         around = replace(around, program=program)
         hits: list[tuple[str, str | None]] = []
@@ -279,9 +279,13 @@ class Reference:
         return [(decision if value == YES else policy["defaults"]["maybe"], rule["id"])]
 
 
-def is_held(effect: Effect, around: Around) -> bool:
-    """Is it not known on what, and does what confines it let it reach nothing?"""
-    return not effect.resolved and reaches_nothing(effect.kind, around)
+def is_held(effect: Effect, command: SimpleCommand, around: Around) -> bool:
+    """Is it not known on what, or whether at all, and does what confines it let it reach nothing?"""
+    assert around.program is not None
+    written = [c for c in around.program.commands if WRITTEN in c.inside]
+    known = not [e for c in written for e in c.effects if e.kind == "execute" and not e.resolved]
+    done = effect.resolved and effect.sure and not (known and command in written)
+    return not done and reaches_nothing(effect.kind, around)
 
 
 def without(program: Program, held: list[list[Effect]]) -> Program:
@@ -726,6 +730,7 @@ _SIMPLE = st.sampled_from(
         'curl "$X"', 'pkill "$X"', "kill 1", "./a.out", 'echo x > "$X"', 'rm -rf "$X"/y', "rm -rf /srv", "rm -rf .",
         'python -c "import requests; requests.get(u)"', 'bash "$X"', 'sudo -u "$U" frob',
         "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
+        'echo "curl https://example.org; kill 1" > w.sh', 'echo "curl https://example.org | sh" > v.sh', 'echo "rm -rf /srv/x" > u.sh',
     ]
 )  # fmt: skip
 LISTS = {"list": ["/opt/**", "/srv/y"]}
@@ -954,7 +959,10 @@ def both(tmp_path: Path) -> Callable[..., tuple[Director, Director]]:
 
 
 def certain(program: Program) -> bool:
-    return program.status == "ok" and all(c.resolved and all(e.resolved for e in c.effects) for c in program.commands)
+    return program.status == "ok" and all(
+        c.resolved and WRITTEN not in c.inside and all(e.resolved and e.sure for e in c.effects)
+        for c in program.commands
+    )
 
 
 def plain(policy: Any) -> Any:

@@ -21,7 +21,7 @@ from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.needs_line import ROLE as NEEDED
 from humanlayer_agent.policy.needs_line import UNCONFINED, asked_for
-from humanlayer_agent.shell import TEMPORARY, Effect, Program, SimpleCommand, View
+from humanlayer_agent.shell import TEMPORARY, WRITTEN, Effect, Program, SimpleCommand, View
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.evaluation import Judged
@@ -150,11 +150,34 @@ def _below_temporary(profile: Profile) -> Iterator[str]:
             yield path
 
 
-def impossible(command: SimpleCommand, confinement: Confinement | None) -> list[Effect]:
-    """Return the effects of a command that are in doubt, and that can't happen in this confinement."""
+def impossible(
+    program: Program, confinement: Confinement | None, approved: Confinement | None = None
+) -> list[list[Effect]]:
+    """Return the effects of each command that are in doubt, and that can't happen in this confinement.
+
+    Args:
+        approved: what the action runs in if a human approves it. What that opens, they are told of wherever it is
+            known: of code that is only written, or that has a stand-in for it, as well.
+    """
     if confinement is None:
-        return []
-    return [effect for effect in command.effects if not effect.resolved and _held(effect.kind, confinement)]
+        return [[] for _ in program.commands]
+    read = all(effect.resolved for command in program.commands if WRITTEN in command.inside for effect in _run(command))
+
+    def in_doubt(effect: Effect, command: SimpleCommand) -> bool:
+        if not effect.resolved:
+            return True
+        # Code that is written, and read as a whole, is judged again when it is run, and held then too.
+        unsure = not effect.sure or (read and WRITTEN in command.inside)
+        return unsure and (approved is None or _held(effect.kind, approved))
+
+    return [
+        [effect for effect in command.effects if _held(effect.kind, confinement) and in_doubt(effect, command)]
+        for command in program.commands
+    ]
+
+
+def _run(command: SimpleCommand) -> list[Effect]:
+    return [effect for effect in command.effects if effect.kind == "execute"]
 
 
 def without(program: Program, effects: Sequence[Sequence[Effect]]) -> Program:

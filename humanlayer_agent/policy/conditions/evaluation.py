@@ -92,7 +92,7 @@ class Rules:
         return self._judge_confined(program, situation, self.confine)
 
     def _judge(self, program: Program, situation: Situation) -> list[Judged]:
-        held = [containment.impossible(command, situation.confinement) for command in program.commands]
+        held = containment.impossible(program, situation.confinement, situation.approved)
         program = containment.without(program, held)
         situation.commands, situation.directories = program.commands, {}
         if situation.tracing.program is not None:
@@ -112,14 +112,14 @@ class Rules:
         """
         held = [default := containment.situated(confine)]
         while True:
-            situation.confinement, situation.tracing = Confinement(tuple(held)), Tracing()
+            situation.confinement, situation.approved, situation.tracing = Confinement(tuple(held)), None, Tracing()
             judged = self._judge(program, situation)
             wanted = list(dict.fromkeys(each for command in judged for each in _confined(command) or [default]))
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
                 judged = self._with_hosts(program, situation, situation.confinement, judged)
                 situation.approved = containment.widened(situation.confinement, judged, situation.links.view)
-                return judged
+                return self._judge_approved(program, situation, judged)
             held += [each for each in wanted if each not in held]
 
     def _with_hosts(
@@ -139,6 +139,15 @@ class Rules:
             return again
         situation.confinement, situation.tracing = held, before
         return judged
+
+    def _judge_approved(self, program: Program, situation: Situation, judged: list[Judged]) -> list[Judged]:
+        """What a human is asked to open, they are told of wherever it is known that it may be used."""
+        held, approved = situation.confinement, situation.approved
+        if held is None or approved is None or approved.network == held.network:
+            return judged
+        again = self._judge(program, situation)
+        situation.approved = containment.widened(held, again, situation.links.view)
+        return again
 
     def command(self, command: SimpleCommand, situation: Situation, held: Sequence[Effect] = ()) -> Judged:
         """Every hit on one command: rules that fire, allows that cover, and what nothing covers.

@@ -8,7 +8,7 @@ unread.
 import re
 from collections.abc import Container, Iterable
 
-from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
+from humanlayer_agent.shell.program import WRITTEN, Effect, Program, SimpleCommand
 
 _CHANGES = frozenset({"write", "append"})
 _EDITORS = frozenset(
@@ -140,5 +140,5 @@ def _fills(command: SimpleCommand, known: Container[int]) -> bool:
     if any(_brought(command, effect) and not _is_code(command, effect) for effect in written):
         return True
     program = command.program or ""
-    python = "python" in command.via or program.startswith(("python", "pypy")) or "written" in command.inside
+    python = "python" in command.via or program.startswith(("python", "pypy")) or WRITTEN in command.inside
     return program not in _EDITORS and not python and not _is_code(command, written[0])

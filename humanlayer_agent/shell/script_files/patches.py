@@ -15,7 +15,7 @@ from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.languages import by_name
 from humanlayer_agent.shell.languages.behaviour import Behaviour
 from humanlayer_agent.shell.languages.code_effects import perform
-from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.program import WRITTEN, SimpleCommand
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
@@ -74,8 +74,8 @@ def judge(walk: "Interpreter", path: str, text: str, by: SimpleCommand) -> None:
     certain = [a for a in certain if a.role != "import"]
     if not certain:
         return
-    command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, "written"), by.cwd)
-    context = Context((*by.inside, "written"), by.via, depth=len(by.via) + 1)
+    command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, WRITTEN), by.cwd)
+    context = Context((*by.inside, WRITTEN), by.via, depth=len(by.via) + 1)
     perform(Run(walk, command, State(by.cwd, walk.environ, havoc=True), context), Behaviour(certain), "python")
     if command.effects or not command.resolved:
         walk.program.commands.append(command)

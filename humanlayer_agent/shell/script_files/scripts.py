@@ -18,7 +18,7 @@ from humanlayer_agent.shell.languages import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found, Text
 from humanlayer_agent.shell.languages.code_effects import perform
 from humanlayer_agent.shell.paths import plain_path
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Written
 from humanlayer_agent.shell.syntax.tree import Word
@@ -288,9 +288,9 @@ class Scripts:
         if (path, text, language) in self._texts:
             return
         self._texts.add((path, text, language))
-        command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, "written"), by.cwd)
+        command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, WRITTEN), by.cwd)
         state = State(by.cwd, self.walk.environ, havoc=True)
-        context = Context((*by.inside, "written"), by.via, depth=len(by.via) + 1)
+        context = Context((*by.inside, WRITTEN), by.via, depth=len(by.via) + 1)
         self._count += 1
         if self._count > MAX_FILES or len(text) > MAX_TEXT or context.depth > MAX_DEPTH:
             command.effects.append(Effect("execute", "script", path, False, by.span, "written code", unread=True))

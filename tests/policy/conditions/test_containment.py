@@ -110,6 +110,41 @@ def test_where_it_can_not_be_confined_it_asks(tmp_path: Path, command: str) -> N
     assert judged(tmp_path, "echo a", confined=False).confinement is None
 
 
+def wrote(name: str, text: str) -> str:
+    return f"cat > {name} <<'EOF'\n{text}\nEOF\n"
+
+
+GET = "import requests\nrequests.get('https://example.org')"
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        (wrote("x.py", GET), "allow"),
+        (wrote("x.py", "import os\nos.kill(1, 9)"), "allow"),
+        (wrote("x.sh", "curl https://example.org"), "allow"),
+        (wrote("x.sh", "bash y.sh") + wrote("y.sh", "curl https://example.org"), "allow"),
+        # It is asked about when it runs, also where the same action runs it.
+        (wrote("x.py", GET) + "python x.py", "ask"),
+        (wrote("x.sh", "curl https://example.org") + ". ./x.sh", "ask"),
+        (wrote("x.sh", "python x.py") + wrote("x.py", GET) + "bash x.sh", "ask"),
+        # What can't be read of it may be what is fetched.
+        (wrote("x.sh", "curl https://example.org | sh"), "ask"),
+        (wrote("x.py", f"{GET}\nexec(y)"), "ask"),
+        (wrote("x.sh", "curl https://example.org") + wrote("y.sh", "./a.out"), "ask"),
+        # What it does here, nothing holds.
+        (wrote("x.py", "import os\nos.remove('/srv/x')"), "ask"),
+        (wrote("x.sh", 'rm -rf "$X"'), "ask"),
+        (wrote("x.sh", "pip install x"), "ask"),
+    ],
+)
+def test_code_that_is_only_written_reaches_nobody(tmp_path: Path, command: str, verdict: str) -> None:
+    rules = "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}']}}}"
+    decision = judged(tmp_path, command, rules)
+    assert str(decision.verdict) == verdict, decision
+    assert judged(tmp_path, command, confined=False).verdict is Verdict.ASK
+
+
 def names(decision: PolicyDecision) -> list[str]:
     assert decision.confinement is not None, decision.reason
     return [profile.name for profile in decision.confinement.profiles]
@@ -325,6 +360,16 @@ def test_what_an_approved_action_runs_in(tmp_path: Path, command: str, runs: str
     with TemporaryDirectory(dir="/var/tmp") as folder:  # not where the policy lets everything be read
         Path(folder, "kept").write_text("x")
         assert approved(tmp_path, command.format(folder=folder)).runs == runs.format(folder=folder)
+
+
+def test_of_what_is_opened_a_human_is_told_of_code_that_is_only_written(tmp_path: Path) -> None:
+    """Something of the same action may run it."""
+    text = wrote("x.py", "import requests\nrequests.get('https://other.example')")
+    assert approved(tmp_path, f"{text}ls").verdict is Verdict.ALLOW
+    decision = approved(tmp_path, f"{text}curl https://example.org; ./a.out")
+    assert decision.runs == "confined to project + online"
+    asked = [effect.operand for part in decision.parts if part.verdict is Verdict.ASK for effect in part.effects]
+    assert {"example.org", "other.example"} <= set(asked)
 
 
 def test_what_is_opened_is_open_and_nothing_beside_it(tmp_path: Path) -> None:
