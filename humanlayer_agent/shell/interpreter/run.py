@@ -52,14 +52,15 @@ class Run:
     def effect(
         self, kind: str, role: str, operand: str | None, resolved: bool, span: tuple[int, int], origin: str = "",
         source: str = "own", *, unread: bool = False, below: bool = False, pattern: str | None = None,
-        recursive: bool = False, contents: bool = False, value: str | None = None,
+        recursive: bool = False, contents: bool = False, value: str | None = None, sure: bool = True,
     ) -> None:  # fmt: skip
         """Note an effect of the command."""
         self.command.effects.append(
             Effect(
-                kind, role, operand, resolved, span, origin, source, unread, below, pattern, recursive, contents, value
+                kind, role, operand, resolved, span, origin, source,
+                unread, below, pattern, recursive, contents, value, sure,
             )
-        )
+        )  # fmt: skip
 
     def span(self, word: Field) -> tuple[int, int]:
         """Return where `word` stands in the action's own text."""
@@ -157,13 +158,13 @@ class Run:
             effect.unread, effect.resolved = True, False
             self.walk.scripts.add(self.command, effect, word, self.state, language, arguments)
 
-    def host(self, target: Field, *, kind: str = "network", origin: str = "") -> None:
+    def host(self, target: Field, *, kind: str = "network", origin: str = "", sure: bool = True) -> None:
         """Add a network effect for `target`: a URL, user@host, host:path or host:port."""
         span = self.span(target)
         for text in target.texts or (None,):
             name = None if text is None else host_of(text)
             port = None if text is None or name is None else port_of(text)
-            self.effect(kind, "operand", name, name is not None, span, origin, value=port)
+            self.effect(kind, "operand", name, name is not None, span, origin, value=port, sure=sure)
 
     def code(
         self,

@@ -38,6 +38,7 @@ class Act:
     `kind` is a kind of effect, and `operands` then holds the one thing it is done to; or it is "shell" (a shell runs
     the text), "program" (a program is run: its words) or "python" (Python code is run in turn). `many`: "program" has
     further words that are not known. `cwd` is the directory that "shell" and "program" are run in, where it is given.
+    `sure`: False where the code has a stand-in for it, so that it may never be done.
     `origin` names the function ("os.remove"), `line` the line of the code, from 1 (0: not known).
     """
 
@@ -49,6 +50,7 @@ class Act:
     recursive: bool = False
     many: bool = False
     cwd: Text | None = None
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)

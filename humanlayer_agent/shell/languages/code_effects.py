@@ -62,7 +62,7 @@ def _act(run: Run, act: Act, language: str) -> None:
     elif act.kind in ("network", "listen"):
         for field in _fields(operand, run.command, run.state):
             target = field if field.texts or "/" not in _after_scheme(operand.prefix) else _known(field, operand.prefix)
-            run.host(target, kind=act.kind, origin=origin)
+            run.host(target, kind=act.kind, origin=origin, sure=act.sure)
     elif act.kind == "environment":
         _environment(run.command, act, operand, origin)
     elif act.kind == "execute":

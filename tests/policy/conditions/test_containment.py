@@ -145,6 +145,24 @@ def test_code_that_is_only_written_reaches_nobody(tmp_path: Path, command: str, 
     assert judged(tmp_path, command, confined=False).verdict is Verdict.ASK
 
 
+MOCKED = f"from unittest.mock import patch\nwith patch('requests.get'):\n    pass\n{GET}"
+"""It is gone again before the call."""
+
+
+def test_a_connection_with_a_stand_in_is_held(tmp_path: Path) -> None:
+    run = wrote("x.py", MOCKED) + "python x.py"
+    decision = judged(tmp_path, run)
+    assert names(decision) == ["project"]
+    assert decision.confinement is not None
+    assert decision.confinement.network == "none"
+    unconfined = judged(tmp_path, run, confined=False)
+    assert unconfined.verdict is Verdict.ASK
+    assert any(effect.operand == "example.org" for effect in unconfined.effects)
+    # Nothing but a connection is in doubt.
+    for worse in (wrote("x.py", f"{MOCKED}\nimport os\nos.remove('/srv/x')") + "python x.py", f"{run}; rm -rf /srv/x"):
+        assert judged(tmp_path, worse).verdict is Verdict.ASK
+
+
 def names(decision: PolicyDecision) -> list[str]:
     assert decision.confinement is not None, decision.reason
     return [profile.name for profile in decision.confinement.profiles]
@@ -362,9 +380,10 @@ def test_what_an_approved_action_runs_in(tmp_path: Path, command: str, runs: str
         assert approved(tmp_path, command.format(folder=folder)).runs == runs.format(folder=folder)
 
 
-def test_of_what_is_opened_a_human_is_told_of_code_that_is_only_written(tmp_path: Path) -> None:
-    """Something of the same action may run it."""
-    text = wrote("x.py", "import requests\nrequests.get('https://other.example')")
+@pytest.mark.parametrize("more", ["", "\nrequests.get = print"])
+def test_of_what_is_opened_a_human_is_told_wherever_it_is_known(tmp_path: Path, more: str) -> None:
+    """Something of the same action may run what it writes, and a stand-in may be none."""
+    text = wrote("x.py", f"import requests\nrequests.get('https://other.example'){more}") + "python x.py; " * bool(more)
     assert approved(tmp_path, f"{text}ls").verdict is Verdict.ALLOW
     decision = approved(tmp_path, f"{text}curl https://example.org; ./a.out")
     assert decision.runs == "confined to project + online"

@@ -61,6 +61,7 @@ def _doubtful(reason: str) -> Behaviour:
 
 
 def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str | None) -> Behaviour:
+    from humanlayer_agent.shell.languages.python import acts
     from humanlayer_agent.shell.languages.python.engine import Engine, TooMuch
     from humanlayer_agent.shell.languages.python.types import files
     from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
@@ -76,6 +77,7 @@ def _read(source: str, tree: ast.Module, argv: Sequence[Text] | None, path: str 
     except Exception as error:  # a fault of this reader is no permission
         trouble = f"the Python code could not be read ({type(error).__name__})"
     found = engine.behaviour()
+    found.acts = acts.doubted(found.acts, tree)
     found.files = files.result(engine)
     if engine.decodes and (name := files.hidden_code(engine)) is not None:
         found.doubt(f"line {engine.decodes}: what is decoded there may become code in {name}")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Text
+from humanlayer_agent.shell.languages.python import acts
 from humanlayer_agent.shell.languages.python.objects import Cell, Class, Closure, Container, File, Scope, Unit
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
@@ -38,6 +39,8 @@ MAX_NESTED = 12
 
 MAX_ATOMS = 48
 """A value that may be more things than this is anything."""
+
+_PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 
 T = TypeVar("T")
 
@@ -358,38 +361,15 @@ class Engine:
     def behaviour(self) -> Behaviour:
         """All that was found, in the order of lines."""
         found = Behaviour()
-        acts = dict.fromkeys(act for unit in self.units for act in unit.acts)
-        found.acts = sorted(acts, key=lambda a: a.line)
-        if _misleading(found.acts):
+        done = dict.fromkeys(act for unit in self.units for act in unit.acts)
+        found.acts = sorted(done, key=lambda a: a.line)
+        if acts.misleading(found.acts):
             found.doubt("a link leads out of the directory, and files are changed")
         for unit in self.units:
             for reason in unit.doubts:
                 found.doubt(reason)
             found.directories += [d for d in unit.directories if d not in found.directories]
         return found
-
-
-_LINKS = frozenset(
-    {"os.symlink", "os.link", "pathlib.Path.symlink_to", "pathlib.Path.hardlink_to", "pathlib.Path.link_to"}
-)
-_CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
-_PATHS = _CHANGES | {"read"}
-
-
-def _misleading(acts: list[Act]) -> bool:
-    """Is a link made to something elsewhere, and is a file changed whose path may lead through it?"""
-    linked = [a for a in acts if a.origin in _LINKS]
-    targets = [t for a in linked if a.kind == "read" for t in a.operands]
-    if not any(
-        not t.known or any(c.startswith(("/", "~")) or ".." in c.split("/") for c in t.choices) for t in targets
-    ):
-        return False
-    names = {
-        c.rstrip("/").rpartition("/")[2] for a in linked if a.kind == "write" for t in a.operands for c in t.choices
-    }
-    changed = [t for a in acts if a.kind in _CHANGES and a.origin not in _LINKS for t in a.operands]
-    unnamed = any(not t.known for a in linked if a.kind == "write" for t in a.operands)
-    return any(unnamed or not t.known or any(names & set(c.split("/")) for c in t.choices) for t in changed)
 
 
 def bounded(old: Value, new: Value, growths: int) -> Value:
