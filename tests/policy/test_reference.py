@@ -406,7 +406,7 @@ def clause(
             here = YES if "to" not in value else holds(value["to"], command, effect, lists, around)
             return min(here, comes_from(value, command, effect, lists, around))
         case "env":
-            return max([setting(e, value, lists) for e in effects if e.kind == "environment"], default=NO)
+            return max([setting(e, value, lists, around) for e in effects if e.kind == "environment"], default=NO)
         case "names":
             named = [
                 e for e in effects if e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/"
@@ -478,7 +478,7 @@ def yes(so: bool) -> int:
     return YES if so else NO
 
 
-def setting(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str, Any]) -> int:
+def setting(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str, Any], around: Around) -> int:
     """Is it one of these variables, set to places that all lie there? (Here all places are absolute.)"""
     if effect.operand not in wanted["any"]:
         return NO
@@ -486,9 +486,9 @@ def setting(effect: Effect, wanted: Mapping[str, list[str]], lists: Mapping[str,
         return YES
     if effect.role in ("printed", "expanded"):
         return NO
-    if effect.value is None:
-        return MAYBE
     patterns = [p for name in wanted["value_in"] for p in (lists[name[1:]] if name == "$list" else [name])]
+    if effect.value is None:
+        return MAYBE if reached(patterns, True, around) else NO
     return yes(all(lies_in(entry, patterns) for entry in effect.value.split(":")))
 
 
@@ -553,7 +553,9 @@ def paths(
 def some(effect: Effect, patterns: list[str], around: Around) -> int:
     if effect.operand is None or effect.below or effect.pattern or effect.recursive:
         value = PathSet(patterns, {"PROJECT": PROJECT, "HOME": HOME}).some(effect, Links())
-        return settled(value, effect, patterns, around)
+        return (
+            NO if value == MAYBE and is_hidden(effect, patterns, around) else settled(value, effect, patterns, around)
+        )
     if not (effect.resolved or effect.unread):
         return settled(MAYBE, effect, patterns, around)
     return yes(lies_in(effect.operand, patterns))
@@ -585,6 +587,14 @@ def settled(value: int, effect: Effect, patterns: list[str], around: Around) -> 
     if value != MAYBE or effect.resolved:
         return value
     return MAYBE if reached(patterns, effect.kind in ("read", "execute"), around) else NO
+
+
+def is_hidden(effect: Effect, patterns: list[str], around: Around) -> bool:
+    """Does a wildcard that is read stand below what can be written, where all in these patterns is hidden?"""
+    if around.held is None or effect.kind != "read" or effect.pattern is None or effect.operand is None:
+        return False
+    below = [lies_in(effect.operand, [*walls.write, "/tmp/**"]) for walls in around.held]
+    return all(below) and all(matched(tuple(patterns)) <= matched(tuple(walls.hide)) for walls in around.held)
 
 
 def reached(patterns: list[str], reads: bool, around: Around) -> bool:
@@ -730,7 +740,7 @@ _SIMPLE = st.sampled_from(
         'curl "$X"', 'pkill "$X"', "kill 1", "./a.out", 'echo x > "$X"', 'rm -rf "$X"/y', "rm -rf /srv", "rm -rf .",
         'python -c "import requests; requests.get(u)"', 'bash "$X"', 'sudo -u "$U" frob',
         "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
-        'echo "curl https://example.org; kill 1" > w.sh', 'echo "curl https://example.org | sh" > v.sh', 'echo "rm -rf /srv/x" > u.sh',
+        'echo "curl https://example.org; kill 1" > w.sh', 'echo "curl https://example.org | sh" > v.sh', 'echo "rm -rf /srv/x" > u.sh', "cat *", "cat /srv/*", "cat ~/x/*", "cat .e*", "export PYTHONPATH=$D",
     ]
 )  # fmt: skip
 LISTS = {"list": ["/opt/**", "/srv/y"]}

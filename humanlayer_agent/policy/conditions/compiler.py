@@ -313,6 +313,16 @@ def _options(options: Mapping[str, Texts]) -> Clause:
     return judge
 
 
+def _worded(command: SimpleCommand, situation: Situation) -> bool:
+    """Tell whether all words of a command are known. Where it is confined, files that nobody can read are no doubt of
+    that: what they have it do stays within.
+    """
+    if command.resolved or situation.confinement is None:
+        return command.resolved
+    written = {command.text, *(word.word.raw for word in command.words)}
+    return all(doubt.startswith("/") and doubt not in written for doubt in command.unresolved)
+
+
 def _operands(operands: Operands) -> Clause:
     some = TextSet(operands.any) if operands.any is not None else None
     every = TextSet(operands.all) if operands.all is not None else None
@@ -324,7 +334,7 @@ def _operands(operands: Operands) -> Clause:
             command.listed or bool(command.operands) or all(w.startswith("-") for w in command.argv[1:])
         )
         words = command.operands
-        unseen = NO if apart and command.resolved else MAYBE
+        unseen = NO if apart and _worded(command, situation) else MAYBE
         value = YES
         if some is not None:
             value = min(value, max(max((some.has(w) for w in words), default=NO), unseen))
@@ -392,7 +402,10 @@ def _effects(effects: Effects) -> Clause:
 
 def _some(paths: PathSet, effect: Effect, situation: Situation) -> int:
     """Tell how surely anything that `effect` touches is in the set."""
-    return _possibly(paths.some(effect, situation.links), paths, effect, situation)
+    value = _possibly(paths.some(effect, situation.links), paths, effect, situation)
+    if value == MAYBE and situation.confinement and containment.hidden(paths, effect, situation.confinement):
+        return NO
+    return value
 
 
 def _contents(paths: PathSet, effect: Effect, situation: Situation) -> int:

@@ -213,6 +213,20 @@ def some(paths: PathSet, effect: Effect, confinement: Confinement) -> bool:
     return _some(paths, effect.kind in _READS, confinement)
 
 
+def hidden(paths: PathSet, effect: Effect, confinement: Confinement) -> bool:
+    """Tell whether nothing in `paths` can be read by a wildcard: all that it may match can be written, and is hidden.
+
+    Nothing is hidden of what can be read only.
+    """
+    if effect.kind != "read" or effect.pattern is None or effect.operand is None:
+        return False
+    texts = [pattern.text for pattern in paths.patterns]
+    return all(
+        within(effect.operand, _writable(each)) and all(_excluded(text, each.hide) for text in texts)
+        for each in confinement.profiles
+    )
+
+
 def any_of(paths: PathSet, confinement: Confinement) -> bool:
     """Tell whether anything in `paths` can be touched in any way."""
     return _some(paths, True, confinement) or _some(paths, False, confinement)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.path_patterns import PathSet
 from humanlayer_agent.policy.conditions.word_patterns import TextSet, glob_matches
@@ -88,7 +89,9 @@ def _lies_in(effect: Effect, places: PathSet, command: SimpleCommand, situation:
     if effect.role in ("printed", "expanded"):
         return NO
     if effect.value is None:
-        return MAYBE
+        # Where no place of these can be reached, it does not matter that it is named.
+        held = situation.confinement is not None and not containment.any_of(places, situation.confinement)
+        return NO if held else MAYBE
     entries = effect.value.split(":")
     relative = not all(entry.startswith("/") for entry in entries)
     users = _directories(command, situation) if relative else frozenset()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from humanlayer_agent.shell.paths import plain_path
-from humanlayer_agent.shell.program import Program, SimpleCommand
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 
 _MAKERS = frozenset(
     ("ln", "link", "mv", "rsync", "tar", "bsdtar", "unzip", "cpio", "mount", "7z", "unsquashfs", "busybox", "git")
@@ -32,7 +32,7 @@ def doubt_links(program: Program) -> None:
     # What repeats, or runs beside, may have run before everything else.
     made = [path for c in program.commands if not _AGAIN.isdisjoint(c.inside) for path in _links(c)]
     for command in program.commands:
-        led = [e for e in command.effects if e.kind in _FILE_KINDS and _leads_through(e.operand, made)]
+        led = [e for e in command.effects if e.kind in _FILE_KINDS and _leads_through(e, command, made)]
         for effect in led:
             command.effects.append(replace(effect, operand=None, resolved=False, below=False, pattern=None))
         if led:
@@ -50,19 +50,29 @@ def _may_link(commands: Sequence[SimpleCommand]) -> bool:
     return False
 
 
-def _links(command: SimpleCommand) -> list[str]:
-    """The paths that `command` may turn into links."""
+def _links(command: SimpleCommand) -> list[tuple[str, bool]]:
+    """The paths that `command` may turn into links; whether they are directories that it moves something into."""
     copies_links = command.program == "cp" and not _LINKING_COPY.isdisjoint(command.flags)
     maker = command.program in _MAKERS or copies_links
     return [
-        plain_path(e.operand)
+        (plain_path(e.operand), _moves_into(e, command))
         for e in command.effects
-        if e.kind == "write" and e.operand is not None and (maker or e.role in _LINKING_ROLES)
+        if e.kind == "write" and e.operand is not None
+        # The shell opens what a redirect names, and links nothing.
+        if (maker and e.source != "redirect") or e.role in _LINKING_ROLES
     ]
 
 
-def _leads_through(path: str | None, made: list[str]) -> bool:
-    if path is None or not made:
+def _moves_into(effect: Effect, command: SimpleCommand) -> bool:
+    """Is it `mv x dir/`? That makes no link of `dir`, and follows none in it: a link that has the name is replaced."""
+    return command.program == "mv" and effect.kind == "write" and (effect.operand or "").endswith("/")
+
+
+def _leads_through(effect: Effect, command: SimpleCommand, made: list[tuple[str, bool]]) -> bool:
+    if effect.operand is None or not made:
         return False
-    path = plain_path(path)
-    return any(path == m or path.startswith(m.rstrip("/") + "/") for m in made)
+    path = plain_path(effect.operand)
+    again = _moves_into(effect, command)
+    return any(
+        not (into and again) if path == place else path.startswith(place.rstrip("/") + "/") for place, into in made
+    )

@@ -51,6 +51,10 @@ def judged(folder: Path, command: str, rules: str = "", *, confined: bool = True
 ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}}\n"
 
 
+VARIABLE = "  - {id: set, decision: allow, when: {effect: environment}}\n"
+MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any: [install]}}}\n  - {id: x, decision: allow, when: {program: x}}\n"  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("command", "rule", "verdict"),
     [
@@ -93,6 +97,21 @@ ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}
         ("cat .env", "  - {id: r, decision: deny, when: {effect: read, paths: {any_within: ['**/.env']}}}", "deny"),
         ("kill 1", "", "ask"),
         ("echo x > .git/hooks/pre-commit", "  - {id: r, decision: ask, when: {effect: write, paths: {any_within: ['**/.git/**']}}}", "ask"),
+        # What is hidden, no wildcard reads; what nobody can reach, any variable may name.
+        ("cat .e*", "  - {id: r, decision: deny, when: {effect: read, paths: {any_within: ['**/.env']}}}", "allow"),
+        ("cat .*", "  - {id: r, decision: deny, when: {effect: read, paths: {any_within: ['**/.env', '**/.x']}}}", "ask"),
+        ("cat ../.e*", "  - {id: r, decision: deny, when: {effect: read, paths: {any_within: ['**/.env']}}}", "ask"),
+        ("rm .e*", "  - {id: r, decision: deny, when: {effect: delete, paths: {any_within: ['**/.env']}}}", "ask"),
+        ("export PYTHONPATH=$X", VARIABLE + "  - {id: r, decision: deny, when: {env: {any: ['*'], value_in: [/srv/**]}}}", "allow"),
+        ("export PYTHONPATH=$X", VARIABLE + "  - {id: r, decision: deny, when: {env: {any: ['*'], value_in: ['${PROJECT}/**']}}}", "ask"),
+        ("export PYTHONPATH=/srv/x", VARIABLE + "  - {id: r, decision: deny, when: {env: {any: ['*'], value_in: [/srv/**]}}}", "deny"),
+        # Of a makefile that nobody can read nothing is installed; of a word that nobody knows, perhaps.
+        ("echo $(x) > Makefile; make html", MAKE, "allow"),
+        ("echo $(x) > Makefile; make install", MAKE, "ask"),
+        ('echo $(x) > Makefile; make "$X"', MAKE, "ask"),
+        ('echo $(x) > Makefile; make "/$X"', MAKE, "ask"),
+        ('echo $(x) > Makefile; make A="$X"', MAKE, "ask"),
+        ("echo $(x) > Makefile; x | xargs make html", MAKE, "ask"),
         # A deleting program that is known still meets rules about where it may be.
         ('rm -rf "$X"', ANY + "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}']}}}", "ask"),
     ],

@@ -25,6 +25,14 @@ def certain(command: str) -> bool:
         "f() { ln -s / x; }; f; cat x/y",
         "for i in 1 2; do cat x/shadow; ln -sf /etc x; done",
         "ln -s /etc x & cat x/shadow",
+        # The directory that is moved has links in it, or is one.
+        "mv a d/; cat d/x/y",
+        "mv a d/; mv b d/c/",
+        "mv a d; mv b d/",
+        "mv a d/; mv b d",
+        "mv a d/; cp b d/",
+        "ln -s / d; mv b d/",
+        "for i in *; do mv $i d/; done; cat d/x",
     ],
 )
 def test_a_path_through_a_new_link_is_uncertain(command: str) -> None:
@@ -32,7 +40,19 @@ def test_a_path_through_a_new_link_is_uncertain(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["ln -s a x; cat y", "cp a b; cat b", "mv a b; cat bc", "mkdir d; cat d/e", "cat x; ln -s a x"]
+    "command",
+    [
+        "ln -s a x; cat y",
+        "cp a b; cat b",
+        "mv a b; cat bc",
+        "mkdir d; cat d/e",
+        "cat x; ln -s a x",
+        "mv a d/; mv b d/",
+        "mv a d/; mv b c d/",
+        "for i in 1 2; do mv a d/; done",
+        "git status > x; cat x",
+        "git log 2>/dev/null; git status 2>/dev/null",
+    ],
 )
 def test_other_paths_stay_certain(command: str) -> None:
     assert certain(command)
