@@ -143,7 +143,8 @@ class Rules:
     def _judge_approved(self, program: Program, situation: Situation, judged: list[Judged]) -> list[Judged]:
         """What a human is asked to open, they are told of wherever it is known that it may be used."""
         held, approved = situation.confinement, situation.approved
-        if held is None or approved is None or approved.network == held.network:
+        asked = strictest([hit for each in judged for hit in each.hits()]) is Verdict.ASK
+        if not asked or held is None or approved is None or approved.network == held.network:
             return judged
         again = self._judge(program, situation)
         situation.approved = containment.widened(held, again, situation.links.view)

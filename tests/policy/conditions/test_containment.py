@@ -399,13 +399,24 @@ def test_what_an_approved_action_runs_in(tmp_path: Path, command: str, runs: str
         assert approved(tmp_path, command.format(folder=folder)).runs == runs.format(folder=folder)
 
 
+def test_a_host_that_is_allowed_opens_none_that_is_only_written(tmp_path: Path) -> None:
+    rule = "  - {id: server, decision: allow, when: {effect: network, hosts: {any_in: [example.org]}}}\n"
+    text = wrote("x.py", "import requests\nrequests.get('https://other.example')")
+    for command in (f"{text}curl https://example.org", f"{text}curl https://example.org; ./a.out"):
+        decision = judged(tmp_path, command, rule)
+        assert decision.verdict is Verdict.ALLOW
+        assert decision.confinement is not None
+        assert not any("other.example" in host for host in decision.confinement.hosts)
+        assert decision.confinement.network != "host"
+
+
 @pytest.mark.parametrize("more", ["", "\nrequests.get = print"])
 def test_of_what_is_opened_a_human_is_told_wherever_it_is_known(tmp_path: Path, more: str) -> None:
     """Something of the same action may run what it writes, and a stand-in may be none."""
     text = wrote("x.py", f"import requests\nrequests.get('https://other.example'){more}") + "python x.py; " * bool(more)
     assert approved(tmp_path, f"{text}ls").verdict is Verdict.ALLOW
     decision = approved(tmp_path, f"{text}curl https://example.org; ./a.out")
-    assert decision.runs == "confined to project + online"
+    assert decision.runs.startswith("confined to project + online")
     asked = [effect.operand for part in decision.parts if part.verdict is Verdict.ASK for effect in part.effects]
     assert {"example.org", "other.example"} <= set(asked)
 
