@@ -94,7 +94,7 @@ def _hidden(confinement: Confinement, found: set[str]) -> Iterator[str]:
     seen = (*confinement.entries("read"), *confinement.entries("write"))
     plain = {entry.removesuffix(TREE) for entry in confinement.entries("hide") if is_plain(entry)}
     for path in sorted(found | plain):
-        if within(path, seen) and os.path.lexists(path) and not confinement.reads(path):
+        if os.path.lexists(path) and within(path, seen) and not confinement.reads(path):
             real = os.path.realpath(path) if os.path.islink(path) else path
             if real == path or (os.path.exists(real) and confinement.reads(real)):
                 yield real

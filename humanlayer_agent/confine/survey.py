@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below, is_plain, pattern, within
@@ -97,7 +98,7 @@ def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
         Unenforceable: there are too many files to look through, or a folder can't be looked into.
     """
     roots = roots_of(confinement)
-    wanted = _Wanted([*confinement.entries("protect"), *confinement.entries("hide")])
+    wanted = _wanted(confinement)
     found, links = Survey(), dict[tuple[int, int], tuple[int, list[str]]]()
     found.protected.update(root for root in roots if confinement.reads(root) and not confinement.writes(root))
     name, stack = confinement.digest, [(root, root in found.protected) for root in roots]
@@ -122,6 +123,11 @@ def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
         if len(set(names)) < count:
             found.linked.update(names)
     return found
+
+
+@lru_cache(maxsize=64)
+def _wanted(confinement: Confinement) -> _Wanted:
+    return _Wanted([*confinement.entries("protect"), *confinement.entries("hide")])
 
 
 def roots_of(confinement: Confinement) -> list[str]:
