@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
     from humanlayer_agent.approvals.model import Asker
     from humanlayer_agent.approvals.store_interface import Store
+    from humanlayer_agent.confine.confinement import Confinement
     from humanlayer_agent.hub.agent_process import LocalHub
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
@@ -113,6 +114,7 @@ def build_director(
     tested: bool = True,
     confined: "View | bool" = False,
     reduced: bool = False,
+    container: "Confinement | None" = None,
 ) -> "Director":
     """The Director for `project`.
 
@@ -123,6 +125,7 @@ def build_director(
         tested: the tests in the policies' own rules must pass; False only to look at policies.
         confined: what it allows runs confined, and in which view of the disk (see `Director`).
         reduced: what it allows is held by Landlock alone.
+        container: everything runs in a container, which lets it reach this.
 
     Raises:
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
@@ -137,7 +140,7 @@ def build_director(
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
-            variables=variables, confined=confined, reduced=reduced, reads=reads,
+            variables=variables, confined=confined, reduced=reduced, reads=reads, container=container,
         )  # fmt: skip
     from humanlayer_agent.policy.layers import find_layers, observed
 
@@ -146,7 +149,7 @@ def build_director(
     observe = observed(layers, observe)
     return Director(
         layers, project=base, environ=environ, variables=variables, observe=observe, reader=reader,
-        confined=confined, reduced=reduced, reads=reads,
+        confined=confined, reduced=reduced, reads=reads, container=container,
     )  # fmt: skip
 
 
@@ -324,8 +327,6 @@ def build_gate(
     signer: "Signer | None" = None,
     signers: Collection[str] | None = None,
     kind: "type[G] | None" = None,
-    confined: "View | bool" = False,
-    reduced: bool = False,
     **limits: Any,
 ) -> "G":
     """A Gate with its Director, store and channel.
@@ -342,9 +343,6 @@ def build_gate(
         signer: the key that vouches for answers by `asker`; one that only this process has where it is None.
         signers: of the keys that channels files name, no others count (None: all do).
         kind: the class of the Gate; None is that of `approvals.gate`.
-        confined: whoever runs what is allowed confines it as the decision says, and gives it this view of the disk (see
-            `build_director`).
-        reduced: they hold it by Landlock alone.
         limits: `timeout_ms`, `valid_for_ms`, `use_by_ms`, `max_denials`, `reach`, `keeper`, as Gate takes them. A
             channel that a route names is served by this process where it has its secrets and the unlocked key, and no
             other does.
@@ -358,7 +356,7 @@ def build_gate(
     from humanlayer_agent.store.sqlite import SQLiteStore
 
     if director is None:
-        director = build_director(policy, project=project, observe=observe, confined=confined, reduced=reduced)
+        director = build_director(policy, project=project, observe=observe)
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
     is_here = asker is None and user is None

@@ -44,12 +44,22 @@ def own_user(homes: Iterator[Path], mini_folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_CONFIGURED", "true")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    monkeypatch.setenv("HUMANLAYER_CONFINE", "false")  # else each would have to prove that it holds
     if sys.platform == "linux":  # the terminals' too, so that all children are forked of one server
         monkeypatch.setenv("LC_ALL", "C.UTF-8")
     identity.machine.cache_clear()  # it is kept in that home
     for name in [n for n in os.environ if n.startswith("XDG_") or n == "HUMANLAYER_PASSPHRASE_FILE"]:
         monkeypatch.delenv(name)
     return home
+
+
+@pytest.fixture
+def confined_by_default(own_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are confined where this machine can, as they are where nobody says anything."""
+    from humanlayer_agent.agents import run_enclosures
+
+    monkeypatch.delenv("HUMANLAYER_CONFINE")
+    run_enclosures._say_once.cache_clear()
 
 
 @pytest.fixture(scope="session")

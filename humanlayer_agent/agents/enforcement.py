@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 from minisweagent.environments.local import LocalEnvironment
 
 from humanlayer_agent.action import BASH, Action
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, judged_as, opened, run_permitted
+from humanlayer_agent.agents.containers import confinement_of
+from humanlayer_agent.agents.dotenv import refuse_env_file
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
 from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
 from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command, warn_unless_protected
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
+    from humanlayer_agent.policy.director import Director
 
 WORDS_LIMIT = 4_000
 """Characters of what the model wrote with its commands that a request keeps."""
@@ -71,16 +75,18 @@ class EnforcingEnvironment:
             warn_unless_protected()
         known = director if gate is None else getattr(gate, "director", None)
         self.project = project_of(settings, known, None if self.runs_here else _directory_of(inner))
-        self._enclosures = self._opened(director, gate)
+        self._enclosures: RunEnclosures | None = None
         self._environment()  # a setting that can't be used is an error now, not at the first command
         self._close: weakref.finalize[..., Any] | None = None
+        confinable = self._confinable(director, gate)
 
         def supervisor() -> Supervisor:
-            held = judged_as(self._enclosures)
-            opened = open_gate(settings, director=director, user=user, gate=gate, project=self.project, **held)
+            judge, self._enclosures = self._directed() if confinable else (director, None)
+            keeper = keeper_of(self._enclosures)
+            opened = open_gate(settings, director=judge, user=user, gate=gate, project=self.project, keeper=keeper)
             if gate is None and director is None and not self.runs_here:
-                judge: Any = opened.director
-                judge.reader = None  # the files of this machine are not those that its commands run
+                own: Any = opened.director
+                own.reader = None  # the files of this machine are not those that its commands run
             if gate is None:  # ours to close, also where no agent says that the run has ended
                 self._close = weakref.finalize(self, close_gate, opened)
             return Supervisor(opened, settings)
@@ -92,6 +98,12 @@ class EnforcingEnvironment:
         if name == "_inner":  # not there yet: while being copied or unpickled
             raise AttributeError(name)
         return getattr(self._inner, name)
+
+    @property
+    def confines(self) -> bool:
+        """Tell whether what the policy allows runs confined."""
+        judge = self.supervisor.gate.director
+        return getattr(judge, "confined", False) or getattr(judge, "container", None) is not None
 
     def new_run(self) -> None:
         """Begin a run of an agent."""
@@ -144,6 +156,9 @@ class EnforcingEnvironment:
         ended: list[Exception] = []
 
         def outcome(permit: Permit) -> Outcome:
+            to = permit.decision.confinement
+            if not self.runs_here and to is not None and to != confinement_of(self._inner):
+                raise Unenforceable("the container is not the one that it was judged by")
             try:
                 output.update(run(permit))
             except ends as end:
@@ -164,15 +179,30 @@ class EnforcingEnvironment:
             raise ended[0]
         return record, output
 
-    def _opened(self, director: Any, gate: "Gate | None") -> RunEnclosures | None:
-        """What encloses the commands of this run, where that is wanted, and this machine can."""
-        if not self.settings.confine:
-            return None
+    def _confinable(self, director: Any, gate: "Gate | None") -> bool:
+        """Tell whether the commands of this run may be confined, as far as that is not the machine's to say."""
+        why = ""
         if self.settings.keep_background:
-            raise ConfigError("confine and keep_background: nothing that a confined command starts can outlive it")
-        if director is not None or gate is not None or not self.runs_here:
-            raise ConfigError("confine: only what the policies allow, and what runs on this machine, can be confined")
-        return opened(self.project)
+            why = "confine and keep_background: nothing that a confined command starts can outlive it"
+        if director is not None or gate is not None:
+            why = "confine: only what the policies allow can be confined"
+        if why and wanted(self.settings.confine):
+            raise ConfigError(why)
+        return not why
+
+    def _directed(self) -> "tuple[Director, RunEnclosures | None]":
+        """Who judges the commands of this run, and what encloses those that are allowed."""
+        refuse_env_file(self.project)
+        settings, inner = self.settings, self._inner.config
+        return directed(
+            settings.policy,
+            project=self.project,
+            observe=settings.observe,
+            confine=settings.confine,
+            cwd=os.path.abspath(getattr(inner, "cwd", "") or self._start),
+            path=(getattr(inner, "env", None) or {}).get("PATH"),
+            container=None if self.runs_here else self._inner,
+        )
 
     def _run_here(self, action: Action, timeout: int, permit: Permit | None = None) -> CommandResult:
         """Run the command of `action`, which `permit` lets run, on this machine; `timeout` in seconds."""

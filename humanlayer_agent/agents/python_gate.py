@@ -3,18 +3,23 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.dotenv import refuse_env_file
-from humanlayer_agent.agents.run_enclosures import RunEnclosures, judged_as, opened, run_permitted
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
 from humanlayer_agent.approvals import gate
 from humanlayer_agent.approvals.model import Permit
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, command_environment, warn_unless_protected
 
 TIMEOUT_S = 3_600.0
 """Seconds a command may run where nothing else is said."""
+_running: ContextVar["Gate | None"] = ContextVar("running", default=None)
+"""The Gate that runs by itself what it is about to judge."""
 
 
 class Gate(gate.Gate):
@@ -35,6 +40,8 @@ class Gate(gate.Gate):
 
     enclosures: RunEnclosures | None = None
     """Where allowed commands are started that the kernel holds."""
+    holds_all = False
+    """Whoever calls `check` and `start` has commands held as well; else `run` alone does."""
 
     @classmethod
     def from_config(
@@ -42,7 +49,7 @@ class Gate(gate.Gate):
         *,
         agent: str = "python",
         project: Path | str | None = None,
-        confine: bool = False,
+        confine: bool | None = None,
         tmp: str | None = None,
         **settings: Any,
     ) -> Self:
@@ -51,10 +58,10 @@ class Gate(gate.Gate):
         Args:
             agent: who proposes the actions, for humans and the log.
             project: the directory it works for; the git top level of the current one where it is None.
-            confine: hold what the policy allows to its confinement, where this machine can; where it can't, to what of
-                that Landlock can, and then verdicts are as without. `run` does that; whoever
-                calls `check` and `start` runs a permit by `run_enclosures.run_permitted`, or refuses it where its
-                decision has a confinement (`confinement` or `reduced`).
+            confine: hold what the policy allows to its confinement. None: `run` does wherever this machine can, as
+                `agents.supervision.Supervision` has it; what `check` is asked about is judged as for what is not
+                confined. True: it is an error where this machine can't, and whoever calls `check` and `start` runs a
+                permit by `run_enclosures.run_permitted`. False: nothing is confined.
             tmp: names the folder that confined commands see as /tmp; one of this Gate's own where it is None.
             settings: as `configuration.build_gate` takes them (policy, channels, store, user, timeout_ms, ...).
 
@@ -65,9 +72,16 @@ class Gate(gate.Gate):
 
         if "litellm" in sys.modules:  # the program is an agent of its own
             refuse_env_file(Path(project) if project else find_project())
-        enclosures = opened(project or find_project(), tmp) if confine else None
-        made = build_gate(agent=agent, project=project, kind=cls, **judged_as(enclosures), **settings)
-        made.enclosures = enclosures
+        enclosures = None
+        if settings.get("director") is None:
+            policy, observe = settings.pop("policy", None), settings.pop("observe", False)
+            settings["director"], enclosures = directed(
+                policy, project=project or find_project(), observe=observe, confine=confine, run=tmp
+            )
+        elif wanted(confine):
+            raise ConfigError("confine: only what the policies allow can be confined")
+        made = build_gate(agent=agent, project=project, kind=cls, keeper=keeper_of(enclosures), **settings)
+        made.enclosures, made.holds_all = enclosures, confine is True
         return made
 
     def run(
@@ -102,4 +116,17 @@ class Gate(gate.Gate):
         def execute(permit: Permit) -> CommandResult:
             return run_permitted(permit, self.enclosures, timeout=timeout)
 
-        return self._run(action, execute)
+        token = _running.set(self)
+        try:
+            return self._run(action, execute)
+        finally:
+            _running.reset(token)
+
+    def _evaluated(self, action: Action) -> PolicyDecision:
+        if self.enclosures is None or self.holds_all or _running.get() is self:
+            decision = super()._evaluated(action)
+            if decision.confinement is None or decision.confinement.reads(action.cwd):
+                return decision  # else nothing can be started there confined
+        own: Any = self.director  # with enclosures, and with a confinement, goes a Director of ours
+        unheld: PolicyDecision = own.evaluate(action, held=False)
+        return unheld

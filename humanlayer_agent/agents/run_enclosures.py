@@ -11,14 +11,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from humanlayer_agent.agents.containers import confinement_of
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine import landlock
-from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
-from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Unenforceable, is_below
+from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
+from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Profile, Unenforceable, is_below
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.confine.kept_files import Kept, KeptFiles
@@ -35,8 +36,13 @@ from humanlayer_agent.redaction.redactor import Redactor
 from humanlayer_agent.redaction.secret_names import is_secret_variable
 from humanlayer_agent.shell import HOST, View
 
+if TYPE_CHECKING:
+    from humanlayer_agent.policy.director import Director
+
 logger = logging.getLogger("humanlayer_agent")
 
+CONFINE_VARIABLE = "HUMANLAYER_CONFINE"
+"""Says for every agent whether commands are confined, where its settings say nothing."""
 PROOFS, _RUNS, _CACHES, _ASIDE = "confine", "runs", "caches", "moved-aside"
 _HELD = (
     *("read-only file system", "operation not permitted", "permission denied", "erofs", "eacces", "eperm"),
@@ -146,6 +152,20 @@ class RunEnclosures:
         if shown is None:
             shown = self._shown[confinement.digest] = self._in_repository(confinement)
         return Enclosure(self.backend, confinement, self.temporary, self.aside, expected, self.caches, shown, removed)
+
+    def try_out(self, profile: Profile | None, cwd: str) -> None:
+        """Look whether a command could be confined in this project, as far as that can be seen without one.
+
+        Args:
+            profile: what it can reach.
+            cwd: where it starts.
+
+        Raises:
+            Unenforceable: no command could be confined to it now.
+        """
+        if profile is not None and isinstance(self.backend, Bubblewrap):
+            confinement = Confinement((profile,))
+            self.backend.words(confinement, cwd=cwd, temporary=self.temporary, aside=self.aside, caches=self.caches)
 
     def files(self) -> ProjectFiles:
         """Return the files of the project: which of them its last commit has, as git says, held to reading."""
@@ -275,31 +295,84 @@ def view_of(run: str, project: Path | str) -> View:
     return View(temporary if os.path.isdir(temporary) else "", shown=(caches,))
 
 
-def opened(project: Path | str, run: str | None = None) -> RunEnclosures | None:
-    """Return what encloses the commands of a run; Landlock, and a warning, where nothing on this machine confines them,
-    and None where there is not even that.
+def directed(
+    policy: Path | str | None,
+    *,
+    project: Path | str,
+    confine: bool | None = None,
+    observe: bool = False,
+    run: str | None = None,
+    cwd: str | None = None,
+    path: str | None = None,
+    container: Any = None,
+) -> "tuple[Director, RunEnclosures | None]":
+    """Return who judges the commands of a run, and what encloses those that it allows; None where nothing does.
 
     Args:
-        project: the directory that it works for.
+        policy, project, observe: see `configuration.build_director`.
+        confine: True: they are confined, or there is no run. False: nothing is. None: they are wherever that can be
+            enforced, if the policies say to what, and are not only observed. Where it can't, one line says why, and
+            where bubblewrap is there and can't be used, Landlock holds them.
         run: names the run; a new one where it is None.
+        cwd: where its commands start, as far as that is known; the project where it is None.
+        path: their PATH, where it is not ours: what they need to read goes by it.
+        container: the environment of mini's that runs them elsewhere (see `agents.containers`).
+
+    Raises:
+        ConfigError: they must be confined, and can't be.
+        PolicyError: a policy has a mistake.
     """
-    name, run = run or "", run or secrets.token_hex(16)
+    from humanlayer_agent.configuration import build_director
+
+    name, run, confine = run or "", run or secrets.token_hex(16), wanted(confine)
+    environ = os.environ if path is None else {**os.environ, "PATH": path}
+    judge = partial(build_director, policy, project=project, environ=environ, observe=observe)
+    plain = judge()
+    confinable = not plain.observe and plain.in_force().confine is not None
+    if confine is False or (confine is None and not confinable):
+        return plain, None
+    if not confinable:
+        raise ConfigError("confine: no policy that is enforced says to what (`defaults: {confine: NAME}`)")
     try:
-        return replace(RunEnclosures.of(run, project), name=name)
+        if container is not None:
+            return judge(container=confinement_of(container)), None
+        enclosures = replace(RunEnclosures.of(run, project), name=name)
+        director = judge(confined=enclosures.view)
+        enclosures.try_out(director.in_force().confine, cwd or enclosures.project)
+        return director, enclosures
     except (Unenforceable, OSError) as why:
-        logger.warning("Warning: commands are not confined here, so what nobody can read is asked about: %s", why)
+        if confine:
+            raise ConfigError(f"confine: commands can't be confined here: {why}") from None
+        _say_once(f"Commands are not confined: {why}. (`hla doctor` says more; `confine: false` ends this line.)")
+    if container is not None:
+        return plain, None
     try:
-        return RunEnclosures.reduced(run, project)
-    except (Unenforceable, OSError) as why:
-        logger.warning("Warning: what is allowed is not held by Landlock either: %s", why)
-        return None
+        find()  # where it is not installed, nobody has asked for anything
+        return judge(reduced=True), RunEnclosures.reduced(run, project)
+    except (Unenforceable, OSError):
+        return plain, None
 
 
-def judged_as(enclosures: RunEnclosures | None) -> dict[str, Any]:
-    """Return what whoever judges the commands of a run is told of what holds them (see `policy.director.Director`)."""
-    if enclosures is None:
-        return {}
-    return {"confined": enclosures.view, "keeper": enclosures} if enclosures.confines else {"reduced": True}
+def keeper_of(enclosures: RunEnclosures | None) -> RunEnclosures | None:
+    """Return what keeps the files of a run's project (see `approvals.gate.FileKeeper`); None where nothing confines."""
+    return enclosures if enclosures is not None and enclosures.confines else None
+
+
+def wanted(confine: bool | None) -> bool | None:
+    """Return what a setting `confine` comes to: where it says nothing, what $HUMANLAYER_CONFINE says.
+
+    Raises:
+        ConfigError: the variable is neither true nor false.
+    """
+    said = os.environ.get(CONFINE_VARIABLE, "")
+    if said not in ("", "true", "false"):
+        raise ConfigError(f"{CONFINE_VARIABLE} is true or false, not {said!r}")
+    return {"true": True, "false": False}.get(said) if confine is None else confine
+
+
+@cache
+def _say_once(line: str) -> None:
+    logger.warning("%s", line)
 
 
 def run_permitted(

@@ -20,7 +20,6 @@ from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError, NotAsJudged, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.redaction.redactor import Redactor
-from humanlayer_agent.shell import View
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import FileKeeper, Gate
@@ -56,12 +55,13 @@ class Supervision(BaseModel):
     where nothing is said here."""
     pass_env: list[str] = []
     """Names of further environment variables that commands get."""
-    confine: bool = False
-    """Hold what the policy allows to its confinement, where this machine can: then what nobody can read of a command
-    does no harm outside the project, and is not asked about. What a human approves runs as it would without. On a
-    machine that can't, Landlock holds what is allowed to less than that, and verdicts are as without."""
+    confine: bool | None = None
+    """Hold what the policy allows to its confinement: then what nobody can read of a command does no harm outside the
+    project, and is not asked about. Default: what $HUMANLAYER_CONFINE says (true or false), else wherever this machine
+    can, by bubblewrap; where that is installed and can't be used, Landlock holds what is allowed to less, and verdicts
+    are as without. true: the agent does not start where it can't be confined. false: nothing is confined."""
     keep_background: bool = False
-    """Leave alone what a command still has running when its shell ends."""
+    """Leave alone what a command still has running when its shell ends. Then nothing is confined."""
     store: Path | None = None
     """Path of the store; default: the user's own."""
     agent: str = "mini-swe-agent"
@@ -158,8 +158,6 @@ def open_gate(
     user: Any = None,
     gate: "Gate | None" = None,
     project: Path | None = None,
-    confined: View | bool = False,
-    reduced: bool = False,
     keeper: "FileKeeper | None" = None,
 ) -> "Gate":
     """Return the gate that was given, else one built from `settings`.
@@ -168,8 +166,6 @@ def open_gate(
         director: has `evaluate(action)`, or only the simple `should_allow(action) -> (bool, reason)`.
         user: has `query(prompt, options=[...])`.
         project: default of `settings.project`.
-        confined: whoever runs what is allowed confines it as the decision says, and gives it this view of the disk.
-        reduced: they hold it by Landlock as the decision says.
         keeper: keeps the files of the project before what nobody knows runs confined (see `approvals.gate`).
 
     Raises:
@@ -204,8 +200,6 @@ def open_gate(
         project=settings.project or project,
         store=settings.store,
         agent=settings.agent,
-        confined=confined,
-        reduced=reduced,
         **options,
     )
     return opened
@@ -234,6 +228,7 @@ class Record:
         request: id of the request that a human was asked with.
         returncode: of the command.
         waited_ms: milliseconds it took to decide.
+        runs: what it ran in ("confined to project", "not confined"); "" where nothing could be confined.
         edited: the command that a human made of it: that is what ran, or was denied, and what verdict, rule, reason and
             digest are about.
         text: the words to the model where its command did not run as it proposed it.
@@ -251,6 +246,7 @@ class Record:
     request: str = ""
     returncode: int | None = None
     waited_ms: int = 0
+    runs: str = ""
     edited: str = ""
     text: str = ""
 
@@ -421,6 +417,7 @@ def _permitted(action: Action, permit: Permit, waited_ms: int) -> Record:
         comment=permit.comment,
         request=permit.request_id,
         waited_ms=waited_ms,
+        runs=permit.decision.runs if permit.decision.confinable else "",
         edited=permit.action.content if permit.edited_by else "",
         text=edited_text(permit) if permit.edited_by else "",
     )

@@ -496,7 +496,7 @@ class Gate:
     def _judge(self, action: Action) -> PolicyDecision | Denial:
         began = time.perf_counter_ns()
         try:
-            decision = self.director.evaluate(action)
+            decision = self._evaluated(action)
             if not isinstance(decision, PolicyDecision):
                 raise TypeError(f"the Director answered with {type(decision).__name__}, not a PolicyDecision")
         except Exception as error:
@@ -534,6 +534,9 @@ class Gate:
             self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
+
+    def _evaluated(self, action: Action) -> PolicyDecision:
+        return self.director.evaluate(action)
 
     def _issued(self, permit: Permit, files: JudgedFiles) -> Permit:
         with self._lock:

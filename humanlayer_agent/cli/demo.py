@@ -6,6 +6,7 @@ directory the demo made for that, and what it would download stands at a host na
 
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,18 @@ def median(values):
 EOF'''
 
 
+TOOL = """\
+for place in {places!r}:
+    try:
+        with open(place, "w") as file:
+            file.write("made by hla demo\\n")
+        print("wrote", place)
+    except OSError as error:
+        print("could not write", place + ":", error.strerror)
+"""
+"""What nobody can read once it is compiled: it writes to the project, and outside."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """The project the agent works on, and the directory outside it that it wants to delete."""
@@ -97,9 +110,9 @@ def run_demo(policy: str = "default") -> int:
 
     console = Console()
     with signals_end_cleanly(), workspace() as place:
-        introduce(console, place, policy)
         with config_errors():
             agent = build_agent(place, policy, console)
+        introduce(console, place, policy, confined=agent.env.confines)
         return run_and_report(agent, TASK)
 
 
@@ -118,7 +131,7 @@ def build_agent(place: Workspace, policy: str, console: Any) -> Any:
     settings = supervision_settings({"policy": policy, "project": place.project, "agent": "demo"})
     environment = SupervisedEnvironment(inner, settings=settings, watch=narrator(console))
     return NarratedAgent(
-        DeterministicToolcallModel(outputs=script(place), cost_per_call=0.0),
+        DeterministicToolcallModel(outputs=script(place, confined=environment.confines), cost_per_call=0.0),
         environment,
         console=console,
         system_template="You mend programs.",
@@ -127,8 +140,9 @@ def build_agent(place: Workspace, policy: str, console: Any) -> Any:
     )
 
 
-def script(place: Workspace) -> list[dict[str, Any]]:
+def script(place: Workspace, *, confined: bool) -> list[dict[str, Any]]:
     """Return what the model says and proposes, message by message."""
+    compiled = ["python3 tidy.pyc"] if confined else []
     has_git = (place.project / ".git").exists()
     look = "git log --oneline && ls -la" if has_git else "ls -la"
     show = "git diff --stat" if has_git else "wc -l stats.py"
@@ -144,6 +158,11 @@ def script(place: Workspace) -> list[dict[str, Any]]:
             "I make room by deleting old reports. (They lie outside the project; the demo made them for this.)",
             [f"rm -rf {place.outside}"],
         ),
+        (
+            "I run a tool that came compiled. (Nobody can read what it does, and nobody need be asked: the kernel lets "
+            "it get no further than the project.)",
+            compiled,
+        ),
         ("I found it: of an even number, the mean of the middle two is needed. I rewrite the file.", [MENDED]),
         (
             "I show the change, approve my own requests, and run the tests. (The second is what no agent may do.)",
@@ -151,10 +170,11 @@ def script(place: Workspace) -> list[dict[str, Any]]:
         ),
         ("All tests pass: I hand it in.", ["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]),
     ]
-    return [_message(number, words, commands) for number, (words, commands) in enumerate(messages, 1)]
+    said = [(words, commands) for words, commands in messages if commands]
+    return [_message(number, words, commands) for number, (words, commands) in enumerate(said, 1)]
 
 
-def introduce(console: Any, place: Workspace, policy: str) -> None:
+def introduce(console: Any, place: Workspace, policy: str, *, confined: bool) -> None:
     """Say what is going to happen, and what the viewer can do."""
     from rich.markup import escape
     from rich.panel import Panel
@@ -164,7 +184,12 @@ def introduce(console: Any, place: Workspace, policy: str) -> None:
         f"the policy [bold]{escape(policy)}[/bold] before bash sees it; what the policy does not allow needs a human.\n"
         "[bold]y[/bold] runs a command once, [bold]n[/bold] refuses it with a reason that the agent reads, "
         "[bold]e[/bold] lets you change it (what you make of it is judged again), [bold]q[/bold] or Ctrl-C ends the "
-        "run. Nothing here can do harm, whatever you answer."
+        "run. Nothing here can do harm, whatever you answer.\n"
+    )
+    text += (
+        "What is allowed runs [bold]confined[/bold] here: the kernel holds it to what the policy lets it reach."
+        if confined
+        else "Commands are [bold]not confined[/bold] here (hla doctor says why): what nobody can read is asked about."
     )
     console.print(Panel(text, title="humanlayer-agent demo", title_align="left"))
     console.print(f"[bold]Task:[/bold] {escape(TASK)}")
@@ -195,6 +220,7 @@ def workspace() -> Iterator[Workspace]:
         (place.project / "stats.py").write_text(CODE)
         (place.project / "test_stats.py").write_text(TEST)
         _commit(place.project)
+        _compile(place)
     except OSError as error:
         _remove(made)
         raise ConfigError(f"the demo's workspace can't be made: {error}") from error
@@ -202,6 +228,13 @@ def workspace() -> Iterator[Workspace]:
         yield place
     finally:
         _remove(made)
+
+
+def _compile(place: Workspace) -> None:
+    source = place.project / "tidy.py"
+    source.write_text(TOOL.format(places=["tidied.txt", str(place.outside / "tidied.txt")]))
+    py_compile.compile(str(source), cfile=str(place.project / "tidy.pyc"), doraise=True)
+    source.unlink()
 
 
 def _commit(project: Path) -> None:

@@ -64,7 +64,7 @@ def execute(
         if confinement is not None:
             result = _by_hand(text, confinement, policy=policy, project=project, run=run, timeout=timeout)
         else:
-            with Gate.from_config(agent="hla exec", policy=policy, project=project, confine=True, tmp=run) as gate:
+            with Gate.from_config(agent="hla exec", policy=policy, project=project, tmp=run) as gate:
                 result = gate.run(text, timeout=timeout)
     except ActionDenied as denied:
         print(f"hla exec: it did not run: {denied}", file=sys.stderr)

@@ -26,8 +26,13 @@ def run(
     observe: Annotated[bool, typer.Option("--observe", help="Only record what the policy says; stop nothing.")] = False,
     project: Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")] = None,
     confine: Annotated[
-        bool, typer.Option("--confine", help="Have the kernel hold what the policy allows, where this machine can.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--confine/--no-confine",
+            help="Don't start unless the kernel can hold what the policy allows; or hold nothing. [where it can]",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the trajectory is written.")] = None,
 ) -> None:
     """Run mini-swe-agent on a task; every command is judged first, and you are asked where the policy does not allow.
@@ -58,7 +63,7 @@ def run_agent(
     channels: Path | None = None,
     observe: bool = False,
     project: Path | None = None,
-    confine: bool = False,
+    confine: bool | None = None,
     output: Path | None = None,
 ) -> int:
     """Run one task, print each step and the closing table.
@@ -87,8 +92,8 @@ def run_agent(
         settings = read_configs(config_specs)
         refuse_misspelled_section(settings["agent"], ())
         agent_config = {k: v for k, v in settings["agent"].items() if k not in ("agent_class", "supervision")}
-        given = {"policy": policy, "channels": channels, "observe": observe or None, "project": project}
-        given["confine"] = confine or None
+        given: dict[str, Any] = {"policy": policy, "channels": channels, "observe": observe or None}
+        given |= {"project": project, "confine": confine}
         supervision = supervision_settings(
             {**(settings["agent"].get("supervision") or {}), **{k: v for k, v in given.items() if v is not None}}
         )

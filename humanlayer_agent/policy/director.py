@@ -8,9 +8,11 @@ an allow.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import verdict
@@ -58,6 +60,8 @@ class Director:
             says which folder it then sees as /tmp; True, that it is a new one.
         reduced: whoever runs what is allowed holds it to what of that Landlock can; nothing is judged otherwise by it.
         reads: path sets that confined commands can read, besides those of the policies.
+        container: everything runs in a container, which lets it reach this and nothing else; its files are not those of
+            this machine. Not together with `confined` or `reduced`.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -82,6 +86,7 @@ class Director:
         confined: View | bool = False,
         reduced: bool = False,
         reads: Sequence[str] = (),
+        container: Confinement | None = None,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -94,6 +99,7 @@ class Director:
         self.confined = confined is not False
         self._tmp = View("") if confined is True else confined or None
         self.reduced = reduced
+        self.container = container
         self._reads = tuple(reads)
         self._today = today
         self._read = Remembered()
@@ -115,12 +121,13 @@ class Director:
         confined: View | bool = False,
         reduced: bool = False,
         reads: Sequence[str] = (),
+        container: Confinement | None = None,
     ) -> "Director":
         """Read one policy: it is the whole, and no layer is read.
 
         Args:
             policy: a file, or the name of a shipped policy.
-            project, environ, variables, observe, reader, confined, reduced, reads: as for `Director`.
+            project, environ, variables, observe, reader, confined, reduced, reads, container: as for `Director`.
             tested: a policy that fails the tests in its own rules is an error (see `policy.language.loader.load`).
 
         Raises:
@@ -134,7 +141,7 @@ class Director:
         observe = observe or found.observe
         return cls(
             found, project=project, environ=environ, variables=variables, observe=observe, reader=reader,
-            confined=confined, reduced=reduced, reads=reads,
+            confined=confined, reduced=reduced, reads=reads, container=container,
         )  # fmt: skip
 
     @property
@@ -147,7 +154,7 @@ class Director:
         decision = self.evaluate(action)
         return decision.verdict is Verdict.ALLOW, decision.reason
 
-    def evaluate(self, action: Action, reader: Reader | None = None) -> PolicyDecision:
+    def evaluate(self, action: Action, reader: Reader | None = None, *, held: bool = True) -> PolicyDecision:
         """Judge `action`.
 
         No decision is remembered: the same action is judged anew each time, by the files that are there now and by
@@ -157,6 +164,8 @@ class Director:
         Args:
             action: what the agent wants to do. It starts in its `cwd`, or in the project where that is "".
             reader: stands in for the Director's own.
+            held: whoever runs this action does what was said by `confined` or `reduced`. Nobody does of a function's
+                call.
 
         Example:
             >>> director = Director.load("default", project="/srv/app")
@@ -164,6 +173,8 @@ class Director:
             'secrets'
         """
         begin, in_force = time.perf_counter_ns(), self.in_force()
+        if not held or action.type == FUNCTION:
+            return replace(self._judged(in_force, action, reader, HOST, begin), reduced=None)
         decision = self._judged(in_force, action, reader, in_force.view, begin)
         if decision.confinement is not None or decision.verdict is Verdict.DENY or in_force.view == HOST:
             return decision
@@ -188,7 +199,8 @@ class Director:
         None.
         """
         links = Links(self.in_force().view if view is None else view)
-        return Situation(agent=action.agent, links=links, confinable=self.confined and links.view != HOST)
+        confinable = self.container is not None or (self.confined and links.view != HOST)
+        return Situation(agent=action.agent, links=links, confinable=confinable, container=self.container)
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.

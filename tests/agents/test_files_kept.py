@@ -183,7 +183,9 @@ def test_commands_of_mini_have_it_done_for_each_run(work: Path, human: Human, mo
     }
 
 
-def test_commands_that_hla_exec_runs_of_one_run_have_it_done_once(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_hla_exec_runs_of_one_run_have_it_done_once(
+    work: Path, confined_by_default: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from typer.testing import CliRunner
 
     from humanlayer_agent.cli.app import app

@@ -8,13 +8,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from humanlayer_agent import Action, ActionDenied, Gate
 from humanlayer_agent.agents import run_enclosures
+from humanlayer_agent.approvals.model import Denial, Permit
 from humanlayer_agent.confine.confinement import Unenforceable
+from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.shell import HOST
 from tests.agents.conftest import Human
 from tests.support import children, enclosures, loopback_servers
 
@@ -353,35 +357,158 @@ def test_what_would_run_unconfined_is_judged_so(gate: Gate, place: Path, human: 
     assert human.asked[-1].count("nobody has read") >= 1
 
 
-def test_where_nothing_holds_commands_it_says_so_and_judges_as_without(
-    place: Path, human: Human, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def unproven(folder: object) -> None:
-        raise Unenforceable("there is no bubblewrap")
+def unproven(folder: object) -> None:
+    raise Unenforceable("no user namespaces here")
 
-    monkeypatch.setattr(run_enclosures, "proven", unproven)
-    monkeypatch.chdir(place / "project")
-    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as gate:
-        assert gate.run("echo hello").output == "hello\n"
-        with pytest.raises(ActionDenied):
-            gate.run(unread(place, "true"))
-    assert "commands are not confined here" in caplog.text
-    assert len(human.asked) == 1
+
+def missing() -> None:
+    raise Unenforceable("there is no bubblewrap: install it")
 
 
 @pytest.fixture
-def reduced(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Where nothing confines commands, and Landlock stands behind verdicts."""
-
-    def unproven(folder: object) -> None:
-        raise Unenforceable("there is no bubblewrap")
-
-    enclosures.landlock()
-    monkeypatch.setattr(run_enclosures, "proven", unproven)
+def project(place: Path, monkeypatch: pytest.MonkeyPatch, confined_by_default: None) -> Path:
+    """Where an agent works of whose confinement nobody says anything."""
     monkeypatch.setenv("PATH", f"{os.path.dirname(os.path.realpath(sys.executable))}:/usr/bin:/bin")
     monkeypatch.chdir(place / "project")
-    with Gate.from_config(user=human, policy="default", project=place / "project", confine=True) as opened:
-        yield opened
+    return place / "project"
+
+
+def opened(project: Path, human: Human, **settings: Any) -> Gate:
+    return Gate.from_config(**{"user": human, "policy": "default", "project": project, **settings})
+
+
+def test_commands_are_confined_where_nobody_says_anything(project: Path, human: Human, place: Path) -> None:
+    enclosures.backend()
+    with opened(project, human) as gate:
+        assert gate.run(unread(place, "true")).returncode == 0
+        assert human.asked == []
+        # Whoever starts it by themselves confines nothing.
+        permit = gate.check(Action("touch x", cwd=str(project), project=str(project)))
+        assert isinstance(permit, Permit)
+        assert (permit.decision.confinement, permit.decision.reduced, permit.decision.view) == (None, None, HOST)
+        assert isinstance(gate.check(Action("./unread", cwd=str(project), project=str(project))), Denial)
+    assert len(human.asked) == 1
+
+
+def test_calls_of_functions_are_never_confined(project: Path, human: Human) -> None:
+    enclosures.backend()
+    with opened(project, human, confine=True) as gate:
+        decision = gate.director.evaluate(Action("deploy()", type="function", cwd=str(project), project=str(project)))
+    assert (decision.confinement, decision.view) == (None, HOST)
+
+
+def test_it_can_be_left(project: Path, human: Human, place: Path) -> None:
+    with opened(project, human, confine=False) as gate, pytest.raises(ActionDenied):
+        gate.run(unread(place, "true"))
+    assert len(human.asked) == 1
+
+
+@pytest.mark.parametrize("settings", [{"policy": "sandbox"}, {"observe": True}])
+def test_where_policies_confine_nothing_nothing_is_tried(
+    project: Path, human: Human, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_enclosures, "proven", lambda folder: pytest.fail("it was tried"))
+    with opened(project, human, **settings) as gate:
+        assert gate.run("echo hello").output == "hello\n"
+    assert gate.enclosures is None
+    with pytest.raises(ConfigError, match="no policy that is enforced says to what"):
+        opened(project, human, confine=True, **settings)
+
+
+@pytest.mark.parametrize(("said", "confined"), [("false", False), ("true", True), ("", True)])
+def test_a_variable_says_it_for_every_agent(
+    project: Path, human: Human, monkeypatch: pytest.MonkeyPatch, said: str, confined: bool
+) -> None:
+    enclosures.backend()
+    monkeypatch.setenv("HUMANLAYER_CONFINE", said)
+    with opened(project, human) as gate:
+        assert (gate.enclosures is not None) is confined
+    monkeypatch.setenv("HUMANLAYER_CONFINE", "0")
+    with pytest.raises(ConfigError, match="true or false"):
+        opened(project, human)
+
+
+def test_without_bubblewrap_nothing_changes_but_one_line(
+    project: Path, human: Human, place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_enclosures, "proven", lambda folder: missing())
+    monkeypatch.setattr(run_enclosures, "find", missing)
+    for _ in range(2):
+        with opened(project, human) as gate:
+            assert gate.run("echo hello").output == "hello\n"
+            with pytest.raises(ActionDenied):
+                gate.run(unread(place, "true"))
+        assert gate.enclosures is None
+        assert not any("reduced" in event for event in events(gate, "decision.evaluated"))
+    assert len(human.asked) == 2
+    (line,) = [each.getMessage() for each in caplog.records if "confined" in each.getMessage()]
+    assert line.startswith("Commands are not confined: there is no bubblewrap: install it. ")
+
+
+def test_who_must_be_confined_and_can_not_be_does_not_start(
+    project: Path, human: Human, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_enclosures, "proven", unproven)
+    with pytest.raises(ConfigError, match="can't be confined here: no user namespaces here"):
+        opened(project, human, confine=True)
+    with pytest.raises(ConfigError, match="only what the policies allow"):
+        opened(project, human, confine=True, director=object())
+
+
+def test_where_the_project_can_not_be_held_verdicts_are_as_without(
+    project: Path, human: Human, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    enclosures.backend()
+    (project / ".git").mkdir()
+    (project / ".git/hooks").symlink_to(place / "outside")
+    with opened(project, human) as gate:
+        assert gate.run("echo hello").output == "hello\n"
+        with pytest.raises(ActionDenied):
+            gate.run(unread(place, "true"))
+    assert ".git/hooks can't be protected: it is a link" in caplog.text
+    with pytest.raises(ConfigError, match="it is a link"):
+        opened(project, human, confine=True)
+    assert not any("confined" in event for event in events(gate, "decision.evaluated"))
+
+
+def test_where_commands_start_elsewhere_verdicts_are_as_without(
+    project: Path, human: Human, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    enclosures.backend()
+    (project / "run.sh").write_text("true\n")
+    with opened(project, human) as gate:
+        assert gate.enclosures is not None
+        assert gate.run("echo hello", cwd=place / "outside").output == "hello\n"
+        with pytest.raises(ActionDenied):
+            gate.run(f"{unread(place, 'true')}; {project}/unread", cwd=place / "outside")
+    assert not any("confined" in event for event in events(gate, "exec.started"))
+
+
+def test_an_agent_that_starts_elsewhere_is_not_confined(
+    project: Path, place: Path, human: Human, caplog: pytest.LogCaptureFixture
+) -> None:
+    enclosures.backend()
+    pytest.importorskip("minisweagent")
+    from minisweagent.environments.local import LocalEnvironment
+
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
+    from humanlayer_agent.agents.supervision import Supervision
+
+    inner, settings = LocalEnvironment(cwd=str(place / "outside")), Supervision(policy="default", project=project)
+    environment = SupervisedEnvironment(inner, user=human, settings=settings)
+    assert not environment.confines
+    assert f"Commands are not confined: {place}/outside is not within" in caplog.text
+    assert environment.execute({"command": "echo hello"})["output"] == "hello\n"
+
+
+@pytest.fixture
+def reduced(project: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Where bubblewrap is there and confines nothing, Landlock stands behind verdicts."""
+    enclosures.backend()
+    enclosures.landlock()
+    monkeypatch.setattr(run_enclosures, "proven", unproven)
+    with opened(project, human) as gate:
+        yield gate
 
 
 def test_landlock_holds_what_is_allowed_and_nothing_is_said_to_be_confined(
@@ -477,7 +604,7 @@ def test_commands_of_mini_are_held_by_landlock(reduced: Gate, place: Path, human
     from humanlayer_agent.agents.supervision import Supervision
 
     (place / "project/test_it.py").write_text(f"open('{place}/outside/new', 'w')\n")
-    settings = Supervision(policy="default", project=place / "project", confine=True)
+    settings = Supervision(policy="default", project=place / "project")
     environment = SupervisedEnvironment(LocalEnvironment(), user=human, settings=settings)
     made = environment.execute({"command": "python3 -m unittest"})
     assert "Landlock held it to what it can of project" in made["exception_info"]
@@ -518,7 +645,7 @@ def test_old_folders_of_runs_go(place: Path) -> None:
     assert (Path(first.temporary).exists(), Path(second.temporary).exists()) == (False, True)
 
 
-def test_commands_of_mini_run_confined(place: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_mini_run_confined(place: Path, project: Path, human: Human) -> None:
     enclosures.backend()
     pytest.importorskip("minisweagent")
     from minisweagent.environments.local import LocalEnvironment
@@ -526,8 +653,7 @@ def test_commands_of_mini_run_confined(place: Path, human: Human, monkeypatch: p
     from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import Supervision
 
-    monkeypatch.chdir(place / "project")
-    settings = Supervision(policy="default", project=place / "project", confine=True)
+    settings = Supervision(policy="default", project=project)
     environment = SupervisedEnvironment(LocalEnvironment(), user=human, settings=settings)
     made = environment.execute({"command": unread(place, "touch", "made", ".envrc")})
     assert (made["returncode"], human.asked) == (0, [])
@@ -540,15 +666,18 @@ def test_commands_of_mini_run_confined(place: Path, human: Human, monkeypatch: p
 
 
 @pytest.mark.parametrize("setting", [{"keep_background": True}, {"director": True}])
-def test_settings_that_can_not_go_together(place: Path, setting: dict[str, bool]) -> None:
+def test_settings_that_can_not_go_together(project: Path, setting: dict[str, bool]) -> None:
     pytest.importorskip("minisweagent")
     from minisweagent.environments.local import LocalEnvironment
 
     from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import Supervision
-    from humanlayer_agent.errors import ConfigError
 
-    given = {"director": object()} if setting.pop("director", False) else {}
-    settings = Supervision(project=place / "project", confine=True, **setting)  # type: ignore[arg-type]
+    judge = SimpleNamespace(should_allow=lambda action: (True, ""))
+    given = {"director": judge} if setting.pop("director", False) else {}
+    settings = Supervision(project=project, policy="default", **setting)  # type: ignore[arg-type]
+    unconfined = SupervisedEnvironment(LocalEnvironment(), settings=settings, **given)  # type: ignore[arg-type]
+    assert unconfined._enclosures is None
+    settings = settings.model_copy(update={"confine": True})
     with pytest.raises(ConfigError, match="confine"):
         SupervisedEnvironment(LocalEnvironment(), settings=settings, **given)  # type: ignore[arg-type]

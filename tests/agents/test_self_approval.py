@@ -362,6 +362,7 @@ def scene(
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
+            "HUMANLAYER_CONFINE": "false",
             "PYTHONPATH": str(ROOT),
             "LC_ALL": "C.UTF-8",
             "MSWEA_SILENT_STARTUP": "1",

@@ -198,6 +198,7 @@ def play(
         env = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(home),
+            "HUMANLAYER_CONFINE": "false",
             "HUMANLAYER_STORE": str(home / "store.sqlite3"),
             "PYTHONPATH": str(ROOT),
             "LC_ALL": "C.UTF-8",

@@ -237,6 +237,7 @@ def found(
     env = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(home),
+        "HUMANLAYER_CONFINE": "false",
         "PYTHONPATH": str(ROOT),
         "LC_ALL": "C.UTF-8",
         "MSWEA_SILENT_STARTUP": "1",

@@ -92,6 +92,7 @@ def terminal(
         env = {
             "PATH": os.environ["PATH"],
             "HOME": str(tmp_path),
+            "HUMANLAYER_CONFINE": "false",
             "PYTHONPATH": str(ROOT),
             "HUMANLAYER_STORE": str(project / "store.sqlite3"),
             "MSWEA_SILENT_STARTUP": "1",

@@ -17,7 +17,7 @@ import pexpect
 import pyte
 import pytest
 
-from tests.support import children
+from tests.support import children, enclosures
 from tests.support.keys import PASSPHRASE, make_key
 
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
@@ -41,6 +41,7 @@ def environment(home: Path, tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
+        "HUMANLAYER_CONFINE": "false",
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
         "TMPDIR": str(tmp_path),
@@ -133,6 +134,8 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The run ended Submitted" in done.stdout
+    assert "not confined here" in done.stdout
+    assert "tidy" not in "".join(word for word, _, _ in records(done.stdout))
     assert "2 of them were denied because nobody could be asked" in done.stdout
     ran = records(done.stdout)
     assert len(ran) == 11
@@ -152,6 +155,32 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
     )
     assert events.returncode == 0, events.stderr
     assert "curl" in events.stdout
+    assert leftovers(tmp_path, home) == []
+
+
+def test_what_nobody_can_read_runs_confined(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
+    enclosures.backend()
+    del environment["HUMANLAYER_CONFINE"]
+    done = children.run(
+        [*HLA, "demo"],
+        env=environment,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "runs confined here" in done.stdout
+    assert "2 of them were denied because nobody could be asked" in done.stdout
+    assert [r for r in records(done.stdout) if not r[2]] == [
+        ("curl", "ask", False), ("rm", "ask", False), ("hla", "deny", False),
+    ]  # fmt: skip
+    assert re.search(r"python3 tidy.pyc\s+✓ allowed by [a-z-]+, confined to project\s+wrote tidied.txt", done.stdout), (
+        done.stdout
+    )
+    assert re.search(r"could not write \S+/old-reports/tidied.txt", done.stdout)
     assert leftovers(tmp_path, home) == []
 
 

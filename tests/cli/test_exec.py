@@ -23,7 +23,7 @@ def project() -> Iterator[Path]:
 
 
 @pytest.fixture
-def execute(project: Path, monkeypatch: pytest.MonkeyPatch) -> Exec:
+def execute(project: Path, confined_by_default: None, monkeypatch: pytest.MonkeyPatch) -> Exec:
     enclosures.backend()
     monkeypatch.chdir(project)
     return lambda *words: CliRunner().invoke(app, ["exec", "--policy", "default", "--project", str(project), *words])

@@ -45,6 +45,7 @@ def environment(home: Path, mini_folder: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
+        "HUMANLAYER_CONFINE": "false",
         "LANG": "C.UTF-8",
         "COLUMNS": "150",
         "MSWEA_CONFIGURED": "true",

@@ -78,7 +78,8 @@ def print_record(console: Console, record: Record) -> None:
         how = f"approved by {person(record.approver)}" if asked else f"allowed by {record.rule or 'the policy'}"
         if not record.approver and record.verdict not in ("allow", ""):
             how = f"only observed: the policy says {record.verdict} ({record.rule or 'no rule allows it'})"
-        ending = "" if record.returncode == 0 else f", exit code {record.returncode}"
+        where = f", {record.runs}" if record.runs else ""
+        ending = where + ("" if record.returncode == 0 else f", exit code {record.returncode}")
         console.print(_indented(Text(f"✓ {one_line(how)}{ending}", style="green"), 4))
     else:
         console.print(_indented(Text(f"✗ not run: {one_line(_reason(record))}", style="red"), 4))

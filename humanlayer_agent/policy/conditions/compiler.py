@@ -39,7 +39,8 @@ class Situation:
 
     `confinable`: the kernel can hold the action to a confinement, should it be allowed. `confinement` is the one that
     it is being judged under, and in the end that it will run in; None where it will run in none. `approved` is the one
-    that it will run in where a human approves it.
+    that it will run in where a human approves it. `container` is what everything runs in, whatever is
+    decided: then it is both.
     """
 
     parse: str = "ok"
@@ -48,6 +49,7 @@ class Situation:
     confinable: bool = False
     confinement: Confinement | None = None
     approved: Confinement | None = None
+    container: Confinement | None = None
     commands: Sequence[SimpleCommand] = ()
     """All commands of the action, in order."""
     directories: dict[int, frozenset[str] | None] = field(default_factory=dict)

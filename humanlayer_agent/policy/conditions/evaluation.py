@@ -89,6 +89,11 @@ class Rules:
         """
         if not situation.confinable or self.confine is None:
             return self._judge(program, situation)
+        if situation.container is not None:
+            situation.confinement = situation.container
+            judged = self._judge(program, situation)
+            situation.approved = situation.container
+            return judged
         return self._judge_confined(program, situation, self.confine)
 
     def _judge(self, program: Program, situation: Situation) -> list[Judged]:

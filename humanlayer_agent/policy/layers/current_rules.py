@@ -54,6 +54,11 @@ class InForce:
             named = [profile for rule in rules for profile in (rule.confined, rule.approved) if profile is not None]
             self.view = containment.seen(tmp, dict.fromkeys([confine, *named]))
 
+    @property
+    def confine(self) -> Profile | None:
+        """Return the confinement that allowed commands run in, as it is on this machine; None where no policy says."""
+        return None if self.rules.confine is None else containment.situated(self.rules.confine)
+
     def confinement(self, name: str) -> Profile:
         """Return the confinement that the policies of the machine or the user call `name`, as it is on this machine.
 
