@@ -8,7 +8,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
@@ -20,7 +20,7 @@ from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine import landlock
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
 from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Profile, Unenforceable, is_below
-from humanlayer_agent.confine.environment import cache_variables, confined_environment, shared_caches
+from humanlayer_agent.confine.environment import cache_variables, confined_environment, settings_files, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.confine.kept_files import Kept, KeptFiles
 from humanlayer_agent.confine.project_files import Asked, ProjectFiles, project_files
@@ -28,11 +28,11 @@ from humanlayer_agent.confine.proof import proven
 from humanlayer_agent.confine.repository import kept_contents, repository_folder, sources
 from humanlayer_agent.confine.survey import is_writable, survey
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.locations import kept_folder, state_path
+from humanlayer_agent.locations import home_folder, kept_folder, state_path
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.execution import CommandResult, command_environment, find_program, run_command
 from humanlayer_agent.processes.tool_variables import is_inherited, is_listed
-from humanlayer_agent.redaction.redactor import Redactor
+from humanlayer_agent.redaction.redactor import Redactor, settings_without_secrets
 from humanlayer_agent.redaction.secret_names import is_secret_variable
 from humanlayer_agent.shell import HOST, View
 
@@ -58,6 +58,9 @@ _NETWORKS = {
     "host": "with the network",
 }
 _MOST_NAMED = 10
+_ASKED_WHO = ("401", "403", "unauthorized", "forbidden", "authentication", "authenticate", "eneedauth", "log in")
+"""What programs print, in lower case, whom a server has asked who they are."""
+_PLAIN_NAME = re.compile(r"[\w.+@-]{1,60}")
 _LOOKED_AT = 20_000  # characters of an output, its last
 _ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
 _OWN = ("/tmp/", "/proc/", "/dev/", "/sys/")
@@ -151,7 +154,8 @@ class RunEnclosures:
         shown = self._shown.get(confinement.digest)
         if shown is None:
             shown = self._shown[confinement.digest] = self._in_repository(confinement)
-        return Enclosure(self.backend, confinement, self.temporary, self.aside, expected, self.caches, shown, removed)
+        folders = (self.temporary, self.aside, expected, self.caches)
+        return Enclosure(self.backend, confinement, *folders, shown, removed, *_settings(home_folder()))
 
     def try_out(self, profile: Profile | None, cwd: str) -> None:
         """Look whether a command could be confined in this project, as far as that can be seen without one.
@@ -407,12 +411,13 @@ def run_permitted(
     if enclosures is None:
         raise Unenforceable(f"it is to run {permit.decision.runs}, and nothing here holds it to that")
     if confinement is not None:
-        result = say_moved(run(confinement=enclosures.enclosure(confinement, *_known_changes(permit))))
-        return replace(result, note=_note(result, permit.decision))
+        enclosure = enclosures.enclosure(confinement, *_known_changes(permit))
+        result = say_moved(run(confinement=enclosure))
+        return replace(result, note=_note(result, permit.decision, enclosure.withheld))
     assert reduced is not None
     restriction = enclosures.restriction(reduced, action.env)
     result = run(restriction=restriction)
-    return replace(result, note=f"({restriction.had})" if result.returncode and _shows_refusal(result.output) else "")
+    return replace(result, note=f"({restriction.had})" if result.returncode and _shows(_HELD, result.output) else "")
 
 
 def say_moved(result: CommandResult) -> CommandResult:
@@ -422,21 +427,51 @@ def say_moved(result: CommandResult) -> CommandResult:
     return result
 
 
-def _note(result: CommandResult, decision: PolicyDecision) -> str:
+def _note(result: CommandResult, decision: PolicyDecision, withheld: Iterable[str]) -> str:
     """What a confined command has left that is gone, what it may have failed for, and how its agent asks for more; ""
     where there is nothing to say.
     """
-    taken = ", ".join(each.path for each in result.moved)
-    return "\n".join(
-        filter(None, (taken and f"(Undone, since it could run code later: {taken}.)", _lack(result, decision)))
-    )
+    said = []
+    if taken := [each.path for each in result.moved]:
+        said.append(f"(Undone, since it could run code later: {', '.join(taken)}.)")
+    # Names with a dot are what tools keep for themselves: nobody looks for them.
+    if gone := [name for name in result.lost if not name.startswith(".")]:
+        said.append(f"(The home folder is a new one for each command, so what it made there is gone: {_few(gone)}.)")
+    if result.returncode and (partly := ", ".join(withheld)) and _shows(_ASKED_WHO, result.output):
+        said.append(f"(Without what is secret in it, it saw {partly}.)")
+    return "\n".join([*said, *filter(None, (_lack(result, decision),))])
+
+
+def _few(names: Sequence[str]) -> str:
+    """Some of these names in the home folder; none that could say more than a name does: a command has made them up."""
+    plain = [f"~/{name}" for name in names if _PLAIN_NAME.fullmatch(name)][:_MOST_NAMED]
+    more = len(names) - len(plain)
+    return " and ".join(filter(None, (", ".join(plain), f"{more} more" if more else "")))
+
+
+def _settings(home: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """What is seen of the files with which tools are set up for all projects, and which of them are not seen whole."""
+    seen: dict[str, bytes] = {}
+    partly: list[str] = []
+    for path in settings_files(home):
+        try:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, ValueError):
+            continue
+        left = settings_without_secrets(text)
+        if left is not None:
+            seen[path] = left.encode()
+        if left != text:
+            partly.append(path)
+    return seen, tuple(partly)
 
 
 def _lack(result: CommandResult, decision: PolicyDecision) -> str:
     if result.returncode in (0, None) or decision.confinement is None:
         return ""
     refused = sorted(result.network.get("refused", {}))
-    shown = refused or _shows_refusal(result.output)
+    shown = refused or _shows(_HELD, result.output)
     if not shown and not _names_what_is_not_there(result.output, decision.confinement):
         return ""
     return (
@@ -448,10 +483,10 @@ def _lack(result: CommandResult, decision: PolicyDecision) -> str:
     )
 
 
-def _shows_refusal(text: str) -> bool:
-    """Tell whether a program has printed what programs print that are kept from something."""
+def _shows(signs: Iterable[str], text: str) -> bool:
+    """Tell whether a program has printed one of these, which are in lower case."""
     shown = text[-_LOOKED_AT:].lower()
-    return any(sign in shown for sign in _HELD)
+    return any(sign in shown for sign in signs)
 
 
 def _names_what_is_not_there(text: str, confinement: Confinement) -> bool:

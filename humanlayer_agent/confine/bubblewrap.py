@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from humanlayer_agent.confine import syscall_filter
-from humanlayer_agent.confine.confinement import Confinement, Unenforceable, within
+from humanlayer_agent.confine.confinement import Confinement, Unenforceable, is_plain, within
 from humanlayer_agent.confine.forwarder import host_lines, variables
 from humanlayer_agent.confine.journal import MovedAside, journal
-from humanlayer_agent.confine.mounts import mounts
+from humanlayer_agent.confine.mounts import mounts, own_home
 
 _OLDEST = (0, 8)  # --disable-userns
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -72,6 +72,8 @@ class Bubblewrap:
         shown: Mapping[str, frozenset[str]] = MappingProxyType({}),
         removed: Sequence[str] = (),
         hosts: int = -1,
+        home: str = "",
+        settings: Mapping[str, int] = MappingProxyType({}),
     ) -> list[str]:
         """Return the options that let a command reach only what `confinement` lets through.
 
@@ -83,6 +85,9 @@ class Bubblewrap:
             caches: a directory that it can write as well, for what tools keep between commands.
             shown, removed: see `mounts.mounts`.
             hosts: a descriptor from which is read what it sees as /etc/hosts; -1 where that is the machine's.
+            home: the home folder that it is told; see `mounts.own_home`.
+            settings: files that it reads besides, with what can be read from these descriptors in them, where
+                `confinement` does not say itself what of them is seen.
 
         Raises:
             Unenforceable: the confinement can't be enforced here.
@@ -94,6 +99,9 @@ class Bubblewrap:
         words += [word for path in _READ_ONLY if os.path.exists(path) for word in ("--ro-bind", path, path)]
         nothing, nowhere = _masks(aside)
         words += [word for path in _MASKED if os.path.exists(path) for word in ("--ro-bind", nothing, path)]
+        # What it left there would be settings for the next command, which may have more.
+        own, above = own_home(confinement, home)
+        words += [word for path in filter(None, (own, *above)) for word in ("--perms", "0700", "--tmpfs", path)]
         for mount in mounts(confinement, keep=(sys.prefix, self._home), shown=shown, removed=removed):
             _refuse_links(temporary, mount.path)
             if mount.how == "link":
@@ -102,10 +110,16 @@ class Bubblewrap:
                 words += ["--ro-bind", nowhere if mount.directory else nothing, mount.path]
             else:
                 words += ["--bind" if mount.how == "write" else "--ro-bind", mount.path, mount.path]
+        hidden = [entry for entry in confinement.entries("hide") if is_plain(entry)]
+        for path, descriptor in settings.items():
+            if not (confinement.reads(path) or within(path, (*confinement.entries("write"), *hidden))):
+                _refuse_links(temporary, path)
+                words += ["--ro-bind-data", str(descriptor), path]
         words += ["--bind", caches, caches] if caches else []
         words += ["--ro-bind-data", str(hosts), _HOSTS] if hosts >= 0 else []
         # Else a write beside the project would seem to succeed, and be gone.
-        return [*words, "--remount-ro", "/", "--chdir", cwd]
+        words += [word for path in (*above, "/") for word in ("--remount-ro", path)]
+        return [*words, "--chdir", cwd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +135,8 @@ class Enclosure:
         expected: path sets of what it is known to write at such a place, and may.
         caches: a directory that it can write as well, for what tools keep between commands; "" for none.
         shown, removed: see `mounts.mounts`.
+        settings: what of files in the home folder it sees, by their path (see `Bubblewrap.words`).
+        withheld: those of them that it does not see, or not whole.
     """
 
     backend: Bubblewrap
@@ -131,6 +147,8 @@ class Enclosure:
     caches: str = ""
     shown: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     removed: tuple[str, ...] = ()
+    settings: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    withheld: tuple[str, ...] = ()
 
     def journal(self) -> AbstractContextManager[list[MovedAside]]:
         """Look before and after what is run meanwhile: gives a list of what was moved aside in the end.
@@ -140,6 +158,10 @@ class Enclosure:
         """
         known = (*self.expected, *self.removed)
         return journal(self.confinement, self.aside, expected=lambda path: within(path, known))
+
+    def home(self, env: Mapping[bytes, bytes]) -> str:
+        """Return the home folder that a command with this environment has of its own; "" for none."""
+        return own_home(self.confinement, os.fsdecode(env.get(b"HOME", b"")))[0]
 
     @contextmanager
     def opened(
@@ -164,6 +186,7 @@ class Enclosure:
             if self.confinement.network == "forwarded":
                 env = {**env, **{os.fsencode(name): os.fsencode(value) for name, value in variables().items()}}
                 hosts = (_in_memory(stack, _host_lines(self.confinement).encode()),)
+            settings = {path: _in_memory(stack, content) for path, content in self.settings.items()}
             words = self.backend.words(
                 self.confinement,
                 cwd=cwd,
@@ -173,13 +196,15 @@ class Enclosure:
                 shown=self.shown,
                 removed=self.removed,
                 hosts=hosts[0] if hosts else -1,
+                home=os.fsdecode(env.get(b"HOME", b"")),
+                settings=settings,
             )
             calls = _in_memory(stack, syscall_filter.program())
             options = [os.fsencode(word) for word in (*words, "--seccomp", str(calls))]
             options += [b"--info-fd", b"%d" % info] if info >= 0 else []
             options += [word for pair in env.items() for word in (b"--setenv", *pair)]
             given = _in_memory(stack, b"".join(option + b"\0" for option in options))
-            inherited = (given, calls, *hosts) if info < 0 else (given, calls, *hosts, info)
+            inherited = (given, calls, *hosts, *settings.values(), *((info,) if info >= 0 else ()))
             yield [os.fsencode(self.backend.path), b"--args", b"%d" % given, b"--", *command], inherited
 
 

@@ -66,6 +66,12 @@ def shared_caches(home: str) -> tuple[str, ...]:
     return tuple(path + TREE for path in paths if os.path.exists(path))
 
 
+def settings_files(home: str) -> tuple[str, ...]:
+    """Return the files below `home` with which tools are set up for all projects, where they are there."""
+    paths = (os.path.join(home, below) for below in _known_caches()["settings"])
+    return tuple(path for path in paths if os.path.isfile(path))
+
+
 def _without_bare_repositories(env: dict[str, str]) -> dict[str, str]:
     """A folder that looks like a bare repository may have a configuration that runs code: git is to be told of it.
 

@@ -9,7 +9,7 @@ from typing import Literal
 from humanlayer_agent.confine.certificates import is_public
 from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below, is_plain, within
 from humanlayer_agent.confine.repository import is_kept
-from humanlayer_agent.confine.survey import LIMIT, survey
+from humanlayer_agent.confine.survey import LIMIT, roots_of, survey
 
 How = Literal["link", "read", "write", "hide"]
 
@@ -87,6 +87,24 @@ def mounts(
     # What lies deeper comes later, so that it is not covered by what holds it.
     order = sorted(found, key=lambda path: (path.count("/"), path))
     return [Mount(path, found[path], os.path.isdir(path)) for path in order if not _below_hidden(path, found)]
+
+
+def own_home(confinement: Confinement, home: str) -> tuple[str, tuple[str, ...]]:
+    """Return the home folder that a command has of its own, and the folders in it that lead to what it can write.
+
+    In it the command finds what else is mounted there, and nothing that it makes stays; in those folders it makes
+    nothing. "" is for none: where all of the home folder can be read or written, that is what it has, or there is none.
+
+    Args:
+        confinement: what is let through.
+        home: the home folder, as the command is told.
+    """
+    home = os.path.normpath(home) if os.path.isabs(home) else "/"
+    seen = [entry.removesuffix(TREE) or "/" for entry in (*confinement.entries("read"), *confinement.entries("write"))]
+    if any(is_below(home, each) for each in (*_PROVIDED, *seen)) or home == "/" or not os.path.isdir(home):
+        return "", ()
+    inside = [root[len(home) + 1 :].split("/") for root in roots_of(confinement) if is_below(root, home)]
+    return home, tuple(sorted({f"{home}/{parts[0]}" for parts in inside if len(parts) > 1}))
 
 
 def _hidden(confinement: Confinement, found: set[str]) -> Iterator[str]:

@@ -73,6 +73,7 @@ class CommandResult:
         left: so many processes could not be ended with it (those of another user).
         duration_ms: milliseconds it took.
         moved: what a confined one has left at protected places, and where it is now.
+        lost: names in the home folder that a confined one has made there: nothing of it is kept.
         note: what to tell whoever proposed it besides its output.
         network: how many connections were forwarded for it (`reached`), and how many were not (`refused`), by host.
     """
@@ -84,6 +85,7 @@ class CommandResult:
     left: int = 0
     duration_ms: int = 0
     moved: tuple[MovedAside, ...] = ()
+    lost: tuple[str, ...] = ()
     note: str = ""
     network: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
@@ -275,6 +277,7 @@ def run_command(
         duration_ms=int((time.monotonic() - begin) * 1000),
         moved=tuple(moved),
         network=watch.reached if isinstance(watch, Namespace) else {},
+        lost=watch.lost,
     )
 
 
@@ -316,6 +319,7 @@ class _Watch:
 
     alarm = math.inf
     refused = False
+    lost: tuple[str, ...] = ()
 
     def __init__(self, request: bytes, inherited: tuple[int, ...], output: IO[bytes], *, keep_background: bool) -> None:
         self.keep_background = keep_background

@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from functools import cached_property
+from itertools import islice
 from typing import IO
 
 from humanlayer_agent.confine import forwarder
@@ -34,6 +35,7 @@ from humanlayer_agent.shell import View
 
 _GATE = (b"--norc", b"-c", b'echo >&0; read -r go && exec -a "$0" "$@" </dev/null')
 """For bash. (--norc: else it takes its input for a connection from afar, and reads start-up files.)"""
+_MOST_LISTED = 1000
 _CREDENTIALS = struct.Struct("iII")
 # https://www.kernel.org/doc/html/latest/filesystems/pidfs.html: struct pidfd_info, PIDFD_INFO_EXIT, PIDFD_GET_INFO
 _INFO = struct.Struct("Q52xi")
@@ -70,6 +72,8 @@ class Namespace:
 
     unwatched = False
     """Nobody can deceive what watches over it: that is outside."""
+    lost: tuple[str, ...] = ()
+    """What it has left in the home folder, where that is the command's own, once all has ended."""
 
     def __init__(
         self,
@@ -111,6 +115,8 @@ class Namespace:
         """How many connections were made for the command, and how many refused, by host."""
         self.error = self.left = 0
         self.returncode: int | None = None
+        self._own_home = enclosure.home(env)
+        self._home, self._there = -1, set[str]()
         self.timed_out = self.finished = self.refused = False
         self.alarm = math.inf
         self._events = select.epoll()
@@ -144,6 +150,7 @@ class Namespace:
             self.refused = True
             return False
         self._command, self._first = os.pidfd_open(self._pid), os.pidfd_open(first)
+        self._look_at_home()
         self._events.register(self._command, select.EPOLLIN)
         os.kill(self._brood.reaper.pid, signal.SIGSTOP)
         if self._hosts:
@@ -210,6 +217,18 @@ class Namespace:
                     os.close(descriptor)
             self._events.close()
             self._control.close()
+            if self._home >= 0:
+                with contextlib.suppress(OSError), os.scandir(self._home) as left:
+                    names = {entry.name for entry in islice(left, _MOST_LISTED)}
+                    self.lost = tuple(sorted(names - self._there))
+                os.close(self._home)
+
+    def _look_at_home(self) -> None:
+        """Keep the home folder, where it is the command's own, so that it can be told what is lost with it."""
+        with contextlib.suppress(OSError):
+            if self._own_home:
+                self._home = os.open(self.view.root + self._own_home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._there = set(os.listdir(self._home))
 
     @cached_property
     def _first_pid(self) -> int | None:

