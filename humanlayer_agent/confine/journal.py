@@ -86,6 +86,8 @@ def _settle(
         earlier = before.controls.get(path)
         if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
             continue
+        if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path):
+            continue
         if earlier is not None and stat.S_ISDIR(earlier.mode) and path in after.controls:
             earlier = None  # a folder that has become something else: what was in it is gone
         kept = _move(path, folder) if os.path.lexists(path) else ""
@@ -98,6 +100,15 @@ def _is_harmless(path: str, before: Control, after: Control | None) -> bool:
     if after is None or os.path.basename(path) != "config" or before.content is None or after.content is None:
         return False
     return before.mode == after.mode and changes_nothing_that_runs(before.content, after.content)
+
+
+def _is_gone_with_its_work_tree(path: str) -> bool:
+    """Tell whether the `.git` of a submodule or a further worktree is no longer there, and nothing beside it either."""
+    above = os.path.dirname(path)
+    try:
+        return os.path.basename(path) == ".git" and os.path.realpath(above) == above and not os.listdir(above)
+    except FileNotFoundError:
+        return True
 
 
 def _move(path: str, folder: Path) -> str:

@@ -61,6 +61,41 @@ def test_ordinary_work_is_left_alone(project: Path, confinement: Confinement, tm
     assert git(project, "log", "--oneline").stdout.count("\n") == 2
 
 
+@pytest.mark.parametrize("command", ["git rm -qf lib", "git submodule -q deinit -f lib", "rm -rf lib/a"])
+def test_a_submodule_is_removed_with_its_work_tree(
+    command: str, project: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    (other := tmp_path / "other").mkdir()
+    git(other, "init", "-q")
+    (other / "a").write_text("x")
+    git(other, "add", "a")
+    git(other, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "first")
+    assert (
+        git(project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "lib").stderr == ""
+    )
+
+    def act() -> None:
+        subprocess.run(command, shell=True, cwd=project, check=True)
+        if command.startswith("rm"):
+            (project / "lib/.git").unlink()
+
+    moved = settled(confinement, tmp_path / "aside", act)
+    changed = [each.path for each in moved if not each.path.startswith(str(project / ".git"))]
+    assert changed == []
+    assert not (project / "lib/.git").exists()
+
+
+def test_a_submodule_without_its_own_git_folder_gets_it_back(
+    project: Path, confinement: Confinement, tmp_path: Path
+) -> None:
+    """Else what stands there would be taken for a part of the repository around it."""
+    (project / "lib").mkdir()
+    (project / "lib/a").write_text("x")
+    (project / "lib/.git").write_text("gitdir: ../.git/modules/lib\n")
+    (moved,) = settled(confinement, tmp_path / "aside", (project / "lib/.git").unlink)
+    assert moved == MovedAside(str(project / "lib/.git"), "", restored=True)
+
+
 @pytest.mark.parametrize(
     "path",
     [".envrc", "a/b/.envrc", ".vscode/tasks.json", "Makefile.local", ".git/hooks/post-commit", ".git/config.worktree",
