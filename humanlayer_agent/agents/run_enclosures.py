@@ -60,6 +60,7 @@ _NETWORKS = {
 _MOST_NAMED = 10
 _ASKED_WHO = ("401", "403", "unauthorized", "forbidden", "authentication", "authenticate", "eneedauth", "log in")
 """What programs print, in lower case, whom a server has asked who they are."""
+_LARGEST_SETTINGS = 1 << 18  # characters; so long a text is not shown at all
 _PLAIN_NAME = re.compile(r"[\w.+@-]{1,60}")
 _LOOKED_AT = 20_000  # characters of an output, its last
 _ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
@@ -455,16 +456,22 @@ def _settings(home: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
     partly: list[str] = []
     for path in settings_files(home):
         try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
+            about = os.stat(path)
+            text, left = _settings_file(path, about.st_ino, about.st_size, about.st_ctime_ns)
         except (OSError, ValueError):
             continue
-        left = settings_without_secrets(text)
         if left is not None:
             seen[path] = left.encode()
         if left != text:
             partly.append(path)
     return seen, tuple(partly)
+
+
+@lru_cache(maxsize=256)
+def _settings_file(path: str, *_state: int) -> tuple[str, str | None]:
+    with open(path, encoding="utf-8", newline="") as file:
+        text = file.read(_LARGEST_SETTINGS)
+    return text, settings_without_secrets(text)
 
 
 def _lack(result: CommandResult, decision: PolicyDecision) -> str:

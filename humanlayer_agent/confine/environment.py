@@ -67,7 +67,7 @@ def shared_caches(home: str) -> tuple[str, ...]:
 
 
 def settings_files(home: str) -> tuple[str, ...]:
-    """Return the files below `home` with which tools are set up for all projects, where they are there."""
+    """Return the files, below `home` or of the machine, with which tools are set up for all projects."""
     paths = (os.path.join(home, below) for below in _known_caches()["settings"])
     return tuple(path for path in paths if os.path.isfile(path))
 
