@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from humanlayer_agent.confine import syscall_filter
-from humanlayer_agent.confine.confinement import Confinement, Unenforceable, is_plain, within
+from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_plain, within
 from humanlayer_agent.confine.forwarder import host_lines, variables
 from humanlayer_agent.confine.journal import MovedAside, journal
-from humanlayer_agent.confine.mounts import mounts, own_home
+from humanlayer_agent.confine.mounts import LASTING, has_link, mounts, own_home
 
 _OLDEST = (0, 8)  # --disable-userns
 _SYSTEM = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
@@ -101,6 +101,8 @@ class Bubblewrap:
         words += [word for path in _MASKED if os.path.exists(path) for word in ("--ro-bind", nothing, path)]
         # What it left there would be settings for the next command, which may have more.
         own, above = own_home(confinement, home)
+        linked = has_link(confinement, caches)
+        words += ["--symlink", "/tmp", LASTING] if linked else []
         words += [word for path in filter(None, (own, *above)) for word in ("--perms", "0700", "--tmpfs", path)]
         for mount in mounts(confinement, keep=(sys.prefix, self._home), shown=shown, removed=removed):
             _refuse_links(temporary, mount.path)
@@ -111,6 +113,7 @@ class Bubblewrap:
             else:
                 words += ["--bind" if mount.how == "write" else "--ro-bind", mount.path, mount.path]
         hidden = [entry for entry in confinement.entries("hide") if is_plain(entry)]
+        hidden += [LASTING + TREE] if linked else []
         for path, descriptor in settings.items():
             if not (confinement.reads(path) or within(path, (*confinement.entries("write"), *hidden))):
                 _refuse_links(temporary, path)

@@ -11,6 +11,8 @@ from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceabl
 from humanlayer_agent.confine.repository import is_kept
 from humanlayer_agent.confine.survey import LIMIT, roots_of, survey
 
+LASTING = "/var/tmp"
+"""Another folder for temporary files."""
 How = Literal["link", "read", "write", "hide"]
 
 _MOST_LINKED = 500
@@ -89,6 +91,19 @@ def mounts(
     return [Mount(path, found[path], os.path.isdir(path)) for path in order if not _below_hidden(path, found)]
 
 
+def has_link(confinement: Confinement, caches: str = "") -> bool:
+    """Tell whether a command finds /var/tmp as a link to its own /tmp: where that is nothing that it can see otherwise.
+
+    Args:
+        confinement: what is let through.
+        caches: a folder that it can write as well.
+    """
+    seen = (*confinement.entries("read"), *confinement.entries("write"), caches)
+    paths = [path for entry in seen if (path := entry.removesuffix(TREE))]
+    mounted = any(is_below(path, LASTING) or is_below(LASTING, path) for path in paths)
+    return os.path.isdir(LASTING) and not mounted
+
+
 def own_home(confinement: Confinement, home: str) -> tuple[str, tuple[str, ...]]:
     """Return the home folder that a command has of its own, and the folders in it that lead to what it can write.
 
@@ -101,7 +116,8 @@ def own_home(confinement: Confinement, home: str) -> tuple[str, tuple[str, ...]]
     """
     home = os.path.normpath(home) if os.path.isabs(home) else "/"
     seen = [entry.removesuffix(TREE) or "/" for entry in (*confinement.entries("read"), *confinement.entries("write"))]
-    if any(is_below(home, each) for each in (*_PROVIDED, *seen)) or home == "/" or not os.path.isdir(home):
+    provided = (*_PROVIDED, LASTING) if has_link(confinement) else _PROVIDED
+    if any(is_below(home, each) for each in (*provided, *seen)) or home == "/" or not os.path.isdir(home):
         return "", ()
     inside = [root[len(home) + 1 :].split("/") for root in roots_of(confinement) if is_below(root, home)]
     return home, tuple(sorted({f"{home}/{parts[0]}" for parts in inside if len(parts) > 1}))

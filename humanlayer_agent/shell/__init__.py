@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.syntax import tree as syntax_tree
     from humanlayer_agent.shell.syntax.dialects import unportable
     from humanlayer_agent.shell.syntax.parse import Parse, parse
-    from humanlayer_agent.shell.view import HOST, TEMPORARY, View
+    from humanlayer_agent.shell.view import HOST, LASTING, TEMPORARY, View
 
 __all__ = [
     "BUILTINS",
     "EFFECT_KINDS",
     "HOST",
+    "LASTING",
     "MAX_TEXT",
     "REPEATERS",
     "TEMPORARY",
@@ -91,7 +92,7 @@ _NAMES = {
     "script_files.file_texts": ["WrittenText"],
     "syntax.dialects": ["unportable"],
     "syntax.parse": ["Parse", "parse"],
-    "view": ["HOST", "TEMPORARY", "View"],
+    "view": ["HOST", "LASTING", "TEMPORARY", "View"],
 }
 """The names that each module gives."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 TEMPORARY = "/tmp"
+LASTING = "/var/tmp"
+"""Another folder for temporary files: where a command has a /tmp of its own, this is a link to it."""
 _MOST_LINKS = 40
 _OF_EACH_PROCESS = ("/dev/", "/proc/")
 _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
@@ -44,8 +46,8 @@ class View:
 
     Args:
         temporary: that folder, by a path without links; "" is an empty one, None the machine's own /tmp.
-        shown: what below /tmp is seen as it is on this machine.
-        unknown: what below /tmp some commands may see as it is on this machine, and others not.
+        shown: what below /tmp or /var/tmp is seen as it is on this machine.
+        unknown: what below them some commands may see as it is on this machine, and others not.
         root: the root directory of a process, by its path (/proc/PID/root): all is as that process sees it.
 
     Example:
@@ -116,6 +118,8 @@ class View:
         if self._mounted_in(path):  # where something else stands in the way of that, nothing is started
             return Step(path, self.place(path), os.stat("/"), None)
         place = self.place(path)
+        if path == LASTING and self._has_link():
+            return Step(path, place, os.lstat("/proc/self"), TEMPORARY)
         if place is None:
             return Step(path, None, None, None)
         try:
@@ -167,6 +171,12 @@ class View:
             return os.open(name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
         finally:
             os.close(here)
+
+    def _has_link(self) -> bool:
+        """Tell whether /var/tmp is a link: where it is on this machine, and nothing is mounted there."""
+        known = (*self.shown, *self.unknown)
+        mounted = any(_is_below(each, LASTING) or _is_below(LASTING, each) for each in known)
+        return self.temporary is not None and not mounted and os.path.isdir(LASTING)
 
     def _mounted_in(self, folder: str) -> list[str]:
         """What is shown, and lies in a folder below /tmp that is the command's own."""

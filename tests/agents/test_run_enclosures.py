@@ -74,6 +74,16 @@ def test_commands_of_a_run_share_what_they_see_as_tmp(gate: Gate, place: Path) -
     assert not Path(f"/tmp/{name}").exists()
 
 
+def test_what_a_command_puts_where_temporary_files_last_is_there_for_the_next(gate: Gate, place: Path) -> None:
+    name = f"hla-{place.name}"
+    gate.run(f"echo 'echo kept' > /var/tmp/{name}")
+    assert gate.run(f"bash /var/tmp/{name}; cat /tmp/{name}").output == "kept\necho kept\n"
+    unreadable = unread(place, "bash", "-c", f"'ls -d /var/tmp; rm /var/tmp; touch /var/x; cat /var/tmp/{name}'")
+    assert "Read-only file system" in (result := gate.run(unreadable).output)
+    assert result.endswith("\necho kept\n")
+    assert not Path(f"/var/tmp/{name}").exists()
+
+
 def test_git_works_and_its_hooks_are_held(gate: Gate, place: Path, human: Human) -> None:
     assert gate.run("git init -q .").returncode == 0
     assert (place / "project/.git/config").exists()

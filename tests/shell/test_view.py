@@ -51,6 +51,17 @@ def test_its_own_tmp_is_read_and_never_the_machines(view: View, temporary: Path,
     assert DiskReader.digest(str(machines / "x.sh"), view) == DiskReader.digest(str(own / "x.sh"))
 
 
+def test_what_lasts_longer_on_the_machine_is_in_its_own_tmp_too(view: View, temporary: Path) -> None:
+    name = f"hla-{temporary.parent.name}"
+    (temporary / name).write_text("own\n")
+    assert text(view, f"/var/tmp/{name}") == "own\n"
+    assert view.real(f"/var/tmp/{name}/../x") == "/tmp/x"
+    assert (name, False, False) in view.entries(view.real("/var/tmp"))
+    assert HOST.real("/var/tmp/x") == os.path.realpath("/var/tmp/x")
+    below = View(str(temporary), shown=("/var/tmp/project",))  # there no link can be
+    assert below.real("/var/tmp/x") == os.path.realpath("/var/tmp/x")
+
+
 def test_an_empty_tmp_has_nothing(machines: Path, project: Path) -> None:
     (machines / "x.sh").write_text("machine\n")
     assert text(View(""), machines / "x.sh") is None

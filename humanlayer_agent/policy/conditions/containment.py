@@ -21,7 +21,7 @@ from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.needs_line import ROLE as NEEDED
 from humanlayer_agent.policy.needs_line import UNCONFINED, asked_for
-from humanlayer_agent.shell import TEMPORARY, WRITTEN, Effect, Program, SimpleCommand, View
+from humanlayer_agent.shell import LASTING, TEMPORARY, WRITTEN, Effect, Program, SimpleCommand, View
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.evaluation import Judged
@@ -135,7 +135,7 @@ def seen(view: View, profiles: Iterable[Profile]) -> View:
 
     Args:
         view: the /tmp that they have, and what is shown in there to all.
-        profiles: what they let through below /tmp is as it is on this machine.
+        profiles: what they let through below /tmp and /var/tmp is as it is on this machine.
     """
     sets = [frozenset(_below_temporary(situated(each))) for each in profiles]
     everywhere, anywhere = frozenset.intersection(*sets), frozenset.union(*sets)
@@ -146,7 +146,7 @@ def seen(view: View, profiles: Iterable[Profile]) -> View:
 def _below_temporary(profile: Profile) -> Iterator[str]:
     for entry in (*profile.read, *profile.write):
         path = entry.removesuffix(TREE)
-        if path.startswith(f"{TEMPORARY}/"):
+        if path.startswith(f"{TEMPORARY}/") or is_below(path, LASTING) or (path and is_below(LASTING, path)):
             yield path
 
 
