@@ -29,6 +29,7 @@ RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
 def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project of whose files a run, `mine`, has deleted one, changed one, and made one."""
     enclosures.backend()
+    monkeypatch.delenv("HUMANLAYER_CONFINE")
     with tempfile.TemporaryDirectory(dir=os.path.realpath("/var/tmp"), prefix="hla-undo-") as name:
         top = Path(name)
         monkeypatch.chdir(top)

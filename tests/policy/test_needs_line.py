@@ -79,5 +79,9 @@ WORDS = st.sampled_from(["network", "unconfined", "read /a", "write b", "x", "",
 def test_no_line_lets_anything_through_without_a_human(items: list[str], command: str) -> None:
     decision = judged(f"# needs: {','.join(items)}\n{command}")
     assert decision.verdict >= max(Verdict.ASK, judged(command).verdict)
-    if "network" not in items and "curl" not in command and decision.confinement is not None:
+    if (
+        not any(item.startswith("network") for item in items)
+        and "curl" not in command
+        and decision.confinement is not None
+    ):
         assert decision.confinement.network == "none"

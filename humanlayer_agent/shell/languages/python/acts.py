@@ -1,4 +1,4 @@
-"""What the acts of a program say together, once all of them are found.
+"""Doubts about what a program of Python does that only all of its acts together show.
 
 A link may lead what is changed elsewhere. And tests put something in the place of connections: then these may never be
 made. That is about the text as a whole, and says "perhaps": a stand-in may be gone again before the call. It takes no
