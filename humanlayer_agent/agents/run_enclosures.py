@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from humanlayer_agent.agents.containers import confinement_of
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.confine import landlock
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure, find
+from humanlayer_agent.confine.certificates import is_public
 from humanlayer_agent.confine.confinement import TREE, Bounds, Confinement, Profile, Unenforceable, is_below
 from humanlayer_agent.confine.environment import cache_variables, confined_environment, settings_files, shared_caches
 from humanlayer_agent.confine.journal import MovedAside
@@ -60,7 +62,9 @@ _NETWORKS = {
 _MOST_NAMED = 10
 _ASKED_WHO = ("401", "403", "unauthorized", "forbidden", "authentication", "authenticate", "eneedauth", "log in")
 """What programs print, in lower case, whom a server has asked who they are."""
-_LARGEST_SETTINGS = 1 << 18  # characters; so long a text is not shown at all
+_LARGEST_SETTINGS = 1 << 21  # characters
+_NAMES_FILE = re.compile(r"^\s*(?:constraint|cert|cafile|cainfo)\s*=\s*[\"']?(/[^\s\"']+)", re.MULTILINE)
+"""A setting without whose file a tool does not start."""
 _PLAIN_NAME = re.compile(r"[\w.+@-]{1,60}")
 _LOOKED_AT = 20_000  # characters of an output, its last
 _ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
@@ -156,7 +160,7 @@ class RunEnclosures:
         if shown is None:
             shown = self._shown[confinement.digest] = self._in_repository(confinement)
         folders = (self.temporary, self.aside, expected, self.caches)
-        return Enclosure(self.backend, confinement, *folders, shown, removed, *_settings(home_folder()))
+        return Enclosure(self.backend, confinement, *folders, shown, removed, *_settings(home_folder(), confinement))
 
     def try_out(self, profile: Profile | None, cwd: str) -> None:
         """Look whether a command could be confined in this project, as far as that can be seen without one.
@@ -450,28 +454,39 @@ def _few(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(plain), f"{more} more" if more else "")))
 
 
-def _settings(home: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """What is seen of the files with which tools are set up for all projects, and which of them are not seen whole."""
+def _settings(home: str, confinement: Confinement) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """What is seen of the files with which tools are set up for all projects, and of those that they name, where the
+    confinement does not open them; and which of them are not seen whole.
+    """
     seen: dict[str, bytes] = {}
     partly: list[str] = []
-    for path in settings_files(home):
+    paths = list(settings_files(home))
+    own = len(paths)
+    for number, path in enumerate(paths):  # what is named comes at its end
+        if path in seen or confinement.reads(path):
+            continue
         try:
             about = os.stat(path)
-            text, left = _settings_file(path, about.st_ino, about.st_size, about.st_ctime_ns)
+            if not stat.S_ISREG(about.st_mode):
+                continue
+            whole, left = _settings_file(path, about.st_ino, about.st_size, about.st_ctime_ns)
         except (OSError, ValueError):
             continue
         if left is not None:
             seen[path] = left.encode()
-        if left != text:
+        if not whole:
             partly.append(path)
+        paths += _NAMES_FILE.findall(left or "") if number < own else []
     return seen, tuple(partly)
 
 
 @lru_cache(maxsize=256)
-def _settings_file(path: str, *_state: int) -> tuple[str, str | None]:
+def _settings_file(path: str, *_state: int) -> tuple[bool, str | None]:
+    """Whether such a file is seen whole, and what of it is seen."""
     with open(path, encoding="utf-8", newline="") as file:
         text = file.read(_LARGEST_SETTINGS)
-    return text, settings_without_secrets(text)
+    left = text if is_public(path) else settings_without_secrets(text)
+    return left == text, left
 
 
 def _lack(result: CommandResult, decision: PolicyDecision) -> str:
