@@ -7,7 +7,6 @@ import re
 import secrets
 import shutil
 import stat
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -237,24 +236,13 @@ class RunEnclosures:
         assert isinstance(self.backend, Bubblewrap)
         enclosure = Enclosure(self.backend, reading, self.temporary, self.aside)
         asked = (each for path in hidden for each in sources(path))
-        words = (find_program("git"), "ls-tree", "-z", "HEAD", "--", *asked)
-        env = {os.fsencode(name): os.fsencode(value) for name, value in self.environment(os.environ).items()}
-        command = [os.fsencode(word) for word in words]
+        env = self.environment(os.environ)
         try:
-            with enclosure.opened(command, cwd=self.project, env=env) as (argv, descriptors):
-                done = subprocess.run(
-                    argv,
-                    pass_fds=descriptors,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env={},
-                    cwd="/",
-                    timeout=_LONGEST_LOOK_S,
-                )
-        except (ConfigError, subprocess.TimeoutExpired):
+            words = (find_program("git"), "ls-tree", "-z", "HEAD", "--", *asked)
+            _, said = enclosure.answer(words, cwd=self.project, env=env, seconds=_LONGEST_LOOK_S)
+        except (ConfigError, Unenforceable):
             return {}
-        return kept_contents(hidden, done.stdout, self.project)
+        return kept_contents(hidden, said, self.project)
 
     def environment(
         self,

@@ -210,6 +210,30 @@ class Enclosure:
             inherited = (given, calls, *hosts, *settings.values(), *((info,) if info >= 0 else ()))
             yield [os.fsencode(self.backend.path), b"--args", b"%d" % given, b"--", *command], inherited
 
+    def answer(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], seconds: float) -> tuple[int, bytes]:
+        """Run a command of ours that is asked something, and return its exit status and what it has printed.
+
+        Raises:
+            Unenforceable: it can't be started so, or did not end within so many seconds.
+        """
+        words = [os.fsencode(word) for word in command]
+        variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+        with self.opened(words, cwd=cwd, env=variables) as (argv, descriptors):
+            try:
+                done = subprocess.run(
+                    argv,
+                    pass_fds=descriptors,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                    timeout=seconds,
+                )
+            except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+                raise Unenforceable(f"{command[0]} can't be asked: {error}") from None
+        return done.returncode, done.stdout
+
 
 def _host_lines(confinement: Confinement) -> str:
     """What a command sees as /etc/hosts: where it could read the machine's, with that one's names for itself."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
-from humanlayer_agent.confine.repository import changes_nothing_that_runs
+from humanlayer_agent.confine.repository import changes_nothing_that_runs, names_worktree
 from humanlayer_agent.confine.survey import Control, Survey, control, is_writable, roots_of, survey
 from humanlayer_agent.locations import read_own_json, write_own_json
 
@@ -84,6 +84,8 @@ def _settle(
         if expected(path) or any(path.startswith(other.path + "/") and other.kept for other in moved):
             continue
         earlier = before.controls.get(path)
+        if earlier is None and path in after.controls and names_worktree(path):
+            continue
         if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
             continue
         if earlier is not None and stat.S_ISREG(earlier.mode) and _is_gone_with_its_work_tree(path):
@@ -195,19 +197,14 @@ def _written(confinement: Confinement, found: Survey) -> dict[str, Any]:
 
 
 def _read(content: dict[str, Any]) -> tuple[Confinement, Survey]:
-    profiles = tuple(
-        Profile(
-            each["name"],
-            read=tuple(each["read"]),
-            write=tuple(each["write"]),
-            protect=tuple(each["protect"]),
-            hide=tuple(each["hide"]),
-            network=each["network"],
-        )
-        for each in content["profiles"]
-    )
     controls = {
         path: Control(mode, None if text is None else base64.b64decode(text))
         for path, (mode, text) in content["controls"].items()
     }
+    profiles = tuple(map(_profile, content["profiles"]))
     return Confinement(profiles), Survey(set(content["protected"]), set(), controls)
+
+
+def _profile(written: dict[str, Any]) -> Profile:
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in written.items()}
+    return Profile(**fields)

@@ -6,8 +6,7 @@ of a repository may have git run anything. Where there is none, or git does not 
 
 import os
 import stat
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from humanlayer_agent.confine.bubblewrap import Bubblewrap, Enclosure
@@ -143,30 +142,17 @@ def _answer(project: str, asked: Asked) -> list[list[bytes]] | None:
     reads = tuple(dict.fromkeys(f"{each}{TREE}" if os.path.isdir(each) else each for each in places))
     held = Confinement((Profile("a look at the repository", read=reads),))
     enclosure = Enclosure(asked.backend, held, asked.temporary, asked.aside)
-    command = [os.fsencode(word) for word in ("/bin/sh", "-c", _QUESTIONS, asked.git)]
+    env = {"PATH": os.defpath, "HOME": home, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        with enclosure.opened(command, cwd=project, env=_environment(home)) as (argv, descriptors):
-            done = subprocess.run(
-                argv,
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                timeout=_LONGEST_S,
-            )
-    except (Unenforceable, OSError, ValueError, subprocess.TimeoutExpired):
+        code, said = enclosure.answer(
+            ("/bin/sh", "-c", _QUESTIONS, asked.git), cwd=project, env=env, seconds=_LONGEST_S
+        )
+    except (Unenforceable, OSError):
         return None
     parts: list[list[bytes]] = [[]]
-    for name in done.stdout.split(b"\0")[:-1]:
+    for name in said.split(b"\0")[:-1]:
         if name:
             parts[-1].append(name)
         else:
             parts.append([])
-    return parts[:-1] if done.returncode == 0 and len(parts) == 6 and not parts[-1] else None
-
-
-def _environment(home: str) -> Mapping[bytes, bytes]:
-    values = {"PATH": os.defpath, "HOME": home, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
-    return {os.fsencode(name): os.fsencode(value) for name, value in values.items()}
+    return parts[:-1] if code == 0 and len(parts) == 6 and not parts[-1] else None

@@ -72,6 +72,19 @@ def worktree_links(repository: Path | str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def names_worktree(path: str) -> bool:
+    """Tell whether a file says what git writes where it keeps a further worktree: that the repository is the one it
+    lies in (`commondir`), and where the worktree is, which names it in its turn (`gitdir`).
+    """
+    own = os.path.dirname(path)
+    folder = os.path.dirname(own)
+    if os.path.basename(folder) != "worktrees" or os.path.islink(path):
+        return False
+    if os.path.basename(path) == "commondir":
+        return _text(path).strip() == "../.."
+    return os.path.basename(path) == "gitdir" and _place(own, _text(path)) in worktree_links(os.path.dirname(folder))
+
+
 def sources(path: str) -> tuple[str, ...]:
     """Return the files that may have what stands in a file: the file itself, and what people copy to make it.
 

@@ -91,7 +91,9 @@ def test_it_is_done_where_not_all_is_known_that_is_written(
 ) -> None:
     human.approves = True
     gate.run(command)
-    assert bool(kept()) is is_kept
+    said = logged(gate)
+    assert [event["type"] for event in said] == ["files.kept"] * is_kept, said
+    assert len(kept()) == is_kept
 
 
 def test_without_a_repository_all_is_kept(gate: Gate, place: Path) -> None:

@@ -121,11 +121,12 @@ def screen(environment: dict[str, str], tmp_path: Path) -> Iterator[Screen]:
     opened.child.close(force=True)
 
 
-def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
+def without_terminal(environment: dict[str, str], where: Path) -> str:
+    """What the demo prints where nobody can be asked."""
     done = children.run(
         [*HLA, "demo"],
         env=environment,
-        cwd=tmp_path,
+        cwd=where,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -133,11 +134,16 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
         start_new_session=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The run ended Submitted" in done.stdout
-    assert "not confined here" in done.stdout
-    assert "tidy" not in "".join(word for word, _, _ in records(done.stdout))
-    assert "2 of them were denied because nobody could be asked" in done.stdout
-    ran = records(done.stdout)
+    return str(done.stdout)
+
+
+def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
+    shown = without_terminal(environment, tmp_path)
+    assert "The run ended Submitted" in shown
+    assert "not confined here" in shown
+    assert "tidy" not in "".join(word for word, _, _ in records(shown))
+    assert "2 of them were denied because nobody could be asked" in shown
+    ran = records(shown)
     assert len(ran) == 11
     assert [r for r in ran if not r[2]] == [("curl", "ask", False), ("rm", "ask", False), ("hla", "deny", False)]
     assert ran[-4:] == [
@@ -146,10 +152,10 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
         ("python3", "allow", True),
         ("echo", "allow", True),
     ]
-    messages = trajectory(done.stdout)["messages"]
+    messages = trajectory(shown)["messages"]
     assert any("FAILED" in str(m.get("content")) for m in messages)
     assert any("Ran 2 tests" in str(m.get("content")) and "OK" in str(m.get("content")) for m in messages)
-    (run,) = re.findall(r"hla audit query --run (\w+)", done.stdout)
+    (run,) = re.findall(r"hla audit query --run (\w+)", shown)
     events = children.run(
         [*HLA, "audit", "query", "--run", run], env=environment, cwd=tmp_path, capture_output=True, text=True
     )
@@ -161,26 +167,14 @@ def test_without_a_terminal(environment: dict[str, str], tmp_path: Path, home: P
 def test_what_nobody_can_read_runs_confined(environment: dict[str, str], tmp_path: Path, home: Path) -> None:
     enclosures.backend()
     del environment["HUMANLAYER_CONFINE"]
-    done = children.run(
-        [*HLA, "demo"],
-        env=environment,
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=WAIT,
-        start_new_session=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "runs confined here" in done.stdout
-    assert "2 of them were denied because nobody could be asked" in done.stdout
-    assert [r for r in records(done.stdout) if not r[2]] == [
+    shown = without_terminal(environment, tmp_path)
+    assert "runs confined here" in shown
+    assert "2 of them were denied because nobody could be asked" in shown
+    assert [r for r in records(shown) if not r[2]] == [
         ("curl", "ask", False), ("rm", "ask", False), ("hla", "deny", False),
     ]  # fmt: skip
-    assert re.search(r"python3 tidy.pyc\s+✓ allowed by [a-z-]+, confined to project\s+wrote tidied.txt", done.stdout), (
-        done.stdout
-    )
-    assert re.search(r"could not write \S+/old-reports/tidied.txt", done.stdout)
+    assert re.search(r"python3 tidy.pyc\s+✓ allowed by [a-z-]+, confined to project\s+wrote tidied.txt", shown), shown
+    assert re.search(r"could not write \S+/old-reports/tidied.txt", shown)
     assert leftovers(tmp_path, home) == []
 
 

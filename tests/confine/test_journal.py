@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,7 +208,11 @@ def test_what_was_expected_stays(project: Path, confinement: Confinement, tmp_pa
     assert (project / "clone/.git/config").exists()
 
 
-def test_a_supervisor_that_was_killed(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"network": "forwarded", "hosts": ("localhost:3000",)}])
+def test_a_supervisor_that_was_killed(
+    project: Path, confinement: Confinement, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    confinement = Confinement((replace(confinement.profiles[0], **more),))
     source = f"""
 import os, pathlib
 from humanlayer_agent.confine.confinement import Confinement, Profile
@@ -221,6 +227,32 @@ with journal({confinement!r}, {str(tmp_path / "aside")!r}):
     moved = settled(confinement, tmp_path / "aside", lambda: None)
     assert [each.path for each in moved] == [str(project / ".envrc")]
     assert not (project / ".envrc").exists()
+
+
+def test_a_further_worktree_stays(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+    ended = git(project, "worktree", "list")
+    made = str(project / "wt/.git")
+    moved = settled(
+        confinement, tmp_path / "aside", lambda: git(project, "worktree", "add", "-q", "wt"), expected=made.__eq__
+    )
+    assert moved == []
+    assert git(project / "wt", "status", "--short").returncode == ended.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "says"), [("commondir", "../../../elsewhere"), ("gitdir", "/elsewhere/.git"), ("config.worktree", EVIL)]
+)
+def test_and_one_that_leads_elsewhere_does_not(
+    project: Path, confinement: Confinement, tmp_path: Path, file: str, says: str
+) -> None:
+    planted = project / ".git/worktrees/wt" / file
+
+    def plant() -> None:
+        git(project, "worktree", "add", "-q", "wt")
+        planted.write_text(says)
+
+    moved = settled(confinement, tmp_path / "aside", plant, expected=str(project / "wt/.git").__eq__)
+    assert str(planted) in [each.path for each in moved]
 
 
 def test_a_journal_of_a_command_that_runs_is_left_alone(

@@ -1,6 +1,7 @@
 """How much is tried: `make test` takes minutes, `make test-all` what CI runs, `make soak` hours."""
 
 import os
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,6 +36,11 @@ def some(all: int, here: int, soak: int | None = None) -> int:
 def seeds(all: int, here: int, soak: int | None = None) -> list[Any]:
     """Return the rows for a test that tries another part each time: those that `make test` leaves out are `long`."""
     return [pytest.param(n, marks=() if n < here else pytest.mark.long) for n in range(soak if SOAK and soak else all)]
+
+
+def policies(names: Iterable[str]) -> list[Any]:
+    """Return the rows for a test of each shipped policy: `make test` takes default alone."""
+    return [name if name == "default" else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
 def load_profile() -> None:

@@ -5,15 +5,14 @@ import pytest
 from humanlayer_agent.policy.language.loader import find
 from humanlayer_agent.policy.language.sources import shipped_names
 from humanlayer_agent.policy_tools.lint import lint_file
+from tests.support.extent import policies
 
 IGNORED = {"sandbox": {"broad-allow"}, "guard": {"unused-list"}}
 """What comments in them say is meant to be so."""
 
 
 @pytest.mark.remembered
-@pytest.mark.parametrize(
-    "name", [name if name == "default" else pytest.param(name, marks=pytest.mark.long) for name in shipped_names()]
-)
+@pytest.mark.parametrize("name", policies(shipped_names()))
 def test_clean(name: str) -> None:
     found = lint_file(find(name))
     assert [(f.check, f.about, f.message) for f in found if not f.ignored] == []

@@ -16,7 +16,7 @@ from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run,
 from humanlayer_agent.policy_tools.metamorphic.shrink import smaller
 from humanlayer_agent.policy_tools.metamorphic.templates import as_data, places_of_data
 from humanlayer_agent.shell import parse
-from tests.support.extent import SOAK, some
+from tests.support.extent import SOAK, policies, some
 from tests.support.rows import for_each
 
 SHARES = {"guard": 0.1, "default": 0.03, "strict": 0.05, "ci": 0.02, "sandbox": 0.06}
@@ -34,9 +34,7 @@ def shown(found: list[Checked]) -> list[str]:
 
 @pytest.mark.remembered
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "name", [name if name == "default" else pytest.param(name, marks=pytest.mark.long) for name in SHARES]
-)
+@pytest.mark.parametrize("name", policies(SHARES))
 def test_shipped(name: str) -> None:
     found = run(load(find(name)), compositions=4, share=1 if SOAK else SHARES[name] / some(1, here=8))
     assert sum(checked.tried for checked in found) > some(500, here=60)
@@ -45,7 +43,7 @@ def test_shipped(name: str) -> None:
 
 @pytest.mark.remembered
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", ["default", pytest.param("strict", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", policies(["default", "strict"]))
 def test_shipped_where_it_is_confined(name: str) -> None:
     """What is asked about or denied although it would run confined is so in every spelling."""
     found = run(load(find(name)), compositions=2, share=1 if SOAK else SHARES[name] / some(2, here=20), confined=True)
