@@ -1,6 +1,27 @@
 """The errors this package raises. Each message says what was wrong, where, and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+
+def did_you_mean(word: str, known: Iterable[str], others: str = "there are") -> str:
+    """Return the hint that ends a message about a word nobody knows: the nearest known one, else all of them.
+
+    Args:
+        word: what was written.
+        known: what could have been meant.
+        others: stands before all of them, where none is near; "" for no hint then.
+
+    Example:
+        >>> did_you_mean("decison", ["decision", "when"]), did_you_mean("x", ["decision", "when"])
+        ('did you mean decision?', 'there are decision, when')
+    """
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    if near := get_close_matches(word, names, n=1):
+        return f"did you mean {near[0]}?"
+    return f"{others} {', '.join(names) or 'none'}" if others else ""
 
 
 class HumanlayerError(Exception):
@@ -47,11 +68,44 @@ class NoTerminal(ChannelError):
     """Raised where nobody can be asked at a terminal (none, or a background job). Never an approval."""
 
 
+class _Judged(Protocol):
+    """The part of a `PolicyDecision` that is told."""
+
+    @property
+    def rule(self) -> str | None: ...
+
+
+class _Denied(Protocol):
+    """The part of a `Denial` that is told."""
+
+    @property
+    def reason(self) -> str: ...
+    @property
+    def by(self) -> str: ...
+    @property
+    def decision(self) -> _Judged | None: ...
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def approver(self) -> str: ...
+    @property
+    def comment(self) -> str: ...
+
+
 class ActionDenied(HumanlayerError):
     """Raised by `Gate.run`, and by functions behind `require_approval`, when an action may not run.
 
+    Its text is one paragraph that says all of what follows.
+
     Args:
         denial: a `Denial` (`approvals.model`): who denied it and why, and a human's words.
+
+    Attributes:
+        reason: why it may not run.
+        rule: the id of the policy's rule that decided; "" where none did.
+        comment: a human's words; "" where there are none.
+        who: the principal who refused it, else what did: policy, human, nobody (no answer, no channel) or store.
+        request: the id of the request that a human was asked; "" where there was none.
 
     Example:
         >>> from humanlayer_agent import Gate
@@ -59,13 +113,22 @@ class ActionDenied(HumanlayerError):
         ...     try:
         ...         gate.run("hla requests approve 42")
         ...     except ActionDenied as denied:
-        ...         print(denied.denial.by)
+        ...         print(denied.who)
         policy
     """
 
-    def __init__(self, denial: object) -> None:
-        super().__init__(str(denial))
+    def __init__(self, denial: _Denied) -> None:
         self.denial = denial
+        self.reason = denial.reason
+        self.rule = (denial.decision.rule or "") if denial.decision is not None else ""
+        self.comment = denial.comment
+        self.who = denial.approver or denial.by
+        self.request = denial.request_id
+        facts = {"rule": self.rule, "by": self.who, "request": self.request}
+        told = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
+        comment = f' Comment: "{self.comment}"' if self.comment else ""
+        said = " ".join(f"{self.reason} ({told}).{comment}".split())
+        super().__init__("".join(char if char.isprintable() else "\ufffd" for char in said))  # it goes to terminals
 
 
 class AgentsStopped(HumanlayerError):

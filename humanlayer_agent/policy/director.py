@@ -27,8 +27,11 @@ from humanlayer_agent.policy.layers import Layer
 from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
 from humanlayer_agent.policy.needs_line import add_needs
+from humanlayer_agent.policy.run_record import RunRecord
 from humanlayer_agent.shell import (
     HOST,
+    Baseline,
+    Beginning,
     DiskReader,
     Effect,
     Program,
@@ -37,6 +40,9 @@ from humanlayer_agent.shell import (
     SimpleCommand,
     View,
     analyse,
+    folds_case,
+    note_losses,
+    note_versions,
 )
 
 FUNCTION = "function"
@@ -62,6 +68,8 @@ class Director:
         reads: path sets that confined commands can read, besides those of the policies.
         container: everything runs in a container, which lets it reach this and nothing else; its files are not those of
             this machine. Not together with `confined` or `reduced`.
+        folds: `.ENV` is the file `.env`, as on most volumes of macOS; None: it is looked up where the project is.
+        record: what is kept of the run that the actions belong to; None: they belong to none.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -87,6 +95,8 @@ class Director:
         reduced: bool = False,
         reads: Sequence[str] = (),
         container: Confinement | None = None,
+        folds: bool | None = None,
+        record: RunRecord | None = None,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -100,9 +110,13 @@ class Director:
         self._tmp = View("") if confined is True else confined or None
         self.reduced = reduced
         self.container = container
+        self.folds = folds_case(os.path.abspath(self.project)) if folds is None else folds
+        self.record = record
         self._reads = tuple(reads)
         self._today = today
         self._read = Remembered()
+        self._judged_one = False
+        self._beginning: Beginning | None = None
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
         self._number = _day_number()
         self._in_force = self._on(today() if today is not None else _day(self._number))
@@ -122,12 +136,15 @@ class Director:
         reduced: bool = False,
         reads: Sequence[str] = (),
         container: Confinement | None = None,
+        folds: bool | None = None,
+        record: RunRecord | None = None,
     ) -> "Director":
         """Read one policy: it is the whole, and no layer is read.
 
         Args:
             policy: a file, or the name of a shipped policy.
-            project, environ, variables, observe, reader, confined, reduced, reads, container: as for `Director`.
+            project, environ, variables, observe, reader, confined, reduced, reads, container, folds, record: as for
+                `Director`.
             tested: a policy that fails the tests in its own rules is an error (see `policy.language.loader.load`).
 
         Raises:
@@ -141,7 +158,8 @@ class Director:
         observe = observe or found.observe
         return cls(
             found, project=project, environ=environ, variables=variables, observe=observe, reader=reader,
-            confined=confined, reduced=reduced, reads=reads, container=container,
+            confined=confined, reduced=reduced, reads=reads, container=container, folds=folds,
+            record=record,
         )  # fmt: skip
 
     @property
@@ -173,6 +191,7 @@ class Director:
             'secrets'
         """
         begin, in_force = time.perf_counter_ns(), self.in_force()
+        self._note_beginning(in_force)
         if not held or action.type == FUNCTION:
             return replace(self._judged(in_force, action, reader, HOST, begin), reduced=None)
         decision = self._judged(in_force, action, reader, in_force.view, begin)
@@ -186,19 +205,34 @@ class Director:
 
         It costs nothing and asks nobody, so it is done right before the action runs.
         """
-        return self._judged(self.in_force(), action, None, view, time.perf_counter_ns())
+        return self._judged(self.in_force(), action, None, view, time.perf_counter_ns(), approved=True)
+
+    def _note_beginning(self, in_force: InForce) -> None:
+        """Note what is uncommitted before a run's first action has ended, or right after; whoever judges one action
+        only has no use for it.
+        """
+        if self._judged_one and self._beginning is None and isinstance(self.reader, DiskReader):
+            self._beginning = Beginning(self.project, in_force.view)
+        self._judged_one = True
 
     def _judged(
-        self, in_force: InForce, action: Action, reader: Reader | None, view: View, begin: int
+        self, in_force: InForce, action: Action, reader: Reader | None, view: View, begin: int, approved: bool = False
     ) -> PolicyDecision:
+        record = self.record if reader is None else None
+        if record is not None and not record.look():
+            reader = DiskReader(self.project, view, Baseline(self.project))
         program, situation = self.program(action, reader, view), self.situation(action, view)
-        return self._judge(in_force, program, situation, action.content, begin)
+        decision = self._judge(in_force, program, situation, action.content, begin)
+        if record is not None:
+            free = (approved or decision.verdict is Verdict.ALLOW) and decision.confinement is None and view == HOST
+            record.note(program, judged=free)
+        return decision
 
     def situation(self, action: Action, view: View | None = None) -> Situation:
         """Return the circumstances in which an action is judged, in this view: that of what is allowed, where it is
         None.
         """
-        links = Links(self.in_force().view if view is None else view)
+        links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
         return Situation(agent=action.agent, links=links, confinable=confinable, container=self.container)
 
@@ -222,8 +256,15 @@ class Director:
             catalog=CATALOG,
         )
         if action.type == "bash" and action.interpreter == BASH:
+            in_force = self.in_force()
+            seen = in_force.view if view is None else view
+            on_disk = isinstance(reader or self.reader, DiskReader) and self.container is None
+            if on_disk:
+                note_losses(program, action.cwd or self.project, seen, self._beginning, environ)
             if self.confined:
                 add_needs(program, action.content, action.cwd or self.project)
+                if on_disk:
+                    note_versions(program, seen, in_force.rules.protection.has, environ)
             return program
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")

@@ -1,5 +1,6 @@
 """Makes the decision that people and programs see out of the hits of the rules: strictest verdict, reasons, spans."""
 
+import posixpath
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -14,13 +15,14 @@ from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
 from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.needs_line import asked_for
-from humanlayer_agent.shell import Effect, Program, SimpleCommand
+from humanlayer_agent.shell import VERSION, Effect, Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
 """Names for what an effect is about, and what is said where that is not known."""
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
+_NAMED = 5
 _ONCE = ("once",)
 _OTHER_TMP = "{paths}: confined commands see another file there than what is approved, which runs unconfined"
 
@@ -75,7 +77,7 @@ def decided(
         ordered = _ordered([h for h in hits if h.verdict is worst])
         first = ordered[0] if ordered else None
         said = first.rule.rule if first is not None and first.rule is not None else None
-        reason = reason_of(first) if first is not None else ""
+        reason = " ".join(filter(None, (reason_of(first), versions(ordered)))) if first is not None else ""
         if program.status != "ok" and said is None:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
         elif said is None and asked:
@@ -251,6 +253,25 @@ def reason_of(hit: Hit) -> str:
         return f"no rule allows this: {what}"
     text = render(hit.rule.rule.reason or hit.rule.rule.id, hit)
     return text if hit.certain else f"can't be ruled out: {text}"
+
+
+def versions(hits: Sequence[Hit]) -> str:
+    """Return what git would make of files that hits are about, and from what; "" where there are none."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for hit in hits:
+        effect, folders = hit.effect, hit.command.cwd
+        if effect is None or effect.role != VERSION or effect.operand is None or not folders:
+            continue
+        path = posixpath.relpath(effect.operand, folders[0])
+        paths = found.setdefault((effect.origin, "remove" if effect.kind == "delete" else "replace"), [])
+        if path not in paths:
+            paths.append(path)
+    said = []
+    for (whose, what), paths in found.items():
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        ending = f" with those of {whose}" if what == "replace" else f", which {whose} does not have"
+        said.append(f"It would {what} {', '.join(paths[:_NAMED])}{more}{ending}."[: 2 * _SHOWN])
+    return " ".join(said)
 
 
 def _shown(source: Source) -> str:

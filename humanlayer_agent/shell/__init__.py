@@ -13,35 +13,51 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import analyse
+    from humanlayer_agent.shell.baseline import Baseline
     from humanlayer_agent.shell.builtins import BUILTINS
     from humanlayer_agent.shell.dataflow import WAYS, Flows, Reached, Way
     from humanlayer_agent.shell.dataflow.origins import Held, NotFollowed, Origin, Origins
-    from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader
+    from humanlayer_agent.shell.disk_reader import DiskReader, GivenReader, baseline_of, file_time_ns, is_looked_at
     from humanlayer_agent.shell.environment.code_variables import keeps_ascii, selects_code
     from humanlayer_agent.shell.expansion.field import Field
     from humanlayer_agent.shell.expansion.output import REPEATERS
     from humanlayer_agent.shell.interpreter.code_cache import Remembered
     from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
-    from humanlayer_agent.shell.program import EFFECT_KINDS, WRITTEN, Effect, EffectKind, Program, SimpleCommand
+    from humanlayer_agent.shell.program import (
+        EFFECT_KINDS,
+        LOSS,
+        VERSION,
+        WRITTEN,
+        Effect,
+        EffectKind,
+        Program,
+        SimpleCommand,
+    )
     from humanlayer_agent.shell.programs import catalog
     from humanlayer_agent.shell.programs.catalog import Catalog
     from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
+    from humanlayer_agent.shell.repository.losses import Beginning, note_losses
+    from humanlayer_agent.shell.repository.work_tree import note_versions
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
     from humanlayer_agent.shell.syntax import tree as syntax_tree
     from humanlayer_agent.shell.syntax.dialects import unportable
     from humanlayer_agent.shell.syntax.parse import Parse, parse
-    from humanlayer_agent.shell.view import HOST, LASTING, TEMPORARY, View
+    from humanlayer_agent.shell.view import HOST, LASTING, TEMPORARY, View, folds_case
 
 __all__ = [
     "BUILTINS",
     "EFFECT_KINDS",
     "HOST",
     "LASTING",
+    "LOSS",
     "MAX_TEXT",
     "REPEATERS",
     "TEMPORARY",
+    "VERSION",
     "WAYS",
     "WRITTEN",
+    "Baseline",
+    "Beginning",
     "Catalog",
     "DiskReader",
     "Effect",
@@ -65,8 +81,14 @@ __all__ = [
     "WrittenText",
     "absolute_path",
     "analyse",
+    "baseline_of",
     "catalog",
+    "file_time_ns",
+    "folds_case",
+    "is_looked_at",
     "keeps_ascii",
+    "note_losses",
+    "note_versions",
     "parse",
     "plain_path",
     "selects_code",
@@ -77,22 +99,25 @@ __all__ = [
 
 _NAMES = {
     "analysis": ["analyse"],
+    "baseline": ["Baseline"],
     "builtins": ["BUILTINS"],
     "dataflow": ["WAYS", "Flows", "Reached", "Way"],
     "dataflow.origins": ["Held", "NotFollowed", "Origin", "Origins"],
-    "disk_reader": ["DiskReader", "GivenReader"],
+    "disk_reader": ["DiskReader", "GivenReader", "baseline_of", "file_time_ns", "is_looked_at"],
     "environment.code_variables": ["keeps_ascii", "selects_code"],
     "expansion.field": ["Field"],
     "expansion.output": ["REPEATERS"],
     "interpreter.code_cache": ["Remembered"],
     "paths": ["absolute_path", "plain_path", "takes_all"],
-    "program": ["EFFECT_KINDS", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
+    "program": ["EFFECT_KINDS", "LOSS", "VERSION", "WRITTEN", "Effect", "EffectKind", "Program", "SimpleCommand"],
     "programs.catalog": ["Catalog"],
     "reader": ["MAX_TEXT", "Reader", "Source"],
+    "repository.losses": ["Beginning", "note_losses"],
+    "repository.work_tree": ["note_versions"],
     "script_files.file_texts": ["WrittenText"],
     "syntax.dialects": ["unportable"],
     "syntax.parse": ["Parse", "parse"],
-    "view": ["HOST", "LASTING", "TEMPORARY", "View"],
+    "view": ["HOST", "LASTING", "TEMPORARY", "View", "folds_case"],
 }
 """The names that each module gives."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}

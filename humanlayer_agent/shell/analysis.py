@@ -19,10 +19,10 @@ from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, joi
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
-from humanlayer_agent.shell.programs.special.git import note_elsewhere
+from humanlayer_agent.shell.programs.special.git import note_elsewhere, note_settings
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
-from humanlayer_agent.shell.script_files.link_creation import doubt_links
+from humanlayer_agent.shell.script_files.link_creation import doubt_links, note_followed, note_hard_links
 from humanlayer_agent.shell.syntax.parse import Parse, parse
 from humanlayer_agent.shell.syntax.tree import (
     ArithCommand,
@@ -46,9 +46,13 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.script_files.scripts import Scripts
 
 MAX_COMMANDS = 2_000
+_READ_AGAIN = 10
+"""What it costs to read a text within a text (`bash -c`, eval), for each of its code points."""
+_REFUSED = 100
+"""What it costs besides where it is refused: then it is looked for commands in other ways."""
 _OUTERMOST = Context()
 _FED = frozenset({"heredoc", "here-string", "pipe", "file", "script"})
-_KEPT = frozenset({"python", "settings"})
+_KEPT = frozenset({"python"})
 """Languages whose readers look at nothing but the text, its path and its words."""
 _NEVER_DEFINED = frozenset({"command_not_found_handle"})
 
@@ -86,8 +90,11 @@ def analyse(
     start = State((place,), dict(environ or {}), closed, fresh=True)
     walk = Interpreter(text, start.environ, reader, memory, catalog)
     walk.root(parse(text), start)
-    doubt_links(walk.program)
+    note_hard_links(walk.program)
+    doubt_links(walk.program, reader)
+    note_followed(walk.program, reader)
     note_elsewhere(walk.program.commands, place)
+    note_settings(walk.program, reader)
     vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
     return walk.program
 
@@ -147,7 +154,7 @@ class Interpreter:
                 self.uncalled(state)
             if parsed.guess is not None or parsed.witnesses:
                 self.witnesses(parsed, state, Context(inside=("witness",)))
-            if "scripts" in self.__dict__:
+            if "scripts" in self.__dict__ or (self.reader is not None and implicit_imports.loads(self.program)):
                 while self.scripts.finish():
                     self.uncalled(state)
                 self.scripts.doubt_changed()
@@ -201,7 +208,7 @@ class Interpreter:
     def source(self, text: str, word: Field, state: State, context: Context, construct: str) -> Ends:
         """Analyse `text` (the value of `word`) as a script of its own: `bash -c`, eval, trap, a fed shell."""
         too_much = context.depth > MAX_DEPTH or len(self.program.commands) > MAX_COMMANDS
-        if too_much or not state.work.spend(len(text)):
+        if too_much or not state.work.spend(_READ_AGAIN * len(text)):
             self.program.doubt("nested too deep")
             return state.lost(), state.lost()
         from humanlayer_agent.shell.syntax import dialects
@@ -209,6 +216,7 @@ class Interpreter:
         parsed = parse(text)
         if parsed.status != "ok":
             self.program.doubt(f"{construct}: {'; '.join(parsed.reasons)}")
+            state.work.spend(_REFUSED * len(text))
         if parsed.script is not None and not dialects.read_by_bash(context.via):
             why = dialects.unportable(parsed.script)
             if why is not None:
@@ -272,16 +280,17 @@ class Interpreter:
         """Something here may end in an error, with which bash drops the rest of the line."""
         self.aborted = join(self.aborted, state.copy())
 
-    def local(self, program: str, letters: str, name: str) -> bool:
+    def local(self, program: str, letters: str, name: str) -> bool | None:
         """`program` declares `name`: inside a function it has that value only until the function returns.
 
-        Returns True where that makes a new variable.
+        Returns True where that makes a new variable; None where another way through the function has made one, so that
+        it may be there on this way too.
         """
         if self.frames and (program == "local" or (program in ("declare", "typeset") and "g" not in letters)):
             names = self.frames[-1].locals
             new = name not in names
             names.add(name)
-            return new
+            return new or None
         return False
 
     def implicit(
@@ -300,7 +309,7 @@ class Interpreter:
         if code_variables.selects_code(name, None):
             command = SimpleCommand("", [], (0, 0), written, context.via, context.inside, state.cwd)
             command.span = self.span(*(self.frozen_span or (0, len(self.text))))
-            assignments.note_effect(Run(self, command, state, context), name, None, *command.span)
+            assignments.note_effect(Run(self, command, state, context), name, None, *command.span, given=False)
             self.program.commands.append(command)
 
     def subshell(self, node: Node, state: State, context: Context) -> None:

@@ -1,7 +1,7 @@
 """The files that agents run, read from disk: their text, their hash, and whether version control has them.
 
-What is under version control is taken from git's index as it was when the reader was made. Later additions don't count,
-or an agent could make its own script "project code" with `git add`. The format is that of git's
+What is under version control is taken from git's index as a human left it (see `baseline`). Later additions don't
+count, or an agent could make its own script "project code" with `git add`. The format is that of git's
 Documentation/gitformat-index.txt, versions 2 to 4; an index that is not understood means that nothing is tracked.
 """
 
@@ -10,16 +10,36 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
-from functools import cached_property
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from humanlayer_agent.shell.reader import MAX_TEXT, Source
-from humanlayer_agent.shell.view import HOST, View
+from humanlayer_agent.shell.baseline import Baseline
+from humanlayer_agent.shell.reader import MAX_TEXT, DiskLooks, GitSettings, ProjectReader, Source
+from humanlayer_agent.shell.view import HOST, View, has_links, has_odd_names, links_out
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
+_COARSE_NS = 20_000_000
+"""The times of files may be so much behind the clock."""
+_CLOCK_OF_FILES = 5  # linux/time.h: CLOCK_REALTIME_COARSE
+MAX_LOOKED = 200_000
+"""Most names of a project that are looked at for what has changed."""
+MAX_LOOKED_OUTSIDE = 3_000
+"""Most names below a place outside of it."""
+_LOADED_ABOVE = frozenset(
+    str.split("conftest.py pytest.ini .pytest.ini pyproject.toml tox.ini setup.cfg package.json .pylintrc .flake8")
+)
+"""What tools look for in the folders above as well."""
+_NOT_LOADED = frozenset(
+    str.split(
+        """.git .hg .svn node_modules __pycache__ .venv venv .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis
+        .cache"""
+    )
+)
+"""Folders of what is installed, or kept by tools: what an action is seen to write there is told by it."""
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)
 _PROGRAMS = re.compile(
     r"/(?:usr/(?:local/)?)?bin|/opt/(?:mini|ana)?(?:conda|forge)3?(?:/envs/[^/]+)?/bin|/opt/python/[^/]+/bin"
@@ -29,25 +49,28 @@ _PROGRAMS = re.compile(
     re.ASCII,
 )
 """Where Pythons are installed: what an agent would put there is outside its project, and asked about."""
-_MODE, _ENTRY = ">24xI", ">40x20sH"
-"""Where an entry has its mode; its blob and flags."""
 
 
-class DiskReader:
+class DiskReader(DiskLooks, ProjectReader):
     """A reader of regular files on disk, wherever they are.
 
     Args:
         project: the directory the agent works for; git's index is looked for there and above.
         view: what whoever runs what is read sees of the disk.
+        baseline: what of the project is its own; None: what it has now.
 
     Example:
         >>> DiskReader("/srv/app").read("/srv/app/no-such-file") is None
         True
     """
 
-    def __init__(self, project: Path | str, view: View = HOST) -> None:
-        self._index = _Index(os.path.realpath(project))
+    def __init__(self, project: Path | str, view: View = HOST, baseline: Baseline | None = None) -> None:
+        self._project = os.path.realpath(project)
+        self.baseline = baseline if baseline is not None else baseline_of(self._project)
         self._view = view
+        from humanlayer_agent.shell.repository.settings import Own
+
+        self._repository = Own.of(os.path.realpath(project), HOST)
 
     def seen_in(self, view: View) -> Self:
         """Return a reader of the same files as they are seen in another view. What is under version control was, as
@@ -73,8 +96,85 @@ class DiskReader:
                 text = None
         import hashlib
 
-        unmodified = self._index.has(self._view.real(path), data)
+        unmodified = self.baseline.has(self._view.real(path), data)
         return Source(hashlib.sha256(data).hexdigest(), text, unmodified)
+
+    @property
+    def git_top(self) -> str:
+        """The work tree of the repository that the project had when this reader was made; "" where it had none."""
+        return self._repository.top
+
+    def git_settings(self, folder: str) -> GitSettings:
+        """Return what git obeys in a folder, besides the repository that the project had when this reader was made."""
+        from humanlayer_agent.shell.repository.settings import settings_at
+
+        def is_project(path: str) -> bool:
+            found = self.read(path)
+            return found is not None and found.project
+
+        return settings_at(folder, self._repository, self._view, is_project)
+
+    def links_out(self, folder: str, *, through: bool) -> tuple[tuple[str, str], ...] | None:
+        """Return the links below a folder that lead out of it. By those of a disk that is not as the machine has it, a
+        command reaches nothing that it may not reach anyway: of them there are none.
+        """
+        return links_out(folder, self._view, through=through) if self._view == HOST else ()
+
+    def has_links(self, path: str) -> bool:
+        """Tell whether there is, or may be, a link at a path or below it, as the commands see it."""
+        return has_links(path, self._view)
+
+    def has_odd_names(self, folder: str, name: str | None) -> bool:
+        """Tell whether a path below a folder would, or may, become several words, or none, where it is split."""
+        return has_odd_names(folder, self._view, name)
+
+    def changed(self, wanted: Callable[[str], bool], places: Collection[str] = ()) -> list[str] | None:
+        """Return the files of these names that are not the human's any more, or perhaps not: of the project, and of
+        these places. None where there are too many to look at, or where nobody can look.
+        """
+        try:
+            found = self._changed(wanted, _files([self._project], self.baseline.since_ns, _NOT_LOADED), MAX_LOOKED)
+            found += [path for path in _files(self.baseline.wrote, 0) if path is not None and wanted(path)]
+            for place in places:
+                if not _is_below(place, self._project):
+                    found += self._outside(wanted, place)
+                elif not is_looked_at(place):
+                    found += self._changed(wanted, _files([place], self.baseline.since_ns), MAX_LOOKED)
+        except OSError:
+            return None
+        return list(dict.fromkeys(found))
+
+    def _outside(self, wanted: Callable[[str], bool], place: str) -> list[str]:
+        """What has changed at `place`, which lies outside the project, and beside the folders that it lies in."""
+        real = self._view.real(place)
+        if not os.path.lexists(real):
+            return []
+        real = real if os.path.isdir(real) else os.path.dirname(real)
+        since = self.baseline.since_ns
+        found = self._changed(wanted, _files([real], since), MAX_LOOKED_OUTSIDE) if os.path.isdir(real) else []
+        for parent in map(str, Path(real).parents):
+            if parent != "/" and os.path.isdir(parent):
+                with os.scandir(parent) as entries:
+                    beside = [entry.path for entry in entries if entry.name in _LOADED_ABOVE]
+                found += self._changed(wanted, beside, MAX_LOOKED)
+        below = self._view.temporary
+        if below and real != place and (real + "/").startswith(below + "/"):
+            found = ["/tmp" + path.removeprefix(below) for path in found]
+        return found
+
+    def _changed(self, wanted: Callable[[str], bool], paths: Iterable[str | None], most: int) -> list[str]:
+        """Those of `paths` that have changed. Raises OSError where there are too many."""
+        found = []
+        for looked, path in enumerate(paths):
+            if looked > most:
+                raise OSError("too many files to look at")
+            if path is not None and wanted(path) and self._is_changed(path):
+                found.append(path)
+        return found
+
+    def is_judged(self, name: str) -> bool:
+        """Tell whether this run may run the code of this name: it was judged before."""
+        return name in self.baseline.judged
 
     @staticmethod
     def digest(path: str, view: View = HOST) -> str:
@@ -90,25 +190,20 @@ class DiskReader:
 
         return hashlib.sha256(data).hexdigest()
 
-
-class _Index:
-    """The files under version control, as git's index had them when this was made."""
-
-    def __init__(self, project: str) -> None:
-        self._top, self._data = _index_of(project)
-
-    def has(self, real: str, data: bytes) -> bool:
-        """Tell whether this is the content that is under version control of the file at a path without links."""
-        if not self._data or not real.startswith(self._top.rstrip("/") + "/"):
+    def _is_changed(self, path: str) -> bool:
+        try:
+            link = os.lstat(path)
+            about = os.stat(path) if stat.S_ISLNK(link.st_mode) else link
+        except OSError:
+            return False  # a link that leads nowhere
+        if not stat.S_ISREG(about.st_mode):
             return False
-        import hashlib
-
-        blob = self._tracked.get(os.fsencode(os.path.relpath(real, self._top)))
-        return blob is not None and blob == hashlib.sha1(b"blob %d\0" % len(data) + data).digest()
-
-    @cached_property
-    def _tracked(self) -> dict[bytes, bytes]:
-        return _understood(self._data)
+        if stat.S_ISLNK(link.st_mode):
+            return max(link.st_ctime_ns, about.st_ctime_ns) >= self.baseline.since_ns
+        if self.baseline.is_unchanged(path, about):
+            return False
+        data = _bytes(path, HOST)
+        return data is None or not self.baseline.has(path, data)
 
 
 class GivenReader:
@@ -180,8 +275,64 @@ def _bytes(path: str, view: View) -> bytes | None:
     return data if len(data) <= MAX_HASHED else None
 
 
-def _index_of(directory: str) -> tuple[str, bytes]:
-    """The working tree that `directory` lies in, and the bytes of its index; b"" where there is none."""
+def _is_below(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(folder.rstrip("/") + "/")
+
+
+def is_looked_at(path: str) -> bool:
+    """Tell whether what changes at `path`, in a project, is found by looking for it."""
+    return _NOT_LOADED.isdisjoint(path.split("/"))
+
+
+def _files(places: Collection[str], since_ns: int, left_out: Collection[str] = ()) -> Iterator[str | None]:
+    """The files at `places` and below; None stands for a folder, which counts as well. Links to folders are followed
+    that were not made before `since_ns`. Raises OSError where nobody can look.
+    """
+    waiting = [place for place in places if os.path.isdir(place)]
+    yield from (place for place in places if os.path.isfile(place))
+    seen: set[str] = set()
+    while waiting:
+        place = waiting.pop()
+        yield None
+        try:
+            entries = os.scandir(place)
+        except PermissionError:
+            if os.stat(place).st_ctime_ns >= since_ns:
+                raise
+            continue  # it was so before
+        with entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in left_out:
+                        waiting.append(entry.path)
+                elif entry.is_symlink() and entry.is_dir():
+                    real = os.path.realpath(entry.path)
+                    if entry.stat(follow_symlinks=False).st_ctime_ns >= since_ns and real not in seen:
+                        seen.add(real)
+                        waiting.append(entry.path)
+                else:
+                    yield entry.path
+
+
+def baseline_of(project: str) -> Baseline:
+    """Return what `project` (without links) has now, as if no action was ever judged there."""
+    top, index, written_ns = _index_of(project)
+    return Baseline(top, index, written_ns, since_ns=file_time_ns())
+
+
+def file_time_ns() -> int:
+    """Return the time (nanoseconds since the epoch) before which no file was changed that is changed from now on, as
+    the file says.
+    """
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(_CLOCK_OF_FILES)
+    return time.time_ns() - _COARSE_NS
+
+
+def _index_of(directory: str) -> tuple[str, bytes, int]:
+    """The working tree that `directory` lies in, the bytes of its index, and when it was written; b"" where there is
+    none.
+    """
     for place in (directory, *map(str, Path(directory).parents)):
         git = os.path.join(place, ".git")
         if not _exists(git):
@@ -192,13 +343,12 @@ def _index_of(directory: str) -> tuple[str, bytes]:
                     name, _, where = file.read().partition(":")
                 git = os.path.join(place, where.strip()) if name == "gitdir" else git
             index = os.path.join(git, "index")
-            if os.stat(index).st_size > MAX_INDEX:
-                return place, b""
             with open(index, "rb") as binary:
-                return place, binary.read()
+                about = os.fstat(binary.fileno())
+                return (place, b"", 0) if about.st_size > MAX_INDEX else (place, binary.read(), about.st_mtime_ns)
         except (OSError, ValueError):
-            return place, b""
-    return directory, b""
+            return place, b"", 0
+    return directory, b"", 0
 
 
 def _exists(path: str) -> bool:
@@ -210,54 +360,3 @@ def _exists(path: str) -> bool:
             raise
         return False
     return True
-
-
-def _understood(index: bytes) -> dict[bytes, bytes]:
-    """What `_entries` finds; nothing where it does not understand the index."""
-    import struct
-
-    try:
-        return _entries(index)
-    except (ValueError, struct.error, IndexError):
-        return {}
-
-
-def _entries(data: bytes) -> dict[bytes, bytes]:
-    """The blob of every tracked regular file by its path. Raises ValueError where the index is not understood."""
-    import hashlib
-    import struct
-
-    magic, version, count = struct.unpack_from(">4sII", data)
-    checked = data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())
-    if magic != b"DIRC" or version not in (2, 3, 4) or not checked:
-        raise ValueError("not an index that is understood")
-    out: dict[bytes, bytes] = {}
-    at, previous = 12, b""
-    for _ in range(count):
-        (mode,) = struct.unpack_from(_MODE, data, at)
-        blob, flags = struct.unpack_from(_ENTRY, data, at)
-        name = at + (64 if version > 2 and flags & 0x4000 else 62)
-        if version == 4:
-            kept, name = _varint(data, name)
-            end = data.index(b"\0", name)
-            previous = previous[: len(previous) - kept] + data[name:end]
-            after = end + 1
-        else:
-            end = data.index(b"\0", name)
-            previous = data[name:end]
-            after = at + ((end - at) // 8 + 1) * 8
-        if mode & 0o170000 == 0o100000 and not flags & 0x3000:
-            out[previous] = blob
-        at = after
-    return out
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in git's offset encoding, and where it ends."""
-    byte = data[at]
-    value = byte & 127
-    while byte & 128:
-        at += 1
-        byte = data[at]
-        value = ((value + 1) << 7) + (byte & 127)
-    return value, at + 1

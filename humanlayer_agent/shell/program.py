@@ -24,6 +24,21 @@ WRITERS = frozenset({"tee", "sed", "patch", "git"})
 WRITTEN = "written"
 """Stands in `SimpleCommand.inside` for code that an action writes to a file, and that it is not seen to run."""
 
+VERSION = "version"
+"""The role of the effects by which git gives a file the content of another version, or removes it as there. Their
+`value` says which content, as far as that is known, and their `origin` whose."""
+
+LOSS = "loss"
+"""The role of the effects that throw away work which git has nowhere else. Their operand says which, for people."""
+
+
+def code_name(path: str, text: str, language: str) -> str:
+    """Return a name (hex) for a text as code in a language at a path: elsewhere it may do something else."""
+    from hashlib import sha256
+
+    return sha256(f"{language}\0{path}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
 ParseStatus = Literal["ok", "partial", "failed"]
 
 
@@ -136,7 +151,9 @@ class SimpleCommand:
     words: list[Field] = field(default_factory=list)
     """The words that `argv` shows, with what is known of each."""
     prints: list[Field] = field(default_factory=list)
-    """Where its output is a list of file names, each ended by NUL: what they may be."""
+    """Where its output is a list of file names: what they may be."""
+    prints_end: str = "\0"
+    """What each of these names ends with: NUL, or a newline where none of them is split at blanks."""
 
     listed: bool = False
     """Whether `operands` are all that there are, even where there are none."""
@@ -172,6 +189,8 @@ class Program:
     reasons: list[str] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)
     """The files that were read because they are run, each with the SHA-256 (hex) of its bytes."""
+    judged: set[str] = field(default_factory=set, repr=False)
+    """The texts that were judged as code which may be loaded, by `code_name`."""
     trace: list[Step] = field(default_factory=list, repr=False)
     """The constructs that were passed, in the order in which they ended: what `dataflow` reads."""
     written: "Written | None" = field(default=None, repr=False)

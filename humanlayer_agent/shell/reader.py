@@ -2,6 +2,8 @@
 itself.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,3 +34,63 @@ class Reader(Protocol):
 
     def read(self, path: str) -> Source | None:
         """Return the file at `path` (absolute), or None where there is none, or it is no regular file. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitSettings:
+    """What git obeys in a directory, besides the project's own repository.
+
+    Args:
+        files: those that were read, each with the SHA-256 (hex) of its bytes.
+        unknown: a file, or a folder of hooks, that may have git run code; "" where nothing does.
+    """
+
+    files: tuple[tuple[str, str], ...] = ()
+    unknown: str = ""
+
+
+class DiskLooks(ABC):
+    """The base of readers that can also look around on a disk: for repositories, and for links."""
+
+    @property
+    @abstractmethod
+    def git_top(self) -> str:
+        """The work tree of the project's own repository, which was there at the start; "" where there was none."""
+
+    @abstractmethod
+    def git_settings(self, folder: str) -> GitSettings:
+        """Return what git obeys in a folder (absolute). Never raises."""
+
+    @abstractmethod
+    def links_out(self, folder: str, *, through: bool) -> tuple[tuple[str, str], ...] | None:
+        """Return the links below a folder that lead out of it, each with where; None where there are too many names to
+        look at. Never raises.
+
+        Args:
+            folder: an absolute path.
+            through: those that are found by following them are looked for too.
+        """
+
+    @abstractmethod
+    def has_links(self, path: str) -> bool:
+        """Tell whether there is, or may be, a link at a path (absolute) or below it. Never raises."""
+
+    @abstractmethod
+    def has_odd_names(self, folder: str, name: str | None) -> bool:
+        """Tell whether a path below a folder (absolute) would, or may, become several words, or none, where it is split
+        at blanks. `name`: wildcards that its last component has to match. Never raises.
+        """
+
+
+class ProjectReader(ABC):
+    """The base of readers that also know which files of a project are no longer those that a human started from."""
+
+    @abstractmethod
+    def changed(self, wanted: Callable[[str], bool], places: Collection[str] = ()) -> Sequence[str] | None:
+        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, and of these
+        places; None where nobody can say.
+        """
+
+    @abstractmethod
+    def is_judged(self, name: str) -> bool:
+        """Tell whether the code of this name (`code_name`) was judged before, and may run."""

@@ -5,7 +5,9 @@ is written by commands, also while we look, so no path into it is left to the ke
 """
 
 import errno
+import fnmatch
 import os
+import re
 import stat
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -15,6 +17,10 @@ TEMPORARY = "/tmp"
 LASTING = "/var/tmp"
 """Another folder for temporary files: where a command has a /tmp of its own, this is a link to it."""
 _MOST_LINKS = 40
+ODD = re.compile(r"[\s'\"\\*?\[\x00-\x1f\x7f]")
+"""A letter at which a name may be split, or that changes how it is split."""
+MAX_NAMES = 65_536
+"""Most names that are looked at for the links in a folder."""
 _OF_EACH_PROCESS = ("/dev/", "/proc/")
 _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
 
@@ -189,3 +195,107 @@ HOST = View()
 
 def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
+
+
+def links_out(folder: str, view: View, *, through: bool) -> tuple[tuple[str, str], ...] | None:
+    """Return the links below a folder that lead out of it, each with where; None where there are more than `MAX_NAMES`
+    names to look at.
+
+    Args:
+        folder: an absolute path.
+        view: what is seen of the disk.
+        through: those that are found by following them are looked for too.
+    """
+    top = view.real(folder)
+    found: dict[str, str] = {}
+    ahead, seen, left = [top], {top}, MAX_NAMES
+    while ahead:
+        here = ahead.pop()
+        try:
+            for name, is_link, is_directory in view.entries(here):
+                left -= 1
+                if left < 0:
+                    return None
+                path = f"{here.rstrip('/')}/{name}"
+                if is_directory:
+                    ahead.append(path)
+                if not is_link or view.look(real := view.real(path)).found is None or _is_below(real, top):
+                    continue
+                found[path] = real
+                if through and real not in seen:
+                    seen.add(real)
+                    ahead.append(real)
+        except (OSError, ValueError):  # no directory, or nobody may look: nor may what runs
+            continue
+    return tuple(found.items())
+
+
+def has_links(path: str, view: View) -> bool:
+    """Tell whether there is, or may be, a link at an absolute path (without `..`) or below it: there may be one where
+    nobody can look, and where there are more than `MAX_NAMES` names.
+    """
+    above, name = os.path.split(path)
+    top = view.look(f"{view.real(above).rstrip('/')}/{name}")
+    if top.target is not None:
+        return True
+    ahead, left = [top.at] if top.is_directory else [], MAX_NAMES
+    try:
+        while ahead:
+            here = ahead.pop()
+            for entry, is_link, is_directory in view.entries(here):
+                left -= 1
+                if is_link or left < 0:
+                    return True
+                if is_directory:
+                    ahead.append(f"{here}/{entry}")
+    except (OSError, ValueError):
+        return True
+    return False
+
+
+def has_odd_names(folder: str, view: View, name: str | None) -> bool:
+    """Tell whether a path below a folder would become several words, or none, where it is split at blanks: there may be
+    one where nobody can look, and where there are more than `MAX_NAMES` names.
+
+    Args:
+        folder: an absolute path.
+        view: what is seen of the disk.
+        name: wildcards that the last component has to match; None for any.
+    """
+    top = view.real(folder)
+    if not view.look(top).is_directory:
+        return False
+    ahead, left = [(top, False)], MAX_NAMES
+    try:
+        while ahead:
+            here, odd = ahead.pop()
+            for entry, _, is_directory in view.entries(here):
+                left -= 1
+                if left < 0:
+                    return True
+                is_odd = odd or ODD.search(entry) is not None
+                if is_odd and (name is None or fnmatch.fnmatchcase(entry, name)):
+                    return True
+                if is_directory:
+                    ahead.append((f"{here.rstrip('/')}/{entry}", is_odd))
+    except (OSError, ValueError):
+        return True
+    return False
+
+
+def folds_case(path: str) -> bool:
+    """Tell whether the volume that an absolute path is on takes a name in capitals for the same as in small letters.
+
+    Example:
+        >>> folds_case("/proc/self/nowhere")
+        False
+    """
+    while path != "/":
+        above, name = os.path.split(path)
+        if name.swapcase() != name and os.path.lexists(path):
+            try:
+                return os.path.samestat(os.lstat(path), os.lstat(os.path.join(above, name.swapcase())))
+            except (OSError, ValueError):
+                return False
+        path = above
+    return False

@@ -203,3 +203,23 @@ def test_no_text_is_allowed_by_a_policy_that_allows_nothing(director_of: Callabl
     decision = director_of(NEVER).evaluate(Action(command, cwd="/x"))
     # Only a text without any command may pass.
     assert decision.verdict is not Verdict.ALLOW or not decision.parts
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("cat .ENV", "secrets"),
+        ("grep x Config/.Env.Local", "secrets"),
+        ("echo x > .GIT/Hooks/pre-commit", "git-internals"),
+        ("rm -rf .GIT", "delete-whole-project"),
+        ("echo x >> Claude.MD", "startup-files"),
+    ],
+)
+def test_where_the_volume_folds_case(command: str, rule: str) -> None:
+    for folds in (False, True):
+        judge = Director.load("default", project="/srv/app", environ={"HOME": "/nowhere/home"}, folds=folds)
+        decision = judge.evaluate(Action(command, cwd="/srv/app"))
+        assert (decision.rule == rule) is folds
+        assert judge.should_allow(Action("ls; cat README.md; rm -r Build", cwd="/srv/app"))[0]
+    # Another case proves nothing: this may be another project.
+    assert not judge.should_allow(Action("rm -rf /SRV/APP/build", cwd="/srv/app"))[0]

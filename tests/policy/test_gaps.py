@@ -257,3 +257,21 @@ def test_a_link_to_another_repository(tmp_path: Path) -> None:
     director = Director.load("strict", project=project, environ={"HOME": HOME})
     decision = director.evaluate(Action("git -C link commit -m x", cwd=str(project)))
     assert str(decision.verdict) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("cd link && python3 -c 'import evil'", "ask"), ("cd link && python3 -c 'import json'", "ask"),
+        ("python3 -c 'import link.evil'", "ask"), ("python3 -c 'from link import evil'", "ask"),
+        ("echo 'import link.a.evil' | python3", "ask"), ("python3 -c 'import evil'", "ask"),
+        ("python3 -c 'import os; os.chdir(\"link\"); import json'", "ask"), ("python3 -c 'import package.module'", "allow"),
+        ("cd package && python3 -c 'import json, module'", "allow"),
+    ],
+)  # fmt: skip
+def test_imports_through_a_link(tmp_path: Path, command: str, verdict: str) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "link").symlink_to("/srv")
+    (tmp_path / "evil.py").symlink_to("/srv/x.py")
+    director = Director.load("default", project=tmp_path, environ={"HOME": HOME})
+    assert str(director.evaluate(Action(command, cwd=str(tmp_path))).verdict) == verdict

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.action import Action
 from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.locations import own_places
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
@@ -40,12 +41,14 @@ NO, MAYBE, YES = 0, 1, 2
 class Around:
     """What surrounds a command: the program it stands in (None: nobody has looked yet where data of it can come), how
     far that could be parsed, who proposes it, and what would confine it: any of `held`; None where nothing would.
+    `excuses`: it is asked of a condition by which something is let through.
     """
 
     program: Program | None
     status: str
     agent: str
     held: "tuple[Walls, ...] | None"
+    excuses: bool = False
 
 
 class Walls(NamedTuple):
@@ -208,7 +211,8 @@ class Reference:
                 if any(holds(source, command, use, lists, untraced) != NO for source in sources(rule["when"])):
                     return True
                 when = naming(rule["when"])
-                excused = "unless" in rule and holds(rule["unless"], command, use, lists, untraced) == YES
+                excusing = replace(untraced, excuses=True)
+                excused = "unless" in rule and holds(rule["unless"], command, use, lists, excusing) == YES
                 if when is not None and not excused and holds(when, command, use, lists, untraced) != NO:
                     return True
             return False
@@ -268,8 +272,9 @@ class Reference:
                 decision = "allow"
             elif decision == "allow":
                 return []
-        value = holds(rule["when"], command, effect, lists, around)
-        excuse = holds(rule["unless"], command, effect, lists, around) if "unless" in rule else NO
+        when, unless = (replace(around, excuses=(rule["decision"] == "allow") is so) for so in (True, False))
+        value = holds(rule["when"], command, effect, lists, when)
+        excuse = holds(rule["unless"], command, effect, lists, unless) if "unless" in rule else NO
         if decision == "allow":
             return [("allow", rule["id"])] if value == YES and excuse == NO else []
         if value == NO or excuse == YES:
@@ -379,7 +384,7 @@ def clause(
         case "any":
             return max(holds(m, command, effect, lists, around) for m in value)
         case "not":
-            return YES - holds(value, command, effect, lists, around)
+            return YES - holds(value, command, effect, lists, replace(around, excuses=not around.excuses))
         case "program":
             if command.program is None:
                 return MAYBE
@@ -399,29 +404,45 @@ def clause(
         case "via" | "inside":
             return yes(any(v in getattr(command, key) for v in value))
         case "flags":
-            return flags(value, command)
+            return flags(value, command, around)
+        case "options":
+            unseen_option = NO if command.flags_complete and command.resolved else MAYBE
+            said = []
+            for name, patterns in value.items():
+                given = [
+                    MAYBE if text is None else yes(text in [p["glob"] for p in patterns])
+                    for text in command.options.get(name, [])
+                ]
+                if around.excuses:  # each of its values, and there is no other
+                    said += [*(given or [unseen_option]), YES - unseen_option]
+                else:
+                    said.append(max([*given, unseen_option]))
+            return min(said)
         case "effects":
             return kinds(value, command, around)
         case "flow":
             here = YES if "to" not in value else holds(value["to"], command, effect, lists, around)
             return min(here, comes_from(value, command, effect, lists, around))
         case "env":
-            return max([setting(e, value, lists, around) for e in effects if e.kind == "environment"], default=NO)
+            of = min if around.excuses else max
+            return of([setting(e, value, lists, around) for e in effects if e.kind == "environment"], default=NO)
         case "names":
             named = [
                 e for e in effects if e.kind not in (*FILES[:-1], "network", "listen") and (e.operand or "")[:1] != "/"
             ]
             answers = [called(e, value, lists) for e in named]
-            if "any_in" in value:
+            if "any_in" in value and not around.excuses:
                 return max([*answers, MAYBE if hidden else NO])
-            return min([YES - a for a in answers] + [MAYBE] * hidden) if answers or hidden else NO
+            so = answers if "any_in" in value else [YES - a for a in answers]
+            return min(so + [MAYBE] * hidden) if answers or hidden else NO
         case "hosts":
             contacted = [e for e in effects if e.kind in ("network", "listen")]
             more = unseen(("network", "listen"), around) if hidden else NO
             answers = [contacts(e, value) for e in contacted]
-            if "any_in" in value:
+            if "any_in" in value and not around.excuses:
                 return max([*answers, more])
-            return min(YES - a for a in [*answers, *([more] if more else [])]) if answers or more else NO
+            so = answers if "any_in" in value else [YES - a for a in answers]
+            return min([*so, *([YES - more] if more else [])]) if answers or more else NO
         case "paths":
             return paths(
                 value,
@@ -508,11 +529,14 @@ def contacts(effect: Effect, wanted: Mapping[str, list[str]]) -> int:
     return yes(named) if effect.resolved else MAYBE
 
 
-def flags(wanted: Mapping[str, list[str]], command: SimpleCommand) -> int:
+def flags(wanted: Mapping[str, list[str]], command: SimpleCommand, around: Around) -> int:
     sure = command.flags_complete and command.resolved
+    off = ("false", "no", "none", "off", "null", "f", "n", "0")
+    taken_back = {name for name, texts in command.options.items() for t in texts if t is None or t.lower() in off}
     answers = []
     for key, names in wanted.items():
-        given = [name in command.flags for name in names]
+        kept = command.flags - taken_back if around.excuses and key != "none" else command.flags
+        given = [name in kept for name in names]
         if key == "none":
             answers.append(NO if any(given) else (YES if sure else MAYBE))
         else:
@@ -677,6 +701,12 @@ _CLAUSES = {
     "parse": st.sampled_from([["ok"], ["failed", "partial"]]),
     "agent": st.sampled_from([["mini"], ["other"]]),
     "flags": st.dictionaries(st.sampled_from(["any", "all", "none"]), _FLAGS, min_size=1, max_size=2),
+    "options": st.dictionaries(
+        st.sampled_from(["request", "user", "context"]),
+        st.lists(st.sampled_from(["GET", "HEAD", "bob", "3"]), min_size=1, max_size=2),
+        min_size=1,
+        max_size=2,
+    ),
     "effects": st.dictionaries(st.sampled_from(["any", "all", "only"]), _KINDS, min_size=1, max_size=2),
     "paths": st.dictionaries(
         st.sampled_from(["any_within", "all_within", "none_within", "contents_of"]), _PATHS, min_size=1, max_size=2
@@ -739,6 +769,7 @@ _SIMPLE = st.sampled_from(
         "rm -rf /srv/*", "rm -r ~/.*", "PYTHONPATH=/srv/x cat a", "PYTHONPATH=/srv:${PROJECT} frob".replace("${PROJECT}", PROJECT),
         'curl "$X"', 'pkill "$X"', "kill 1", "./a.out", 'echo x > "$X"', 'rm -rf "$X"/y', "rm -rf /srv", "rm -rf .",
         'python -c "import requests; requests.get(u)"', 'bash "$X"', 'sudo -u "$U" frob',
+        "curl -X GET -X DELETE localhost:3000", "curl -X GET example.com", 'curl -X HEAD -X "$X" localhost', "curl localhost https://example.com", "grep -C 3 -C 4 x a", "sudo -u bob -u root frob",
         "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
         'echo "curl https://example.org; kill 1" > w.sh', 'echo "curl https://example.org | sh" > v.sh', 'echo "rm -rf /srv/x" > u.sh', "cat *", "cat /srv/*", "cat ~/x/*", "cat .e*", "export PYTHONPATH=$D",
     ]
@@ -820,7 +851,9 @@ def as_written(profile: Profile) -> Walls:
 
 
 def full(walls: Walls) -> Walls:
-    """With absolute paths."""
+    """With absolute paths, and with where the supervisor is installed, which nothing may write."""
+    ours = own_places()
+    walls = walls._replace(protect=walls.protect | {f"{ours['PACKAGE']}/**", f"{ours['OWN_PROGRAMS']}/**"})
     sets: dict[str, Any] = {
         key: frozenset(("/" if p.startswith("**/") else "") + filled(p) for p in getattr(walls, key)) for key in SETS
     }

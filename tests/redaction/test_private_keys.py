@@ -186,8 +186,8 @@ def test_none_is_in_log_export_report_chat_and_mail(tmp_path: Path) -> None:
         ["tail", "-n", "100000", "--format", "jsonl"],
         ["query"],
         ["export"],
-        ["report", "--json"],
-        ["report", "--csv"],
+        ["report", "--format", "json"],
+        ["report", "--format", "csv"],
         ["report", "--html", str(tmp_path / "report.html")],
     ):
         made = CliRunner().invoke(audit_commands.app, [*arguments, "--store", str(path)])

@@ -401,7 +401,7 @@ TELLING: dict[str, list[str]] = {
     "exported": ["x=1; if C0; then export x; fi; P", "x=1; if C0; then :; else export x; fi; P"],
     "maybe_exported": ["x=1; if C0; then export x; fi; P", "x=1; if C0; then :; else export x; fi; P"],
     "odd": ["if C0; then declare -i x; fi; P", "if C0; then :; else declare -i x; fi; P"],
-    "maps": ["if C0; then declare -A m; fi; P", "if C0; then :; else declare -A m; fi; P"],
+    "maps": ["if C0; then declare -A m; fi; P", "if C0; then :; else declare -A m; fi; P", "declare -A m; h() { if C0; then declare -A m; else local m; fi; P; }; h"],
     "maybe_maps": ["if C0; then declare -A m; fi; P", "if C0; then :; else declare -A m; fi; P"],
     "numbers": ["n=x; if C0; then n=$((1+z)); fi; P", "n=x; if C0; then :; else n=$((1+z)); fi; P"],
     "havoc": ["if C0; then . ./code; fi; P", "if C0; then :; else . ./code; fi; P"],

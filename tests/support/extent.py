@@ -1,7 +1,7 @@
 """How much is tried: `make test` takes minutes, `make test-all` what CI runs, `make soak` hours."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -38,9 +38,18 @@ def seeds(all: int, here: int, soak: int | None = None) -> list[Any]:
     return [pytest.param(n, marks=() if n < here else pytest.mark.long) for n in range(soak if SOAK and soak else all)]
 
 
+def kinds(rows: Iterable[Any], here: Container[Any]) -> list[Any]:
+    """Return the rows for a test: `make test` takes those in `here`, one of each kind; the others are `long`."""
+    return [row if row in here else pytest.param(*_values(row), marks=pytest.mark.long) for row in rows]
+
+
+def _values(row: Any) -> tuple[Any, ...]:
+    return row if isinstance(row, tuple) else (row,)
+
+
 def policies(names: Iterable[str]) -> list[Any]:
     """Return the rows for a test of each shipped policy: `make test` takes default alone."""
-    return [name if name == "default" else pytest.param(name, marks=pytest.mark.long) for name in names]
+    return kinds(names, ("default",))
 
 
 def load_profile() -> None:

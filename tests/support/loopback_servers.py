@@ -14,12 +14,15 @@ import sys
 import threading
 import zipfile
 from contextlib import suppress
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WHEEL = "canary_package-1.0-py3-none-any.whl"
 
 
+@cache
 def wheel() -> bytes:
+    """Built once: a wheel holds the time it was built at, and the index says its hash before it is fetched."""
     file = io.BytesIO()
     about = "canary_package-1.0.dist-info"
     with zipfile.ZipFile(file, "w") as made:

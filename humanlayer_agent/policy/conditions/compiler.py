@@ -7,6 +7,7 @@ be known is maybe, unless what is known already rules it out.
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement
@@ -58,12 +59,16 @@ class Situation:
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
+Builder = Callable[["Compiler", Any, bool], Clause]
 Finder = Callable[[SimpleCommand, Effect | None], list[Effect]]
 Membership = Callable[[Effect, Sequence[str]], int]
 
 
 class Compiler:
     """Compiles the conditions of one file: knows its lists and variables.
+
+    A condition that `excuses` is one by which something is let through: of the values that a command gives (of an
+    option, of hosts, names and variables) every one must then match, where else one of them suffices.
 
     Args:
         lists: by name, without `$`.
@@ -78,17 +83,17 @@ class Compiler:
         self._links = Links() if links is None else links
         self._sets: dict[tuple[str, ...], PathSet] = {}
 
-    def match(self, match: Match) -> Clause:
+    def match(self, match: Match, *, excuses: bool = False) -> Clause:
         """`match` as one closure."""
-        return all_of([clause for _, clause in self.clauses(match)])
+        return all_of([clause for _, clause in self.clauses(match, excuses=excuses)])
 
-    def clauses(self, match: Match) -> list[tuple[str, Clause]]:
+    def clauses(self, match: Match, *, excuses: bool = False) -> list[tuple[str, Clause]]:
         """The closure of each clause of `match`, with the clause's name, cheap ones first."""
         found: list[tuple[str, Clause]] = []
         for name, build in _BUILDERS.items():
             value = getattr(match, name)
             if value is not None:
-                found.append((name, build(self, value)))
+                found.append((name, build(self, value, excuses)))
         return found
 
     def texts(self, names: Sequence[str]) -> list[str]:
@@ -153,30 +158,30 @@ class Compiler:
             clauses.append(lambda c, e, s: YES if all(x.resolved is wanted for x in touched(c, e)) else NO)
         return all_of(clauses)
 
-    def _among(self, group: Among, find: Finder, has: Membership, unseen: Clause) -> Clause:
+    def _among(self, group: Among, find: Finder, has: Membership, unseen: Clause, excuses: bool) -> Clause:
         """Of the effects that `find` gives, or that were not seen: is any, is none among the names of `group`?"""
         clauses: list[Clause] = []
         if group.any is not None:
-            wanted = self.texts(group.any)
-            clauses.append(lambda c, e, s: _any_of((has(x, wanted) for x in find(c, e)), unseen(c, e, s)))
+            wanted, of = self.texts(group.any), _all_of if excuses else _any_of
+            clauses.append(lambda c, e, s: of((has(x, wanted) for x in find(c, e)), unseen(c, e, s)))
         if group.none is not None:
             unwanted = self.texts(group.none)
             clauses.append(lambda c, e, s: _all_of((YES - has(x, unwanted) for x in find(c, e)), unseen(c, e, s)))
         return all_of(clauses)
 
-    def _env(self, env: Environment) -> Clause:
+    def _env(self, env: Environment, excuses: bool) -> Clause:
         places = self.paths(env.value_in) if env.value_in is not None else None
-        return named.variables(self.texts(env.any or ()), places)
+        return named.variables(self.texts(env.any or ()), places, every=excuses)
 
-    def _every(self, matches: Sequence[Match]) -> Clause:
-        return all_of([self.match(m) for m in matches])
+    def _every(self, matches: Sequence[Match], excuses: bool) -> Clause:
+        return all_of([self.match(m, excuses=excuses) for m in matches])
 
-    def _either(self, matches: Sequence[Match]) -> Clause:
-        clauses = [self.match(m) for m in matches]
+    def _either(self, matches: Sequence[Match], excuses: bool) -> Clause:
+        clauses = [self.match(m, excuses=excuses) for m in matches]
         return lambda c, e, s: max([clause(c, e, s) for clause in clauses])
 
-    def _negated(self, match: Match) -> Clause:
-        clause = self.match(match)
+    def _negated(self, match: Match, excuses: bool) -> Clause:
+        clause = self.match(match, excuses=not excuses)
         return lambda c, e, s: YES - clause(c, e, s)
 
 
@@ -282,7 +287,17 @@ def _absent(command: SimpleCommand) -> int:
     return NO if command.flags_complete and command.resolved else MAYBE
 
 
-def _flags(flags: Flags) -> Clause:
+_OFF = frozenset({"false", "no", "none", "off", "null", "f", "n", "0"})
+"""Values by which a flag is taken back: `--dry-run=false`."""
+
+
+def _given(command: SimpleCommand) -> frozenset[str]:
+    """The flags that were certainly not taken back."""
+    values = command.options.items()
+    return frozenset(command.flags) - {n for n, given in values if any(v is None or v.lower() in _OFF for v in given)}
+
+
+def _flags(flags: Flags, excuses: bool) -> Clause:
     some = frozenset(flags.any) if flags.any is not None else None
     every = frozenset(flags.all) if flags.all is not None else None
     none = frozenset(flags.none) if flags.none is not None else None
@@ -290,10 +305,11 @@ def _flags(flags: Flags) -> Clause:
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         # A word of unknown value may add a flag; it can't take one away.
         absent = _absent(command)
+        given = _given(command) if excuses and command.options else command.flags
         value = YES
-        if some is not None and some.isdisjoint(command.flags):
+        if some is not None and some.isdisjoint(given):
             value = min(value, absent)
-        if every is not None and not every <= command.flags:
+        if every is not None and not every <= given:
             value = min(value, absent)
         if none is not None:
             value = min(value, NO if not none.isdisjoint(command.flags) else YES - absent)
@@ -302,14 +318,17 @@ def _flags(flags: Flags) -> Clause:
     return judge
 
 
-def _options(options: Mapping[str, Texts]) -> Clause:
+def _options(options: Mapping[str, Texts], excuses: bool) -> Clause:
     wanted = {name: TextSet(texts) for name, texts in options.items()}
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
-        value = YES
+        value, absent = YES, _absent(command)
         for name, texts in wanted.items():
-            given = max((texts.has(text) for text in command.options.get(name, ())), default=NO)
-            value = min(value, max(given, _absent(command)))
+            answers = [texts.has(text) for text in command.options.get(name, ())]
+            if excuses:
+                value = min(value, min(answers, default=absent), YES - absent)
+            else:
+                value = min(value, max([*answers, absent]))
         return value
 
     return judge
@@ -480,30 +499,30 @@ def _host(effect: Effect, patterns: Sequence[str]) -> int:
     return NO if effect.resolved else MAYBE
 
 
-_BUILDERS: dict[str, Callable[[Compiler, Any], Clause]] = {
-    "program": Compiler._program,
-    "effect": lambda _, v: _effect(frozenset(v)),
-    "role": lambda _, v: _about("role", frozenset(v)),
-    "unread": lambda _, v: _about("unread", frozenset({v})),
-    "recursive": lambda _, v: _about("recursive", frozenset({v})),
-    "resolved": lambda _, v: _resolved(v),
-    "subcommand": lambda _, v: _subcommand(v),
-    "parse": lambda _, v: _parse(frozenset(v)),
-    "via": lambda _, v: _member("via", frozenset(v)),
-    "inside": lambda _, v: _member("inside", frozenset(v)),
-    "flags": lambda _, v: _flags(v),
-    "effects": lambda _, v: _effects(v),
+_BUILDERS: dict[str, Builder] = {
+    "program": lambda c, v, _: c._program(v),
+    "effect": lambda _c, v, _: _effect(frozenset(v)),
+    "role": lambda _c, v, _: _about("role", frozenset(v)),
+    "unread": lambda _c, v, _: _about("unread", frozenset({v})),
+    "recursive": lambda _c, v, _: _about("recursive", frozenset({v})),
+    "resolved": lambda _c, v, _: _resolved(v),
+    "subcommand": lambda _c, v, _: _subcommand(v),
+    "parse": lambda _c, v, _: _parse(frozenset(v)),
+    "via": lambda _c, v, _: _member("via", frozenset(v)),
+    "inside": lambda _c, v, _: _member("inside", frozenset(v)),
+    "flags": lambda _c, v, excuses: _flags(v, excuses),
+    "effects": lambda _c, v, _: _effects(v),
     "env": Compiler._env,
-    "options": lambda _, v: _options(v),
-    "operands": lambda _, v: _operands(v),
-    "argv": lambda _, v: _argv(v),
-    "agent": lambda _, v: _agent(v),
-    "paths": Compiler._paths,
-    "hosts": lambda c, v: c._among(v, _contacts, _host, _unseen_contact),
-    "names": lambda c, v: c._among(v, named.named, named.name_in, lambda c, e, s: _unseen(c, e)),
+    "options": lambda _c, v, excuses: _options(v, excuses),
+    "operands": lambda _c, v, _: _operands(v),
+    "argv": lambda _c, v, _: _argv(v),
+    "agent": lambda _c, v, _: _agent(v),
+    "paths": lambda c, v, _: c._paths(v),
+    "hosts": lambda c, v, excuses: c._among(v, _contacts, _host, _unseen_contact, excuses),
+    "names": lambda c, v, excuses: c._among(v, named.named, named.name_in, lambda x, e, s: _unseen(x, e), excuses),
     "all": Compiler._every,
     "any": Compiler._either,
     "negated": Compiler._negated,
-    "flow": lambda c, v: dataflow.flow(v, c.match),
+    "flow": lambda c, v, excuses: dataflow.flow(v, partial(c.match, excuses=excuses)),
 }
 """How each clause is compiled; they are tried in this order, cheap ones first."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.confine.confinement import TREE, Confinement, Network, Profile, is_below, is_plain, within
 from humanlayer_agent.confine.hosts import PUBLIC, Allowed, is_here, parsed, written
+from humanlayer_agent.confine.survey import Wanted
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
@@ -21,7 +22,7 @@ from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.needs_line import ROLE as NEEDED
 from humanlayer_agent.policy.needs_line import UNCONFINED, asked_for
-from humanlayer_agent.shell import LASTING, TEMPORARY, WRITTEN, Effect, Program, SimpleCommand, View
+from humanlayer_agent.shell import LASTING, LOSS, TEMPORARY, VERSION, WRITTEN, Effect, Program, SimpleCommand, View
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.evaluation import Judged
@@ -34,9 +35,12 @@ _NEEDED = "the network"
 _ALLOWED = "allowed hosts"
 _OF_ITS_OWN = ("/proc", "/dev", "/sys")
 """What a confined command has of its own: it would find something else there than what was approved."""
+_OURS = ("OWN_PROGRAMS", "PACKAGE")
+"""Where the supervisor itself is installed: no confinement lets that be written, whatever it says."""
 _SHOWN = 3
 _BY_NAME = frozenset({"operand", "redirect", NEEDED})
 """The roles of the effects of which the operand is a host, and not what is said of one that nobody knows."""
+_MOST_FOLDERS = 100_000
 _PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata", "persist"})
 _WITH_PRIVILEGE = frozenset({"privilege", "container", "system"})
 """They need what no confined command has."""
@@ -58,12 +62,43 @@ def profile(name: str, written: Mapping[str, Any], variables: Mapping[str, str],
     for kind in ("read", "write", "protect", "hide"):
         entries = [*written[kind], *(reads if kind == "read" else ())]
         sets[kind] = tuple(dict.fromkeys(_absolute(fill(entry, variables)) for entry in entries))
+    ours = (variables[each] + TREE for each in _OURS if each in variables)
+    sets["protect"] = tuple(dict.fromkeys((*sets["protect"], *ours)))
     try:
         network = written["network"]
         hosts = tuple(written["hosts"]) or (PUBLIC,) if network == "forwarded" else ()
         return Profile(name, **sets, network=network, hosts=hosts)
     except ValueError as error:
         raise PolicyError(str(error)) from None
+
+
+class Protection:
+    """What none of some profiles lets a command change, although it lies where they let it write.
+
+    Args:
+        profiles: those that a command may get.
+    """
+
+    def __init__(self, profiles: Iterable[Profile]) -> None:
+        self._profiles = [situated(each) for each in profiles]
+        self._wanted = Wanted(self._profiles[0].protect if self._profiles else ())
+        self._folders: dict[str, bool] = {"": False, "/": False}
+
+    def has(self, path: str) -> bool:
+        """Tell whether an absolute path without links is protected."""
+        above, _, name = path.rpartition("/")
+        if not (self._wanted.has(name, path) or self._below(above)):
+            return False
+        return all(within(path, each.write) and within(path, each.protect) for each in self._profiles)
+
+    def _below(self, folder: str) -> bool:
+        known = self._folders.get(folder)
+        if known is None:
+            above, _, name = folder.rpartition("/")
+            known = self._wanted.has(name, folder) or self._below(above)
+            if len(self._folders) < _MOST_FOLDERS:
+                self._folders[folder] = known
+        return known
 
 
 def _absolute(entry: str) -> str:
@@ -290,16 +325,21 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
     commands = [each.command for each in judged]
     reads: list[str] = []
     writes: list[str] = []
+    lifts: list[str] = []
     for each in judged:
         asking = [hit for hit in each.hits() if hit.verdict is Verdict.ASK]
         if items := asked_for(each.command):
             opens = UNCONFINED not in items and all(_open(e, held, view, reads, writes) for e in each.command.effects)
             profiles += _needed(each.command)
         elif asking:
-            rules = [hit.rule.approved if hit.rule is not None else None for hit in asking]
-            found = [_narrowed(rule, hit.effect, commands) for rule, hit in zip(rules, asking, strict=True) if rule]
+            versions = [hit.effect for hit in asking if hit.effect is not None and hit.effect.role == VERSION]
+            # Work that git would throw away lies where it can write in any case.
+            others = [h for h in asking if h.effect is None or h.effect.role not in (VERSION, LOSS)]
+            rules = [hit.rule.approved if hit.rule is not None else None for hit in others]
+            found = [_narrowed(rule, hit.effect, commands) for rule, hit in zip(rules, others, strict=True) if rule]
             profiles += [situated(profile) for profile in found]
-            opens = all(_open(hit.effect, held, view, reads, writes) for hit in asking)
+            opens = all(_open(hit.effect, held, view, reads, writes) for hit in others)
+            opens = opens and all(_lift(effect, held, view, lifts) for effect in versions)
             opens = opens and all(rules) and not needs(each.command)
         else:
             continue
@@ -307,6 +347,9 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
             return None
     profiles += filter(None, [allowed_hosts(judged)])
     profiles += opened(list(dict.fromkeys(reads)), list(dict.fromkeys(writes)), held)
+    if lifts:
+        lifts = list(dict.fromkeys(lifts))
+        profiles.append(Profile(f"replacing {_listed(lifts)}", lift=tuple(lifts)))
     return Confinement(tuple(dict.fromkeys(profiles)))
 
 
@@ -440,6 +483,18 @@ def _open(effect: Effect | None, held: Confinement, view: View, reads: list[str]
     in_place = os.path.isdir(path) or (os.path.exists(path) and effect.role in _IN_PLACE)
     writes.append(path)
     return effect.kind in _WRITES and in_place
+
+
+def _lift(effect: Effect, held: Confinement, view: View, lifts: list[str]) -> bool:
+    """Add a file that git replaces to those that it may; False where it is not known which one."""
+    path = effect.operand
+    if path is None or not effect.resolved:
+        return False
+    above, name = posixpath.split(path)
+    # Behind a link it would be another file that is replaced, which nobody was asked about.
+    if view.place(path) == path and posixpath.join(view.real(above), name) == path and not held.writes(path):
+        lifts.append(path)
+    return True
 
 
 def _listed(paths: Sequence[str]) -> str:

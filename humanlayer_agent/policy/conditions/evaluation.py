@@ -79,6 +79,9 @@ class Rules:
         self.unmatched = unmatched
         self.confine = confine
         self.keep = keep
+        git = (rule.confined for rule in self.concerning("git", "metadata") if rule.confined is not None)
+        self.protection = containment.Protection(list(dict.fromkeys(git)) or ([confine] if confine is not None else []))
+        """What no command of git's can change that runs confined."""
         self._uses = [clause for rule in self.all for clause in rule.uses]
 
     def judge(self, program: Program, situation: Situation) -> list[Judged]:

@@ -26,12 +26,14 @@ class Links:
 
     Args:
         view: what whoever follows them sees of the disk.
+        folds: names in capitals and in small letters are the same there (`.ENV` is `.env`).
     """
 
-    __slots__ = ("_found", "_names", "patterns", "view")
+    __slots__ = ("_found", "_names", "folds", "patterns", "view")
 
-    def __init__(self, view: View = HOST) -> None:
+    def __init__(self, view: View = HOST, *, folds: bool = False) -> None:
         self.view = view
+        self.folds = folds
         self._names: dict[str, tuple[str, ...]] = {}
         self._found: dict[str, int] = {}
         """What the disk was asked about, and its answer."""

@@ -21,6 +21,9 @@ _PATHS_AND_HOSTS = frozenset({"read", "write", "append", "delete", "move", "meta
 _ANY_TIME = frozenset({"loop", "function", "trap", "background"})
 """What is inside these may run before or beside anything else."""
 
+OF_VALUES = frozenset({"options", "flags", "hosts", "names", "env"})
+"""Clauses that hold where one value matches; where they let something through, only where every one does."""
+
 MAX_PLACES = 256
 """Most directories that are looked at for one value."""
 
@@ -42,22 +45,22 @@ def name_in(effect: Effect, patterns: Sequence[str]) -> int:
 
 
 def variables(
-    names: Sequence[str], places: PathSet | None
+    names: Sequence[str], places: PathSet | None, *, every: bool = False
 ) -> Callable[[SimpleCommand, Effect | None, "Situation"], int]:
     """Return a test of whether an effect sets or prints one of these variables, and (with `places`) to directories that
-    all lie there.
+    all lie there; with `every`, whether all of them do.
     """
     wanted = VariableNames(names)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: "Situation") -> int:
-        answer = NO
+        answers = []
         for each in command.effects if effect is None else (effect,):
             if each.kind == "environment":
                 value = _named(each, wanted)
-                if value > answer and places is not None:
+                if value != NO and places is not None:
                     value = min(value, _lies_in(each, places, command, situation))
-                answer = max(answer, value)
-        return answer
+                answers.append(value)
+        return (min if every else max)(answers, default=NO)
 
     return judge
 

@@ -1,17 +1,23 @@
 """Sets of paths written as patterns, and whether what an effect touches lies in them: no, maybe or yes.
 
 `dir/**` is the directory and everything below it; `**/name` a name at any depth; `*` and `?` stay within one component.
+
+Where the disk takes `.ENV` for `.env`, a path that is in a set but for its case may be in it: that is enough to ask,
+and proves nothing.
 """
 
+import posixpath
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
 from humanlayer_agent.policy.conditions.link_targets import Links, led_to
 from humanlayer_agent.policy.conditions.word_patterns import components_match, has_star
-from humanlayer_agent.shell import Effect, takes_all
+from humanlayer_agent.shell import Effect, View, takes_all
 
 __all__ = ["MAX_PATTERN", "Links", "PathSet", "Pattern", "fill"]
 
@@ -82,6 +88,12 @@ class PathSet:
 
     def some(self, effect: Effect, links: Links) -> int:
         """Tell how surely anything that `effect` touches is in the set."""
+        found = self._some(effect, links)
+        if found != NO or not links.folds:
+            return found
+        return MAYBE if any(self._folded._some(each, _SAME) != NO for each in _folded(effect, links)) else NO
+
+    def _some(self, effect: Effect, links: Links) -> int:
         operand = effect.operand
         if operand is None:
             return MAYBE
@@ -121,6 +133,17 @@ class PathSet:
 
     def contents(self, effect: Effect, links: Links) -> int:
         """Tell how surely `effect` touches all that is in a directory of the set, by a pattern such as `dir/*`."""
+        found = self._contents(effect, links)
+        if found != NO or not links.folds:
+            return found
+        return MAYBE if any(self._folded._contents(each, _SAME) != NO for each in _folded(effect, links)) else NO
+
+    @cached_property
+    def _folded(self) -> "PathSet":
+        """The same set in small letters."""
+        return PathSet([folded(pattern.text) for pattern in self.patterns], {}, _SAME)
+
+    def _contents(self, effect: Effect, links: Links) -> int:
         operand = effect.operand
         if operand is None:
             return MAYBE
@@ -166,6 +189,31 @@ class PathSet:
             if overlap(pattern, p.text, recursive and not anywhere):
                 return True
         return False
+
+
+class _NoLinks(Links):
+    """Every path is what it is called."""
+
+    def names(self, path: str) -> tuple[str, ...]:
+        return ("/" + posixpath.normpath(path).lstrip("/"),)
+
+
+_SAME = _NoLinks(View(""))
+
+
+def folded(path: str) -> str:
+    """Return a path as a volume compares it that takes capitals for small letters, as those of macOS do: composed
+    letters as their parts, and none that can't be seen.
+    """
+    if path.isascii():
+        return path.lower()
+    parts = unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+    return "".join(letter for letter in parts if unicodedata.category(letter) != "Cf")
+
+
+def _folded(effect: Effect, links: Links) -> Iterator[Effect]:
+    for name in links.names(effect.operand or "/"):
+        yield replace(effect, operand=folded(name), pattern=effect.pattern and folded(effect.pattern))
 
 
 def _certain(effect: Effect) -> bool:

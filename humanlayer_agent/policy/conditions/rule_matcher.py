@@ -86,7 +86,8 @@ def compiled(
     """`rule` of the layer `layer`, ready to judge; `confined`, `approved`: what it names by these keys, where the layer
     may allow.
     """
-    clauses = tuple(compiler.clauses(rule.when))
+    allows = rule.decision == "allow"
+    clauses = tuple(compiler.clauses(rule.when, excuses=allows))
     return CompiledRule(
         rule,
         layer,
@@ -94,7 +95,7 @@ def compiled(
         VERDICTS[defaults.maybe],
         clauses,
         all_of([clause for _, clause in clauses]),
-        compiler.match(rule.unless) if rule.unless is not None else None,
+        compiler.match(rule.unless, excuses=not allows) if rule.unless is not None else None,
         about_effects(rule.when),
         _about_all(rule.when),
         _needed(rule.when, "program"),
@@ -114,7 +115,8 @@ def _uses(rule: Rule, compiler: Compiler) -> tuple[Clause, ...]:
     found = [compiler.match(source) for source in variable_uses.sources(rule.when)]
     naming = variable_uses.naming(rule.when)
     if naming is not None:
-        when, unless = compiler.match(naming), compiler.match(rule.unless) if rule.unless is not None else None
+        when = compiler.match(naming)
+        unless = compiler.match(rule.unless, excuses=True) if rule.unless is not None else None
         found.append(when if unless is None else lambda c, e, s: NO if unless(c, e, s) == YES else when(c, e, s))
     return tuple(found)
 

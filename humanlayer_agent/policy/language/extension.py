@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent.confine.hosts import Allowed
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.errors import PolicyError, did_you_mean
 from humanlayer_agent.policy.language import schema, yaml_positions
 from humanlayer_agent.policy.language.field_types import keys_of
 from humanlayer_agent.policy.language.policy import Match, WrittenRule
@@ -93,7 +93,8 @@ class _Reader:
             name = extended.removeprefix(BUILTIN)
             found = shipped(name)
             if found is None:
-                raise unit.document.error(where, f"no policy is called {name!r}; shipped: {', '.join(shipped_names())}")
+                known = did_you_mean(name, shipped_names(), "shipped:")
+                raise unit.document.error(where, f"no policy is called {name!r}; {known}")
             return Path(found), extended
         if unit.name.startswith(BUILTIN) or extended.startswith(("/", "~")) or "\0" in extended or not extended:
             raise unit.document.error(where, f"{extended!r}: expected builtin:NAME, or a path relative to this file")
@@ -201,8 +202,8 @@ def _check_hosts(unit: Unit, written: Sequence[str] | None, made: Mapping[str, A
 
 def _known(unit: Unit, found: dict[str, dict[str, Any]], name: str, where: tuple[Key, ...]) -> dict[str, Any]:
     if name not in found:
-        known = ", ".join(sorted(found)) or "there are none"
-        raise unit.document.error(where, f"no confinement is called {name}; defined above: {known}")
+        known = did_you_mean(name, found, "defined above:")
+        raise unit.document.error(where, f"no confinement is called {name}; {known}")
     return found[name]
 
 
@@ -331,7 +332,9 @@ def _replace(unit: Unit, n: int, rule: WrittenRule, inherited: list[dict[str, An
     where = ("rules", n, "override", "rule")
     targets = [r for r in inherited if r["id"] == override.rule]
     if not targets:
-        raise unit.document.error(where, f"no extended file has a rule {override.rule}")
+        near = did_you_mean(override.rule, [r["id"] for r in inherited], "")
+        hint = f"; {near}" if near else ""
+        raise unit.document.error(where, f"no extended file has a rule {override.rule}{hint}")
     for target in targets:
         if target["locked"]:
             raise unit.document.error(where, f"the rule {override.rule} of {target['origin']} is locked")

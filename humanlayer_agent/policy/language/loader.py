@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from humanlayer_agent import __version__
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.errors import PolicyError, did_you_mean
 from humanlayer_agent.locations import read_own_json, state_path, write_own_json
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.policy import Policy, policy_from
@@ -72,8 +72,8 @@ def named(policy: str | Path) -> str:
     name = text.removeprefix(sources.BUILTIN)
     if (found := sources.shipped(name)) is not None:
         return found
-    known = ", ".join(sources.shipped_names())
-    raise PolicyError(f"no policy is called {name!r}; shipped: {known}; or give a path such as ./{name}.yaml")
+    known = did_you_mean(name, sources.shipped_names(), "shipped:")
+    raise PolicyError(f"no policy is called {name!r}; {known}; or give a path such as ./{name}.yaml".replace("?;", "?"))
 
 
 def cache_folder() -> Path:

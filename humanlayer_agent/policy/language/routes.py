@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.errors import PolicyError, did_you_mean
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.policy import Policy, Rule
 
@@ -31,8 +31,8 @@ def name_of(rule: Rule) -> str:
 
 
 def _error(policy: Policy, rule: Rule, known: Collection[str]) -> PolicyError:
-    there = ", ".join(sorted(known)) or "none"
-    message = f"rule {rule.id}: there is no route {name_of(rule)!r}, and so nobody could approve it; there are {there}"
+    hint = did_you_mean(name_of(rule), known)
+    message = f"rule {rule.id}: there is no route {name_of(rule)!r}, and so nobody could approve it; {hint}"
     name = rule.origin.rpartition(":")[0]
     source = next((each for each in policy.sources if each.name == name), None)
     if source is not None:

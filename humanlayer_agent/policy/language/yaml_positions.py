@@ -3,13 +3,14 @@
 What a schema found wrong with a YAML document, said at its place in the file.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
-from humanlayer_agent.errors import PolicyError
+from humanlayer_agent.errors import PolicyError, did_you_mean
 from humanlayer_agent.policy.language.field_types import Written, keys_of
 from humanlayer_agent.policy.language.sources import MAX_BYTES
 
@@ -185,26 +186,48 @@ def explained(document: Document, error: ValidationError, model: type[BaseModel]
     """The first mistake, at its place in the file. `model` is what the whole document was checked against."""
     # Where a key may be a text or a mapping (the route of a rule), and it is a mapping, the text is not what was meant.
     found = [each for each in error.errors() if not (each["type"] == "string_type" and isinstance(each["input"], dict))]
-    first = (found or error.errors())[0]
+    found = found or error.errors()
+    first = next((each for each in found if _is_misspelled(each, found)), found[0])
     loc = tuple(part for part in first["loc"] if part != "RaisedRoute")
     if loc[:1] == ("lists",):
         loc = loc[:2] + loc[3:]  # without the tag of what it was taken for
     path = tuple(p for p in loc if isinstance(p, int) or not str(p).startswith(("function-", "list[")))
     message = first["msg"].removeprefix("Value error, ")
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    if first["type"] in _UNKNOWN:
         key = str(path[-1])
         path = (*path, "\0key")
-        message = f"unknown key {key!r}; known here: {', '.join(_known_keys(loc, model))}"
+        message = f"unknown key {key!r}; {did_you_mean(key, _known_keys(loc, model), 'known here:')}"
     elif first["type"] == "missing":
         message = f"the key {path[-1]!r} is missing"
         path = path[:-1]
     elif first["type"] in _MESSAGES:
         message = _MESSAGES[first["type"]]
+    elif first["type"] == "union_tag_invalid":
+        message = f"{first['ctx']['tag']!r}: {_meant(first['ctx']['tag'], first['ctx']['expected_tags'])}"
+    elif loc[:1] == ("signers",) and first["type"] == "string_pattern_mismatch":
+        message = f"{first['input']!r} is no key's fingerprint: 64 digits and letters a to f, as hla init prints it"
     elif "literal" in first["type"]:
-        message = f"{first['input']!r}: expected {first['ctx']['expected']}"
+        message = f"{first['input']!r}: {_meant(str(first['input']), first['ctx']['expected'])}"
     return document.error(path, message)
 
 
+def _is_misspelled(one: Any, all_: Sequence[Any]) -> bool:
+    """Tell whether an unknown key is what was written for one that is missing beside it."""
+    if one["type"] not in _UNKNOWN:
+        return False
+    missing = [
+        str(each["loc"][-1]) for each in all_ if each["type"] == "missing" and each["loc"][:-1] == one["loc"][:-1]
+    ]
+    return bool(did_you_mean(str(one["loc"][-1]), missing, ""))
+
+
+def _meant(word: str, expected: str) -> str:
+    """Return the hint for a word that is none of those that were expected."""
+    return did_you_mean(word, _QUOTED.findall(expected), "") or f"expected {expected}"
+
+
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_QUOTED = re.compile(r"'([^']*)'")
 _MESSAGES = {
     "dataclass_type": "Input should be a mapping",
     "model_type": "Input should be a mapping",

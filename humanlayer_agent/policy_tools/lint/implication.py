@@ -11,6 +11,7 @@ from typing import Any
 
 from humanlayer_agent.policy.conditions.compiler import FILE_KINDS, Compiler
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
+from humanlayer_agent.policy.conditions.operand_names import OF_VALUES
 from humanlayer_agent.policy.conditions.path_patterns import fill
 from humanlayer_agent.policy.conditions.word_patterns import has_star
 from humanlayer_agent.policy.decision import SEVERITIES, Verdict
@@ -92,7 +93,9 @@ class Prover:
     def excused(self, one: Condition) -> bool:
         """Does `unless` hold wherever `when` does?"""
         unless = one.unless
-        return unless is not None and self._shown(lambda: self._entails(one.when, unless))
+        if unless is None or (one.rule.rule.decision != "allow" and _of_values(unless)):
+            return False  # `when` holds by one value, and `unless` only by every one
+        return self._shown(lambda: self._entails(one.when, unless))
 
     def _shown(self, proof: Callable[[], bool]) -> bool:
         self.steps = 0
@@ -143,6 +146,16 @@ class Prover:
             return False
         inner = [replace(a, matches=_flat(m.negated)) for m in a.matches if m.negated is not None]
         return any(self._entails(negated, each) for each in inner) or _apart(a, negated)
+
+
+def _of_values(side: Side) -> bool:
+    """Does anything in a condition hang on whether one value matches, or every one?"""
+    for name, value in (clause for match in side.matches for clause in clauses_of(match)):
+        inner = value if name == "any" else [value] if name == "negated" else []
+        more = name in OF_VALUES and not (side.by_effect and name not in ("options", "flags"))
+        if more or any(_of_values(replace(side, matches=_flat(each))) for each in inner):
+            return True
+    return False
 
 
 def _as_strict(one: CompiledRule, other: CompiledRule) -> bool:

@@ -20,6 +20,12 @@ _FAMILIES = frozenset({"files", "text", "list", "search"})
 _NOT_GETOPT = frozenset({"tr", "seq", "printf", "echo", "test", "[", "true", "false"})
 """Programs of those families that end their options at the first operand, or have another way of their own."""
 
+_LAST_COUNTS = frozenset({"network"})
+"""Files of the catalog whose programs take the last value of an option that is given twice (curl, wget)."""
+
+_OTHER_VALUE = "GET"
+"""What an option is given before its own value, so that nothing comes of it."""
+
 _CONFLICTS = frozenset({"i", "I", "interactive", "no-clobber"})
 """Options of which the last one given counts."""
 
@@ -73,14 +79,15 @@ def transformations() -> Iterator[Transformation]:
     """All of this module."""
     for name, write in _WRITERS.items():
         yield Transformation(name, _rewriter(write))
+    yield Transformation("another-value-before", _rewriter(_with_another_value, _LAST_COUNTS))
 
 
-def _rewriter(write: Write) -> Apply:
+def _rewriter(write: Write, families: frozenset[str] = _FAMILIES) -> Apply:
     def apply(line: Line, chance: random.Random) -> str | None:
         edits: list[Edit] = []
         for command in line.commands:
             span = line.span(command) if len(command.words) > 1 else None
-            call = read_call(command) if span is not None else None
+            call = read_call(command, families) if span is not None else None
             written = write(call) if call is not None else None
             if span is not None and written is not None:
                 edits.append((command.words[1].start, span[1], " ".join(written)))
@@ -89,10 +96,10 @@ def _rewriter(write: Write) -> Apply:
     return apply
 
 
-def read_call(command: syntax_tree.Simple) -> Call | None:
+def read_call(command: syntax_tree.Simple, families: frozenset[str] = _FAMILIES) -> Call | None:
     """The arguments of `command`, where the program is known and each word is understood."""
     name = command.words[0].static
-    if not name or name in _NOT_GETOPT or CATALOG.family(name) not in _FAMILIES:
+    if not name or name in _NOT_GETOPT or CATALOG.family(name) not in families:
         return None
     spec, words = CATALOG.lookup(name), command.words[1:]
     if spec is None or spec.grammar or spec.subcommands or not spec.permute:
@@ -230,6 +237,17 @@ def _repeated(call: Call) -> list[str] | None:
     if call.dashes or any(given.value is not None for given in call.options):
         return None
     return [*(given.joined for given in (*call.options, *call.options)), *call.operands]
+
+
+def _with_another_value(call: Call) -> list[str]:
+    """Each option whose value is only text is given another one first."""
+    twice = [
+        f"{replace(given, value=_OTHER_VALUE).apart} {given.apart}"
+        if given.option.kind == "text" and given.value is not None
+        else given.joined
+        for given in call.options
+    ]
+    return _ordered(call, twice)
 
 
 _WRITERS: dict[str, Write] = {

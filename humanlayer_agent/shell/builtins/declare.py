@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import read
 from humanlayer_agent.shell.environment import outside_variables
-from humanlayer_agent.shell.environment.code_variables import selects_code
+from humanlayer_agent.shell.environment.code_variables import selects_code, steers
 from humanlayer_agent.shell.expansion import arithmetic, output
 from humanlayer_agent.shell.expansion.field import Field, positional
 from humanlayer_agent.shell.interpreter import assignments
@@ -79,7 +79,7 @@ def _declare_word(run: Run, each: Field, before: State, letters: str, removed: s
     becomes_map = "A" in letters and (
         made or name in run.state.maps or run.state.untouched(name) or run.state.lookup(name) == ()
     )
-    if made:
+    if made is not False:
         run.state.maps -= {name}
     if "A" in letters:
         run.state.maybe_maps |= {name}
@@ -134,11 +134,19 @@ def _declare_word(run: Run, each: Field, before: State, letters: str, removed: s
         assignments.points_to(run, name, run.state.lookup(name), each.start, each.end)
     if "x" in removed:
         run.state.unexport([name])
+    given = "x" in letters
     if shape is not None:
         plain = array is None and shape[2] != "[" and not set("ilucn") & set(letters + removed)
-        found_values = assignments.declared(name, each, before) if plain and selects_code(name, None) else None
-        assignments.note_effect(run, name, found_values, each.start, each.end)
+        matters = plain and (steers(name, None) if given else selects_code(name, None))
+        found_values = assignments.declared(name, each, before) if matters else None
+        assignments.note_effect(run, name, found_values, each.start, each.end, given=given)
+    elif given and not before.untouched(name) and not selects_code(name, None):
+        assignments.note_effect(run, name, _texts(before.lookup(name)), each.start, each.end)
     return True
+
+
+def _texts(found: Value) -> Value:
+    return found if found is not None and all(type(each) is str for each in found) else None
 
 
 def _is_array(name: str, state: State, letters: str) -> bool:

@@ -6,6 +6,9 @@ less(1), make(1), gcc(1); documentation of cargo, go, pip, uv, npm, ripgrep, ter
 """
 
 import re
+from collections.abc import Iterable
+
+from humanlayer_agent.shell.environment import tool_environment
 
 _EXACT = frozenset(
     str.split(
@@ -53,7 +56,7 @@ _EXACT = frozenset(
 )
 _FAMILIES = re.compile(
     r"(?:LD|DYLD|GIT|DOCKER|KUBE|AWS|BASH_FUNC|HUMANLAYER|GDB|GLIBC|PIP|UV|POETRY|PIPENV|CONDA|YARN|BUN|DENO|CARGO|CGO|TF"
-    r"|ANSIBLE|PULUMI|NPM_CONFIG|npm_config|CMAKE|TOX|NOX|BASH_COMPLETION)_[A-Za-z0-9_%.-]+|KUBECONFIG|[A-Z0-9_]+_(?:PAGER|EDITOR|BROWSER)",
+    r"|ANSIBLE|PULUMI|NPM_CONFIG|npm_config|PNPM_CONFIG|pnpm_config|CMAKE|TOX|NOX|BASH_COMPLETION)_[A-Za-z0-9_%.-]+|KUBECONFIG|[A-Z0-9_]+_(?:PAGER|EDITOR|BROWSER)",
     re.ASCII,
 )
 _HARMLESS = frozenset(
@@ -169,3 +172,35 @@ def selects_code(name: str, value: str | None) -> bool:
     if name == "LESS" and value is not None:
         return "+" in value or "o" in value or "O" in value  # +!command; -o writes a log
     return name in _EXACT or _FAMILIES.fullmatch(name) is not None
+
+
+def is_listed(name: str) -> bool:
+    """Tell whether `selects_code` knows this name."""
+    listed = name in _EXACT or name in _HARMLESS or name in _VALUED or name == "PAGER" or name.endswith("_PAGER")
+    return listed or _FAMILIES.fullmatch(name) is not None
+
+
+def steers(name: str, value: str | None, programs: Iterable[str] = ()) -> bool:
+    """Tell whether a program that gets `name` with this `value` (None: unknown) may take code, files or hosts by it.
+
+    What no tool is known to read is read by the project's own code, if at all. So it is harmless, but for
+    programs that run none of that.
+
+    Args:
+        programs: those that run none of the project's code, and take more than that from their environment.
+
+    Example:
+        >>> steers("MY_FLAG", "./x"), steers("MY_FLAG", "./x", ["man"]), steers("Npm_config_script_shell", "./x")
+        (False, True, True)
+    """
+    name = tool_environment.unfolded(name)
+    if is_listed(name):
+        return selects_code(name, value)
+    if tool_environment.of_a_tool(name, value):
+        return True
+    return any(programs) and not (tool_environment.is_inert(value) or is_harmless(name))
+
+
+def is_harmless(name: str) -> bool:
+    """Tell whether every program may be given this name, whatever its value."""
+    return name in _HARMLESS or tool_environment.is_harmless(name)

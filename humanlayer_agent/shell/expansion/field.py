@@ -34,6 +34,8 @@ class Field:
     below: str | None = None
     pathname: bool = False
     """`glob` comes from wildcards in the command (not from a variable): it may become several words, or stay itself."""
+    seen_from: str | None = None
+    """`below` holds for a command in this directory: in another one the same names are others."""
 
     @property
     def shown(self) -> str:

@@ -26,6 +26,8 @@ from humanlayer_agent.shell.syntax.tree import Arith, Lit, Param, Part, ProcSub,
 _HEAD = re.compile(r"(?:[^*?\[\\]|\\.)*", re.DOTALL)
 _LATER_TILDE = re.compile(r"[=:]~")
 _EMPTY_QUOTES = re.compile(r"''|\"\"")
+_COST = 100
+"""What the expansion of a word costs besides its text, in code points."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=", re.ASCII)
 
 
@@ -179,6 +181,8 @@ class _Expansion:
         Raises:
             Unknown: not even a shape is known.
         """
+        if not self.state.work.spend(_COST):
+            raise Unknown  # `{1..9}$(echo {1..9}$( ... ))`: what stands within is expanded for each around it
         ways: list[list[_Partial]] = [[_Partial()]]
         for part in self._tilde(parts):
             values = self._values(part)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.environment import outside_variables
-from humanlayer_agent.shell.environment.code_variables import places, selects_code
+from humanlayer_agent.shell.environment import outside_variables, tool_environment
+from humanlayer_agent.shell.environment.code_variables import places, selects_code, steers
 from humanlayer_agent.shell.expansion import arithmetic, parameters
 from humanlayer_agent.shell.expansion.field import Field, listed
 from humanlayer_agent.shell.expansion.words import expand, literal_values
@@ -236,12 +236,24 @@ def _is_number(value: Word, state: State) -> bool:
     return len(value.parts) == 1 and arithmetic.gives_number(value.parts[0], state)
 
 
-def assignment_effects(run: Run, assigns: Sequence[Assign]) -> None:
-    """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...)."""
-    if run.command.program:
+def programs_apart(walk: "Interpreter", first: int) -> list[str]:
+    """The programs, of the commands from `first` on, that run none of the project's own code."""
+    names = {command.program.rpartition("/")[2] for command in walk.program.commands[first:] if command.program}
+    return sorted(name for name in names if tool_environment.is_apart(name, walk.catalog.family(name)))
+
+
+def assignment_effects(run: Run, assigns: Sequence[Assign], first: int | None = None) -> None:
+    """Environment effects of assignments that select code (LD_PRELOAD, PATH, GIT_SSH_COMMAND ...).
+
+    Args:
+        first: the number of the first command that they are given to; None: they are not given to any.
+    """
+    given = first is not None
+    if given:
         for each in assigns:
             points_to(run, each.name, literal_values(each.value, run.state), each.start, each.end)
-    if not any(selects_code(each.name, None) for each in assigns):
+    programs = programs_apart(run.walk, first) if first is not None else ()
+    if not any(steers(each.name, None, programs) if given else selects_code(each.name, None) for each in assigns):
         return
     run = run.having(state=run.state.copy() if len(assigns) > 1 else run.state)
     for each in assigns:
@@ -249,7 +261,7 @@ def assignment_effects(run: Run, assigns: Sequence[Assign]) -> None:
         if each.name == "IFS" and plain and run.command.argv[:1] == ["read"]:
             continue  # for this one `read`, which knows it
         found = values(each.name, each.value, run.state, append=each.append) if plain else None
-        note_effect(run, each.name, found, each.start, each.end)
+        note_effect(run, each.name, found, each.start, each.end, given=given, programs=programs)
         if len(assigns) > 1:  # `x=1 y=$x cmd`: the second sees what the first has set.
             run.state.assign(each.name, literal_values(each.value, run.state) if plain and not each.append else None)
 
@@ -262,9 +274,16 @@ def points_to(run: Run, name: str, found: Value, start: int, end: int) -> None:
             run.path("read", word, role="setting", origin=f"{name}=")
 
 
-def note_effect(run: Run, name: str, found: Value, start: int, end: int) -> None:
-    """Setting `name` to one of the values `found` (None: not known) is an effect where it selects code."""
-    if any(selects_code(name, value) for value in found or (None,)):
+def note_effect(
+    run: Run, name: str, found: Value, start: int, end: int, *, given: bool = True, programs: Sequence[str] = ()
+) -> None:
+    """Setting `name` to one of the values `found` (None: not known) is an effect where it selects code.
+
+    Args:
+        given: programs get it; else it may be one that they have already.
+        programs: see `steers`.
+    """
+    if any(steers(name, each, programs) if given else selects_code(name, each) for each in found or (None,)):
         value = entries(found) if found is not None else None
         span = run.walk.span(start, end)
         run.effect("environment", "assignment", name, found is not None, span, f"{name}=", "assignment", value=value)

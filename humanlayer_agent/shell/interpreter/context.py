@@ -17,7 +17,8 @@ MAX_FOLLOWED = 32
 class Stdin:
     """Where a command's standard input comes from: nothing special, a pipe, or a text (None: not known).
 
-    `raw` is the text where it holds NUL, which few programs can do with; `whole` what several commands read together.
+    `raw` is the text where it holds NUL, which few programs can do with; `whole` what several commands read together;
+    `file` the absolute path of what is read from its beginning, where it is a file with a name that is known.
     """
 
     kind: str = "inherit"
@@ -26,6 +27,7 @@ class Stdin:
     producer: tuple[SimpleCommand, ...] = ()
     raw: str | None = None
     whole: str | None = None
+    file: str = ""
 
     @classmethod
     def of(cls, kind: str, text: str | None, offset: int = 0, producer: tuple[SimpleCommand, ...] = ()) -> "Stdin":

@@ -76,7 +76,8 @@ def _command(walk: "Interpreter", node: Simple, fields: list[Field], state: Stat
     ends = command_lookup.run_words(walk, fields, scoped, context, span, text)
     command = walk.program.commands[first]
     if node.assigns:
-        assignments.assignment_effects(Run(walk, command, state, context), node.assigns)
+        given = first if command.program else None
+        assignments.assignment_effects(Run(walk, command, state, context), node.assigns, given)
     if node.redirects:
         redirects.add(Run(walk, command, state, context), node.redirects)
         if fields[0].text == "exec" and len(fields) == 1:

@@ -11,6 +11,7 @@ from humanlayer_agent.shell.expansion.words import expand, text_of
 from humanlayer_agent.shell.interpreter.context import Context, Stdin
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.paths import absolute_path
 from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import ProcSub, Redirect
 
@@ -138,4 +139,8 @@ def _input(walk: "Interpreter", redirect: Redirect, state: State, inputs: Mappin
         return Stdin.of("file", text, redirect.target.start)
     fields = expand(redirect.target, state)
     name = fields[0].text if len(fields) == 1 else None
-    return Stdin("null") if name == "/dev/null" else Stdin("file")
+    if name == "/dev/null":
+        return Stdin("null")
+    cwd = state.cwd[0] if state.cwd is not None and len(state.cwd) == 1 else None
+    known = redirect.op == "<" and name is not None and (cwd is not None or name.startswith("/"))
+    return Stdin("file", file=absolute_path(name or "", cwd or "/") if known else "")

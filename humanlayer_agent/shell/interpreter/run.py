@@ -133,7 +133,7 @@ class Run:
             if not target.glob.startswith("/") and self.state.cwd is None:
                 add(None, False)
             return
-        if target.below is not None:
+        if target.below is not None and (target.seen_from is None or self.state.cwd == (target.seen_from,)):
             add(target.below, False, True)
             return
         add(None, False)

@@ -15,17 +15,44 @@ _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _ENDINGS = {
     ".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash", ".ipynb": "notebook", ".mk": "make",
     ".mak": "make", ".awk": "awk", ".sed": "sed", ".jq": "jq", ".bats": "bash", ".command": "bash",
+    ".cmake": "cmake",
 }  # fmt: skip
+_SETTINGS = frozenset(
+    str.split(
+        """
+        .babelrc .babelrc.json .bandit .c8rc.json .coveragerc .coveragerc.toml .eslintrc .eslintrc.json
+        .eslintrc.yaml .eslintrc.yml .flake8 .flaskenv .golangci.toml .golangci.yaml .golangci.yml .isort.cfg
+        .justfile .mocharc.json .mocharc.yaml .mocharc.yml .mypy.ini .npmrc .nycrc .nycrc.json .prettierrc
+        .prettierrc.json .prettierrc.toml .prettierrc.yaml .prettierrc.yml .pylintrc .pylintrc.toml .pytest.ini
+        .pytest.toml .rubocop.yml .ruff.toml .stylelintrc .stylelintrc.json .stylelintrc.yml .swcrc .taprc
+        BUILD.bazel CMakeCache.txt CMakePresets.json CMakeUserPresets.json Directory.Build.props Directory.Build.rsp
+        Directory.Build.targets Gemfile Gruntfile.js Justfile MODULE.bazel Makefile.toml Procfile Rakefile
+        Taskfile.yaml Taskfile.yml WORKSPACE angular.json ava.config.json babel.config.json biome.json biome.jsonc
+        build.rs build.xml build.zig bunfig.toml composer.json cypress.json deno.json deno.jsonc gradle.properties
+        gulpfile.js init.gradle init.gradle.kts jest.config.json jsconfig.json justfile meson.build
+        meson_options.txt mkdocs.yml mypy.ini nextest.toml nodemon.json nx.json phpstan.neon pnpm-workspace.yaml
+        project.json pylintrc pylintrc.toml pyproject.toml pytest.ini pytest.toml ruff.toml setup.cfg taskfile.yml
+        tox.ini tox.toml tsconfig.json xo.config.json
+        """
+    )
+)
+"""Files with settings of tools: see `tool_settings`."""
 _NAMES = {
     "Makefile": "make", "makefile": "make", "GNUmakefile": "make", "package.json": "npm", "configure": "sh",
     "SConstruct": "python", "SConscript": "python", "wscript": "python", ".envrc": "bash", ".bashrc": "bash",
     ".bash_profile": "bash", ".bash_login": "bash", ".bash_logout": "bash", ".bash_aliases": "bash", ".profile": "sh",
-    "pytest.ini": "settings", ".pytest.ini": "settings", "tox.ini": "settings", "setup.cfg": "settings",
-    "pyproject.toml": "settings", ".pylintrc": "settings", "pylintrc": "settings", "mypy.ini": "settings",
-    ".mypy.ini": "settings", ".coveragerc": "settings",
+    "CMakeLists.txt": "cmake", ".gitattributes": "gitattributes",
+    **dict.fromkeys(_SETTINGS, "settings"),
     ".xprofile": "sh", ".xinitrc": "sh", ".xsessionrc": "sh",
 }  # fmt: skip
 """Files that a program or a person runs by their name, and what they are written in."""
+_CODE_OF_TOOLS = re.compile(
+    r"(?:\.?(?:eslint|jest|vite|vitest|webpack|rollup|babel|prettier|postcss|tailwind|stylelint|commitlint|playwright|cypress"
+    r"|karma|nuxt|next|svelte|astro|metro|tsup|esbuild|lint-staged|release|mocha|nyc|ava|c8)(?:rc|\.config)|gulpfile|Gruntfile)"
+    r"\.[cm]?[jt]sx?",
+    re.ASCII,
+)
+"""Settings of tools that are code in JavaScript."""
 _TEMPLATES = (
     ".am", ".in", ".PL", ".j2", ".tmpl", ".template", ".md", ".txt", ".rst", ".bak", ".orig", ".patch", ".diff",
 )  # fmt: skip
@@ -42,6 +69,9 @@ _WHOLE = {
     "sed": "filters:sed",
     "jq": "filters:jq",
     "settings": "tool_settings:whole",
+    "gitattributes": "tool_settings:attributes",
+    "cmake": "cmake:whole",
+    "doctest": "doctests:whole",
 }
 """Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 
@@ -62,6 +92,10 @@ def by_name(path: str) -> str | None:
         name = kept[0]
     if name in _NAMES:
         return _NAMES[name]
+    if _CODE_OF_TOOLS.fullmatch(name):
+        return "settings"
+    if name.startswith(("tsconfig.", "jsconfig.")) and name.endswith(".json"):
+        return "settings"
     if "." not in name and any(part in path for part in _HOOKS):
         return "sh"
     if name.startswith(("Makefile.", "makefile.", "GNUmakefile.")) and not name.endswith(_TEMPLATES):

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
-from humanlayer_agent.shell.environment.code_variables import selects_code
+from humanlayer_agent.shell.environment.code_variables import steers
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import MAX_DEPTH
 from humanlayer_agent.shell.interpreter.run import Run
@@ -103,7 +103,7 @@ def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -
         return
     values = act.operands[1].choices if len(act.operands) > 1 else ()
     for name in operand.choices or (None,):
-        if name is None or any(selects_code(name, value) for value in values or (None,)):
+        if name is None or any(steers(name, value) for value in values or (None,)):
             effect = Effect("environment", act.role, name, name is not None, command.span, origin)
             effect.value = ":".join(values) or None
             command.effects.append(effect)

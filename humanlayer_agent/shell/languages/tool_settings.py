@@ -1,70 +1,311 @@
-"""Settings of tests and linters that hold options or code: pytest.ini, tox.ini, setup.cfg, pyproject.toml, .pylintrc.
+"""Settings of tools (pytest.ini, pyproject.toml, .coveragerc, tsconfig.json, Taskfile.yml ...): what they name is done.
 
-`addopts` are further words of every `pytest` (pytest's reference, Configuration Options); pylint runs `init-hook`.
-Other settings name files, of which those outside the project count.
+A file in whatever form becomes a list of settings with their paths, `tool.pytest.ini_options.addopts`, and a table
+(tool_settings.yaml) says what the value of each is: options, a command, code, or a file that is read or written.
+
+.gitattributes says which files git has a driver read or write: a command that stands in git's configuration
+(gitattributes(5): filter, diff, merge). The drivers that git has itself run nothing.
 """
 
+import json
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from humanlayer_agent.shell.languages.behaviour import Act, Behaviour, Found, Text
+from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Act, Behaviour, Found, Text
 
-_SETTING = re.compile(
-    r"^[ \t]*[\"']?(addopts|init-hook|init_hook|pythonpath|testpaths|cache_dir|log_file|data_file|plugins)[\"']?"
-    r"[ \t]*[=:]((?:.*)(?:\n[ \t]+\S.*)*)",
+Files = Callable[[str], Found]
+Pair = tuple[str, str]
+
+MAX_SETTINGS = 2_000
+MAX_DEPTH = 3
+"""How often settings may name further settings."""
+_LINE = re.compile(
+    r"^[ \t]*[\"']?([\w.$:-]+)[\"']?[ \t]*(?::[A-Z]+)?[=:]((?:.*)(?:\n[ \t]+(?![\w\"'-]+[ \t]*[=:])\S.*)*)",
     re.MULTILINE,
 )
+_SECTION = re.compile(r"^\[+([^\]\n]+)\]+", re.MULTILINE)
 _STRING = re.compile(r"\"\"\"((?:.|\n)*?)\"\"\"|\'\'\'((?:.|\n)*?)\'\'\'|\"((?:[^\"\\]|\\.)*)\"|'([^']*)'")
-_LIST = re.compile(r"^[ \t]*([a-z_]+)[ \t]*=[ \t]*\[([^\]]*)\]", re.MULTILINE)
-_CODE = frozenset({"init-hook", "init_hook"})
-_LOADED = frozenset({"pythonpath", "testpaths", "plugins"})
-_WRITTEN = frozenset({"cache_dir", "log_file", "data_file"})
+_COMMENT = re.compile(r"(\"(?:[^\"\\]|\\.)*\")|//[^\n]*|/\*(?:.|\n)*?\*/")
+_TRAILING = re.compile(r",(\s*[}\]])")
+_HERE = re.compile(
+    r"<rootDir>|\$\{(?:sourceDir|sourceParentDir|workspaceFolder|configDir)\}|\{(?:toxinidir|tox_root)\}|%\(here\)s"
+)
+_OPEN = re.compile(r"[${%]|<")
+"""What stands for something that is only known later."""
+_ANY = "?."
+"""Stands for the section of a line that is added to a file."""
+_PLACE = re.compile(
+    r"(?:/(?:srv|home|root|etc|var|opt|tmp|mnt|media|proc|sys|dev|run|boot|Users|Volumes|private)/|~/?|\.\./).*"
+)
+_GEMFILE = re.compile(
+    r"\s*(?:#.*|source\s+['\"]https://rubygems\.org/?['\"]|ruby\s+['\"][\w.~>= -]+['\"]|gemspec|end"
+    r"|group\s+:\w+(?:,\s*:\w+)*\s+do|gem\s+['\"][\w-]+['\"](?:,\s*['\"][\w.~><!= -]+['\"])*"
+    r"(?:,\s*(?:require|group|platforms?)(?::|\s*=>)\s*(?:false|true|:?\w+|['\"][\w/-]+['\"]|\[[\w:, ]*\]))*)?\s*"
+)
+"""Lines of a Gemfile that only say which libraries there are; the others are code."""
+_CODE = frozenset(
+    str.split("build.rs build.zig build.xml Rakefile meson.build meson_options.txt WORKSPACE BUILD.bazel MODULE.bazel")
+)
+_ENDINGS = (".gradle", ".gradle.kts", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
+"""Files in a language that is not read here, which a tool runs before anything of the project runs."""
+_JUST = re.compile(r"[ \t]+[@-]*(\S.*)")
+_PROCESS = re.compile(r"[\w-]+:[ \t]*(\S.*)")
 
 
-def whole(text: str, path: str | None, files: Callable[[str], Found] | None) -> Behaviour:
+_DRIVER = re.compile(r"\s(filter|diff|merge)=([^\s]+)", re.ASCII)
+_OF_GIT = frozenset(
+    str.split(
+        """
+        ada bash bibtex cpp csharp css dts elixir fortran fountain golang html java kotlin markdown matlab objc pascal
+        perl php python ruby rust scheme tex text binary union lfs
+        """
+    )
+)
+"""Drivers that git has by itself (2.45), and that of git-lfs."""
+
+
+def attributes(text: str, path: str | None, files: Files | None) -> Behaviour:
+    """What these attributes have git run."""
+    named = [found[0].strip() for found in _DRIVER.finditer(text) if found[2] not in _OF_GIT]
+    return Behaviour(doubts=[f"git's driver {name}" for name in named[:1]], opaque=bool(named))
+
+
+def whole(text: str, path: str | None, files: Files | None) -> Behaviour:
     """What these settings add to the runs of a program."""
-    out, here = Behaviour(), posixpath.dirname(path or "/x")
-    for name, value in _pairs(text, toml=(path or "").endswith(".toml")):
-        if name in _CODE:
-            out.acts.append(Act("python", (Text.of(value),), origin=name))
-        elif name == "addopts" and value.strip():
-            words = "pytest " + " ".join(value.split())
-            out.acts.append(Act("shell", (Text.of(words),), origin=name, cwd=Text.of(here)))
-        elif name in _LOADED | _WRITTEN:
-            kind, role = ("write", "code") if name in _WRITTEN else ("execute", "import-path")
-            for word in re.split(r"[\s,]+", value):
-                if word.startswith(("/", "~", "../")):
-                    out.acts.append(Act(kind, (Text.of(posixpath.join(here, word)),), role, origin=name))
+    out = Behaviour()
+    _read(text, path or "/settings", files, out, 0)
     return out
 
 
-def _pairs(text: str, *, toml: bool) -> Iterator[tuple[str, str]]:
-    """The names of settings and their values, those of a list with blanks between."""
-    if toml:
-        import tomllib
-
-        try:
-            yield from _within(tomllib.loads(text))
+def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    name, here = posixpath.basename(path), posixpath.dirname(path)
+    lines = text.splitlines()
+    if name == "Gemfile":
+        if not all(_GEMFILE.fullmatch(line) for line in lines):
+            _unread(out, path)
+        return
+    if name.lower() in ("procfile", "justfile", ".justfile"):
+        shape = _PROCESS if name == "Procfile" else _JUST
+        for line in lines:
+            if found := shape.fullmatch(line):
+                out.acts.append(_shell(found[1], here, name))
+        return
+    if name == ".flaskenv":
+        for variable, value in _lines(text):
+            given = (Text.of(variable.removeprefix(_ANY)), Text.of(value.strip("\"'")))
+            out.acts.append(Act("environment", given, origin=name))
+        return
+    if name in _CODE or name.startswith("Directory.Build.") or name.endswith(_ENDINGS):
+        _unread(out, path)
+        return
+    for number, (setting, value) in enumerate(_pairs(text, name)):
+        if number > MAX_SETTINGS:
+            _unread(out, path)
             return
-        except (ValueError, RecursionError):
-            pass  # a piece of a file
-    for found in _SETTING.finditer(text):
-        value = found[2].strip()
-        yield found[1], " ".join(_strings(value)) if toml or value[:1] in ('"', "'") else value
-    for found in _LIST.finditer(text) if toml else ():
-        yield found[1], " ".join(_strings(found[2]))
+        if name == "CMakeCache.txt":
+            out.acts.append(_shell(f"cmake -D{shlex.quote(f'{setting}={value}')}", here, setting))
+        else:
+            _setting(setting, value, path, files, out, depth)
 
 
-def _within(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _within(value)
-        elif isinstance(value, list):
-            yield name, " ".join(each for each in value if isinstance(each, str))
-        elif isinstance(value, str):
-            yield name, value
+def _unread(out: Behaviour, path: str) -> None:
+    out.opaque = True
+    out.doubt(f"{posixpath.basename(path)} is code that is not read")
 
 
-def _strings(text: str) -> list[str]:
-    return [next(group for group in found.groups() if group is not None) for found in _STRING.finditer(text)]
+def _setting(setting: str, value: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    """What one setting does."""
+    here = posixpath.dirname(path)
+    kind, program = _kind(setting.replace("_", "-").lower())
+    if kind == "python":
+        out.acts.append(Act("python", (Text.of(value),), origin=setting))
+    elif kind == "shell":
+        for line in value.splitlines():
+            if line.strip(" \t-!") and not line.lstrip().startswith("#"):
+                out.acts.append(_shell(_without_places(line.strip().lstrip("-! ")), here, setting))
+    elif kind == "command":
+        if value.strip():
+            out.acts.append(_shell(f"{shlex.quote(value.strip())} --version", here, setting))
+    elif kind == "words" and value.strip():
+        if program == "node":
+            out.acts.append(Act("environment", (Text.of("NODE_OPTIONS"), Text.of(value)), origin=setting))
+        else:
+            out.acts.append(_shell(f"{program} {' '.join(value.split())}", here, setting))
+    elif kind == "java":
+        out.acts.append(Act("environment", (Text.of("JAVA_TOOL_OPTIONS"), Text.of(value)), origin=setting))
+    elif kind == "cmake":
+        name = re.sub(r"^.*cachevariables\.", "", setting, flags=re.IGNORECASE).removesuffix(".value")
+        if not name.endswith(".type"):
+            out.acts.append(_shell(f"cmake -D{shlex.quote(f'{name}={value}')}", here, setting))
+    elif kind == "ini" and depth < MAX_DEPTH:
+        _read(value, posixpath.join(here, "tox.ini"), files, out, depth + 1)
+    elif kind == "settings":
+        for word in _words(value):
+            _further(word, path, files, out, depth)
+    else:
+        _paths(kind, setting, value, here, out)
+
+
+def _paths(kind: str, setting: str, value: str, here: str, out: Behaviour) -> None:
+    words = [value.strip()] if kind in ("write", "read") else _words(value)
+    for word in words if kind != "data" else ():
+        known = _HERE.sub(".", word)
+        if kind == "" and not _PLACE.fullmatch(known):
+            continue
+        if kind == "import-path" and not known.startswith(("/", "~")) and ".." not in known.split("/"):
+            continue  # the project's own code
+        if not known or (kind == "" and re.search(r"[*?|\\^()\s]", known)):
+            continue
+        where = Text() if _OPEN.search(known) else Text.of(known if known[:1] == "~" else posixpath.join(here, known))
+        did = {"import-path": "execute", "": "read"}.get(kind, kind)
+        out.acts.append(Act(did, (where,), "import-path" if did == "execute" else "code", origin=setting))
+
+
+def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
+    """Settings that settings name: a file by its path, or what is installed by its name."""
+    if not word.startswith((".", "/", "~")) and not word.endswith((".toml", ".json", ".ini", ".cfg", ".yml", ".yaml")):
+        return
+    if word.startswith(("http:", "https:")):
+        out.acts.append(Act("network", (Text.of(word),), origin="settings"))
+        return
+    there = posixpath.normpath(posixpath.join(posixpath.dirname(path), word))
+    out.acts.append(Act("read", (Text() if _OPEN.search(word) else Text.of(word if word[:1] == "~" else there),)))
+    found = files(there) if files is not None and depth < MAX_DEPTH and there != path else NOT_THERE
+    for text in found.texts or () if not found.project else ():
+        _read(text, there, files, out, depth + 1)
+    if found.texts is None and not found.project:
+        _unread(out, there)
+
+
+def _shell(text: str, here: str, origin: str) -> Act:
+    return Act("shell", (Text.of(text),), origin=origin, cwd=Text.of(here))
+
+
+def _without_places(line: str) -> str:
+    """A line of tox without what tox puts in; what is left of it is known."""
+    line = re.sub(r"\{posargs(?::[^{}]*)?\}", "", line)
+    return re.sub(r"\{(envpython|py)\}", "python", _HERE.sub(".", line))
+
+
+def _words(value: str) -> list[str]:
+    return [word.strip("\"'") for word in re.split(r"[\s,]+", value) if word]
+
+
+@cache
+def _table() -> tuple[tuple[str, str, str], ...]:
+    """Patterns with the kind of what they match, and a program; what is data comes first."""
+    import yaml
+
+    content = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    rows: list[tuple[str, str, str]] = [(pattern, "data", "") for pattern in content.pop("data")]
+    for program, patterns in content.pop("words").items():
+        rows += [(pattern, "words", program) for pattern in patterns]
+    return (*rows, *((pattern, kind, "") for kind, patterns in content.items() for pattern in patterns))
+
+
+def _kind(setting: str) -> tuple[str, str]:
+    """What a setting is, by its path; one of which only the key is known may be that of any section."""
+    key = setting.removeprefix(_ANY)
+    known = key == setting
+    for pattern, kind, program in _table():
+        last = pattern.rpartition(".")[2]
+        if fnmatchcase(key, pattern) or not (known or kind == "data" or last == "*" or not fnmatchcase(key, last)):
+            return kind, program
+    return "", ""
+
+
+# ---- forms ------------------------------------------------------------------------------------------
+
+
+def _pairs(text: str, name: str) -> Iterator[Pair]:
+    """The settings of a file with their values, in whatever form it is; those of a list one by one."""
+    forms = _FORMS.get(posixpath.splitext(name)[1]) or (_FORMS[".json"] if text.lstrip()[:1] == "{" else (_ini, _toml))
+    seen: dict[Pair, None] = {}
+    for form in forms:
+        try:
+            seen.update(dict.fromkeys(form(text)))
+        except (ValueError, RecursionError, TypeError, AttributeError):
+            continue
+    yield from seen or dict.fromkeys(_lines(text))
+
+
+def _lines(text: str) -> Iterator[Pair]:
+    """A piece of a file, or one in no form that is known: line by line."""
+    sections = [(found.end(), found[1].strip("\"' ")) for found in _SECTION.finditer(text)]
+    for found in _LINE.finditer(text):
+        section = next((title + "." for end, title in reversed(sections) if end <= found.start()), _ANY)
+        value = found[2].strip().rstrip(",")
+        strings = [next(g for g in each.groups() if g is not None) for each in _STRING.finditer(value)]
+        yield section + found[1], "\n".join(strings) if value[:1] in ("'", '"', "[", "{") and strings else value
+
+
+def _ini(text: str) -> Iterator[Pair]:
+    import configparser
+
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from None
+    for section in parser.sections():
+        yield from ((f"{section}.{key}", value or "") for key, value in parser.items(section))
+
+
+def _toml(text: str) -> Iterator[Pair]:
+    import tomllib
+
+    return _flat(tomllib.loads(text))
+
+
+def _json(text: str) -> Iterator[Pair]:
+    plain = _COMMENT.sub(lambda found: found[1] or "", text)
+    return _flat(json.loads(_TRAILING.sub(r"\1", plain)))
+
+
+def _yaml(text: str) -> Iterator[Pair]:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Takes what has a tag of its own for what it is without."""
+
+    def untagged(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> object:
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return node.value
+
+    Loader.add_multi_constructor("", untagged)
+    try:
+        return _flat(list(yaml.load_all(text, Loader)))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def _flat(value: Any, path: str = "") -> Iterator[Pair]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _flat(each, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _flat(each, path)
+    elif isinstance(value, str):
+        yield path, value
+
+
+_FORMS: dict[str, tuple[Callable[[str], Iterator[Pair]], ...]] = {
+    ".toml": (_toml,),
+    ".json": (_json, _yaml),
+    ".jsonc": (_json, _yaml),
+    ".yml": (_yaml,),
+    ".yaml": (_yaml,),
+    ".properties": (_lines,),
+    ".txt": (_lines,),
+}
+"""By the ending of the file's name: what it may be written in."""

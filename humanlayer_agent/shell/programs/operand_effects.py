@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.syntax.tree import ProcSub
+from humanlayer_agent.shell.syntax.tree import ProcSub, Word
 
 if TYPE_CHECKING:
-    from humanlayer_agent.shell.interpreter.context import Context
+    from humanlayer_agent.shell.interpreter.context import Context, Stdin
+    from humanlayer_agent.shell.interpreter.run import Run
 
 _OPEN = re.compile(r"(?:/dev/fd|/proc/self/fd|/proc/thread-self/fd)/([0-9]+)", re.ASCII)
 """What is open in the process that looks: `<< EOF` and the like put texts there."""
+_REPEATS = frozenset({"parallel", "watch"})
+"""Wrappers that may start a program several times: the second one goes on in the middle of the file."""
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]+):([0-9]{1,5})", re.ASCII)
 _PORTS = {"http": "80", "ws": "80", "https": "443", "wss": "443", "ftp": "21", "ssh": "22", "git": "9418"}
 
@@ -30,6 +33,37 @@ def descriptor_text(target: Field, state: State, context: "Context") -> str | No
     if number is None:
         return None
     return context.stdin.text if not number else next((i.text for fd, i in context.descriptors if fd == number), None)
+
+
+def input_text(run: "Run", origin: str) -> str | None:
+    """The text of the file that a program runs as it reads it from its standard input, which is noted as an effect;
+    None where it is no file, or one that is not known.
+    """
+    path = _input_file(run.context.stdin)
+    if not path or _REPEATS & {*run.context.via}:
+        return None
+    span = run.command.span
+    word = Field(Word(run.command.text, path, *span), *span, text=path, prefix=path)
+    before = len(run.command.effects)
+    run.path("execute", word, role="script", origin=origin)
+    for effect in run.command.effects[before:]:
+        text = run.walk.scripts.settled(run.command, effect, word)
+        if text is not None and "\0" not in text:
+            return text
+        del run.command.effects[before:]
+    return None
+
+
+def _input_file(stdin: "Stdin") -> str:
+    """The file that is all of the input: `sh < f`, `cat f | sh`; "" where there is none, or more."""
+    if stdin.file or len(stdin.producer) != 1:
+        return stdin.file
+    (cat,) = stdin.producer
+    reads = [effect for effect in cat.effects if effect.kind == "read"]
+    if cat.program != "cat" or cat.flags or cat.via or not cat.resolved or len(cat.operands) != 1 or len(reads) != 1:
+        return ""
+    only = reads[0].resolved and not reads[0].below and reads[0].pattern is None and reads[0].source == "own"
+    return (reads[0].operand or "") if only else ""
 
 
 def host_of(text: str) -> str | None:

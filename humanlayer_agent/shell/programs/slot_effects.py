@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.paths import plain_path
+from humanlayer_agent.shell.program import Effect
 from humanlayer_agent.shell.programs import spec_reader
 
 Noter = Callable[[Run, Field, str], None]
 
 _WILD = re.compile(r"([*?\[\]\\])")
+_ESCAPED = r"\\\1"
 _JQ_ENVIRONMENT = re.compile(
     r"\$ENV\b|\$__prog_|(?<![.\w$\"])(?:env|strenv|envsubst|(?:str_?)?load\w*|import|include)\b", re.ASCII
 )
@@ -71,6 +76,56 @@ def is_remote(text: str) -> bool:
 def names_beginning(word: Field, text: str) -> Field:
     """A field for every file whose name begins with `text` (a literal)."""
     return Field(word.word, word.start, word.end, glob=_WILD.sub(r"\\\1", text) + "*", prefix=text)
+
+
+_ORDINARY = re.compile(r"\*\.(?:json|ya?ml)", re.ASCII)
+"""Patterns for files of data: secrets that they match as well are read by the same search without them."""
+_SUFFIXES = re.compile(r"(?:\.\*)?\\?\.\(?([A-Za-z0-9|]+)\)?\$?", re.ASCII)
+"""An expression for the ends of names: `\\.py$`, `.*\\.(js|ts)`."""
+
+
+def _name_glob(run: Run, word: Field, origin: str) -> None:
+    """A pattern for the files that are searched: those that it matches are looked for by their names."""
+    from humanlayer_agent.shell.expansion.braces import Unknown, expand_braces
+    from humanlayer_agent.shell.syntax.tree import Lit
+
+    for text in word.texts or (word.glob,):  # no file is called `--include=...`
+        try:
+            variants = None if text is None else expand_braces([Lit(text.partition(":")[2] or text, False)])
+        except Unknown:
+            variants = None
+        if variants is None:
+            run.doubt(word.word.raw)
+            continue
+        for variant in variants:
+            name = "".join(part.text for part in variant if isinstance(part, Lit))
+            for spelled in dict.fromkeys((name, name.lower())):
+                _searched(run, word, spelled, origin)
+
+
+def _searched(run: Run, word: Field, pattern: str, origin: str) -> None:
+    parts = [part for part in pattern.replace("\\", "").split("/") if part.strip("*")]
+    if not parts or pattern.startswith("!") or _ORDINARY.fullmatch(parts[-1]):
+        return
+    name = f"**{parts[-1]}" if parts[-1][0] in "*?[" else parts[-1]
+    for cwd in run.state.cwd or (None,):
+        if cwd is None:
+            run.path("read", Field(word.word, word.start, word.end), role="found", origin=origin)
+            continue
+        glob = f"{_WILD.sub(_ESCAPED, cwd).rstrip('/')}/**/{name}"
+        run.path("read", replace(word, text=None, glob=glob, prefix="/"), role="found", origin=origin)
+        for folder in (part for part in parts if part.startswith(".") and not _WILD.search(part)):
+            place = f"{cwd.rstrip('/')}/{folder}/**"
+            run.path("read", replace(word, text=place, prefix=place), role="found", origin=origin)
+
+
+def _name_regex(run: Run, word: Field, origin: str) -> None:
+    found = _SUFFIXES.fullmatch(word.text or "")
+    if found is None:
+        run.doubt(word.word.raw)
+        return
+    for suffix in found[1].split("|"):
+        _searched(run, word, f"*.{suffix}", origin)
 
 
 def _prefix(run: Run, word: Field, origin: str) -> None:
@@ -223,6 +278,14 @@ def _revision_or_path(run: Run, word: Field, origin: str) -> None:
         run.path("read", file, origin=origin)
 
 
+def _pathspec(run: Run, word: Field, origin: str) -> None:
+    """Files that nobody has put under version control: secrets are among them."""
+    _revision_or_path(run, word, origin)
+    name = _PATHSPEC.sub("", word.text or "")
+    if _WILD.search(name):
+        _name_glob(run, replace(word, text=name, prefix=name), origin)
+
+
 def _refspec(run: Run, word: Field, origin: str) -> None:
     if word.text is None and word.prefix[:1].isalnum():
         return
@@ -296,7 +359,55 @@ def _notebook(run: Run, word: Field, origin: str) -> None:
         run.doubt("kernel")
 
 
+_STREAMS = re.compile(r"/(?:dev|proc)/")
+
+
+def _settings(run: Run, word: Field, origin: str) -> None:
+    """A file of any name: what its settings name is done, once all is known that the action may write to it."""
+    first = len(run.command.effects)
+    if word.text is not None and "=" in word.text:  # ruff takes a setting itself, too
+        from humanlayer_agent.shell.languages.code_effects import perform
+
+        here = (run.state.cwd or ("/",))[0]
+        behaviour = run.walk.code("settings", word.text, path=f"{here}/settings")
+        if behaviour is not None:
+            perform(run, behaviour, "settings")
+    run.path("read", word, role="option", origin=origin)
+    later = run.having(state=run.state.copy())
+    if len(run.command.effects) == first and word.text != "/dev/null":
+        _unread_settings(run, word)
+    for effect in run.command.effects[first:]:
+        run.walk.scripts.later(run.command, partial(_given_settings, later, effect, word))
+
+
+def _given_settings(run: Run, effect: Effect, word: Field) -> None:
+    from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
+    from humanlayer_agent.shell.languages.code_effects import perform
+
+    operand = effect.operand if effect.pattern is None and not effect.below else None
+    path = plain_path(operand) if operand is not None and not _STREAMS.match(operand) else None
+    found = run.walk.scripts.look(path) if path is not None else NOT_THERE if operand == "/dev/null" else Found(None)
+    for text in found.texts or () if not found.project else ():
+        may = run.walk.scripts.spend(("settings", path, text), text)
+        behaviour = run.walk.code("settings", text, path=path, files=run.walk.scripts.look) if may else None
+        if behaviour is not None:
+            perform(run, behaviour, "settings")
+        elif may is False:
+            found = Found(None)
+    if found.texts is None and not found.project:
+        _unread_settings(run, word)
+
+
+def _unread_settings(run: Run, word: Field) -> None:
+    run.code(word, what=word.text, role="setting", origin="settings", unread=True)
+    run.doubt(word.word.raw)
+
+
 _NOTERS: dict[str, Noter] = {
+    "name-glob": _name_glob,
+    "name-regex": _name_regex,
+    "pathspec": _pathspec,
+    "settings": _settings,
     "notebook": _notebook,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),

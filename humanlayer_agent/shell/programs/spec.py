@@ -55,6 +55,7 @@ SLOTS = {
     "directory": "the directory the program works in from there on (-C)",
     "script": "a file whose content it executes",
     "notebook": "a notebook whose cells it runs",
+    "settings": "a file with its settings, some of which name code and files: read as what it is told",
     "shell": "a text it hands to a shell",
     "command": "the words of another command, up to the end",
     "code": "a program text in another language",
@@ -70,6 +71,9 @@ SLOTS = {
     "git-setting": "key=value of git's configuration, some of which are commands",
     "git-dir": "a directory that git takes its configuration or hooks from",
     "git-remote": "a repository given by URL, path or name",
+    "name-glob": "a pattern for the files that are searched: those that it matches are read by their names",
+    "pathspec": "a name of git's, or a path or pattern of files that it reads",
+    "name-regex": "a regular expression for the same; only one for the ends of names is understood",
     "revision-or-path": "a name of git's, or a path, which it reads where it can be told from a name",
     "refspec": "what git pushes; + forces it, an empty source deletes",
     "project": "a directory or file whose code it runs as the project's (path::name too)",
@@ -175,7 +179,7 @@ class Spec:
         """True where an option that a wildcard could turn up (`*` matching a file named -x) has an effect."""
         if self.dangerous is None:
             options = (*self.short.values(), *self.long.values())
-            self.dangerous = any(o.kind not in ("text", "read", "list") or bool(o.does) for o in options)
+            self.dangerous = any(o.kind not in _READS or bool(o.does) for o in options)
         return self.dangerous
 
 
@@ -199,6 +203,8 @@ class Truth:
     before: str | None
 
 
+_READS = frozenset({"text", "read", "list", "name-glob", "name-regex"})
+"""Slots in which a word does no more than operands may."""
 _PROGRAM_KEYS = frozenset(
     str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
     reads_stdin prints abbreviate inherit about needs""")

@@ -19,7 +19,13 @@ _RESETS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "ssh", "docker", "podman", "kubectl", "chroot"), frozenset()),
 }
 """Wrappers that run their command with other variables than the shell exports: always, or with one of these options."""
-_SCRIPTS = {**dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), "awk"), "sed": "sed", "jq": "jq"}
+_SCRIPTS = {
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", "original-awk"), "awk"),
+    **dict.fromkeys(("cmake", "ctest"), "cmake"),
+    "gunicorn": "python",
+    "sed": "sed",
+    "jq": "jq",
+}
 """What the script files in options of these programs are written in."""
 
 
@@ -222,7 +228,7 @@ def note(  # noqa: C901
         from humanlayer_agent.shell.environment import code_variables
 
         name, equals, value = (word.text or "").partition("=")
-        if word.text is None or code_variables.selects_code(name, value if equals else None):
+        if word.text is None or code_variables.steers(name, value if equals else None):
             given = value if equals else None
             run.effect("environment", role, name or None, word.text is not None, run.span(word), origin, value=given)
     elif kind == "command":

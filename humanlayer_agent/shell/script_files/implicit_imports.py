@@ -11,15 +11,17 @@ from collections.abc import Container, Iterable
 from humanlayer_agent.shell.program import WRITTEN, Effect, Program, SimpleCommand
 
 _CHANGES = frozenset({"write", "append"})
-_EDITORS = frozenset(
+CODE_FORMATTERS = frozenset(
     str.split(
         """
-        sed git black ruff isort autopep8 yapf autoflake pyupgrade touch eslint prettier biome standard gofmt goimports
+        black ruff isort autopep8 yapf autoflake pyupgrade eslint prettier biome standard gofmt goimports
         gofumpt rustfmt clang-format rubocop standardrb ktlint google-java-format scalafmt dart zig stylelint tsc
         esbuild swc babel
         """
     )
 )
+"""Programs that give code another form."""
+_EDITORS = CODE_FORMATTERS | {"sed", "git", "touch"}
 """Programs that change code in place, make code of code, or bring back what is under version control."""
 _PASS_ON = frozenset({"tee", "dd", "cp", "mv", "ln", "install"})
 """Programs that write their input, or a file, as it is."""
@@ -27,12 +29,12 @@ _COPIES = re.compile(
     r"shutil\.(?:copy\w*|move)|os\.(?:renames|link|symlink)|\.(?:rename|replace|symlink_to|hardlink_to)$", re.ASCII
 )
 """Functions of Python that bring a file under another name."""
-_UNREAD = (
+UNREAD_NAMES = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
     ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
 )  # fmt: skip
 """Names of code, and of what says which to run, in languages that nobody reads here."""
-_LOADS = frozenset({"project", "import"})
+LOADS = frozenset({"project", "import"})
 """What runs code that it finds by itself."""
 
 
@@ -43,25 +45,39 @@ def doubt(program: Program, known: Container[int]) -> None:
         program: all of an action.
         known: the identities of effects that write a text which is known, and judged.
     """
-    commands, loads = program.commands, []
+    commands, loading = program.commands, []
     for command in commands:
         changed: list[Effect] = []
         for effect in command.effects:
-            if effect.kind == "execute" and effect.role in _LOADS:
-                loads.append(command)
+            if effect.kind == "execute" and effect.role in LOADS:
+                loading.append(command)
             elif effect.kind in _CHANGES and (not changed or _copied(effect)) and _passed_on(command, effect):
                 changed.append(effect)
         # `> x.py` alone makes it empty
         if changed and (command.program or _is_compound(program, command)):
             for effect in changed:
                 _redirected(command, effect, known)
-    if not loads or not _brings_code(commands, known):
+    if not loading or not _brings_code(commands, known):
         return
-    for command in loads:
+    for command in loading:
         for effect in command.effects:
-            if effect.kind == "execute" and effect.role in _LOADS and effect.resolved and not effect.unread:
+            if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
                 effect.unread, effect.resolved = True, False
                 command.doubt(effect.operand or effect.origin)
+
+
+def is_python(command: SimpleCommand) -> bool:
+    """Tell whether it starts Python, which looks for all modules, its own too, where it is started first of all."""
+    return command.program is not None and command.program.startswith(("python", "pypy", "ipython"))
+
+
+def loads(program: Program) -> bool:
+    """Tell whether any of its commands runs code that it finds by itself, or may change files later."""
+    return any(is_python(command) for command in program.commands) or any(
+        (e.role in LOADS and e.kind == "execute") or (e.kind in _CHANGES and "background" in command.inside)
+        for command in program.commands
+        for e in command.effects
+    )
 
 
 def _passed_on(command: SimpleCommand, effect: Effect) -> bool:
@@ -126,7 +142,7 @@ def _fills(command: SimpleCommand, known: Container[int]) -> bool:
     changed = [effect for effect in command.effects if effect.kind in _CHANGES]
     if not changed:
         return False
-    if any((effect.operand or "").endswith(_UNREAD) for effect in changed):
+    if any((effect.operand or "").endswith(UNREAD_NAMES) for effect in changed):
         return command.program not in _EDITORS
     written = [
         effect

@@ -58,7 +58,10 @@ def of_patch(text: str) -> Iterator[tuple[str, str]]:
 
 def judge(walk: "Interpreter", path: str, text: str, by: SimpleCommand) -> None:
     """Add what the piece `text` of the file at `path` certainly does when it is run."""
-    if by_name(path) != "python" or not text.strip():
+    language = by_name(path)
+    if language == "gitattributes" and (found := walk.code(language, text, path=path)) is not None and found.opaque:
+        perform(Run(walk, by, State(by.cwd, walk.environ, havoc=True), Context(by.inside, by.via)), found, language)
+    if language != "python" or not text.strip():
         return
     if len(text) > MAX_PIECE:
         by.doubt(path)

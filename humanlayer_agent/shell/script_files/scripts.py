@@ -18,9 +18,10 @@ from humanlayer_agent.shell.languages import SHELLS, by_name, interpreter
 from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found, Text
 from humanlayer_agent.shell.languages.code_effects import perform
 from humanlayer_agent.shell.paths import plain_path
-from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand
+from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Written
+from humanlayer_agent.shell.script_files.implicit_loads import LoadedFiles
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Scripts:
         self._judged: list[tuple[str, _Run]] = []
         self._texts: set[tuple[object, ...]] = set()
         self._count = 0
+        self._loaded = LoadedFiles(self)
 
     def add(
         self, command: SimpleCommand, effect: Effect, word: Field, state: State, language: str | None,
@@ -155,10 +157,12 @@ class Scripts:
         count = self._count
         if not pending and not jobs:  # nothing else is left
             self._judge_written()
+            self._loaded.judge()
         return bool(pending or jobs or self._runs or self._later) or self._count > count
 
     def doubt_changed(self) -> None:
         """Files that the action may have changed in a way that can't be told are unread after all."""
+        self._loaded.doubt_changed()
         if not self._judged:
             return
         changes = [
@@ -284,10 +288,16 @@ class Scripts:
                     if language is not None:
                         self._written(path, text, language, texts[0].by)
 
+    def judge_loaded(self, path: str, text: str, language: str, by: SimpleCommand) -> None:
+        """Judge `text`, which `by` may load from `path`, as if it had been written by this action."""
+        self._count -= 1  # they have a limit of their own
+        self._written(path, text, language, by)
+
     def _written(self, path: str, text: str, language: str, by: SimpleCommand) -> None:
         if (path, text, language) in self._texts:
             return
         self._texts.add((path, text, language))
+        self.walk.program.judged.add(code_name(path, text, language))
         command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, WRITTEN), by.cwd)
         state = State(by.cwd, self.walk.environ, havoc=True)
         context = Context((*by.inside, WRITTEN), by.via, depth=len(by.via) + 1)

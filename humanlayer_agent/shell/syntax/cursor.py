@@ -50,9 +50,9 @@ class Budget:
 
     __slots__ = ("steps", "words")
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int = MAX_STEPS) -> None:
         self.words = MAX_WORDS
-        self.steps = MAX_STEPS
+        self.steps = steps
 
     def word(self) -> None:
         """Spend one word.

@@ -29,6 +29,8 @@ MAX_VETO_CHARS = 1 << 14
 """Longest text that gets a second opinion: on errors tree-sitter takes quadratic time (64 KB of `)`: 19 s)."""
 MAX_WITNESS_CHARS = 1 << 12
 """How much of a refused text is searched for commands."""
+_STEPS_EACH = 4
+"""Cursor steps that words of witnesses may cost for each character: one that stands within another is read twice."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -126,20 +128,21 @@ def witnesses(text: str) -> list[Simple]:
         text: what was refused; no more than MAX_WITNESS_CHARS of it are read.
     """
     found = []
+    budget = Budget(_STEPS_EACH * min(len(text), MAX_WITNESS_CHARS))
     for node in walk(tree(text[:MAX_WITNESS_CHARS])):
         if node.type == "command":
             parts = [child for child in node.children if child.type not in _NOT_NAMES]
-            words = [_word(text[part.start_byte : part.end_byte]) for part in parts]
+            words = [_word(text[part.start_byte : part.end_byte], budget) for part in parts]
             if words:
                 found.append(Simple(words, [], [], words[0].start, words[-1].end))
     return found
 
 
-def _word(raw: str) -> Word:
-    """The word that `raw` is, where our lexer can read it; its offsets are its own."""
+def _word(raw: str, budget: Budget) -> Word:
+    """The word that `raw` is, where our lexer can read it within the budget; its offsets are its own."""
     from humanlayer_agent.shell.syntax.commands import CommandLexer
 
-    lexer = CommandLexer(Source(raw), Budget(), [])
+    lexer = CommandLexer(Source(raw), budget, [])
     try:
         word = lexer.word()
     except Unparsed:

@@ -127,3 +127,33 @@ def test_clause(director_of: Callable[..., Director], when: str, command: str, e
 def test_an_allow_needs_every_clause_proven(judge: Judge, when: str, command: str) -> None:
     decision = judge(f"  - {{id: r, decision: allow, when: {{{when}}}}}\n", command)
     assert decision.verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    ("condition", "command", "holds"),
+    [
+        ("program: curl, options: {request: [GET, HEAD]}", "curl -X GET localhost", True),
+        ("program: curl, options: {request: [GET, HEAD]}", "curl -X GET -X HEAD localhost", True),
+        ("program: curl, options: {request: [GET, HEAD]}", "curl -X GET -X DELETE localhost", False),
+        ("program: curl, options: {request: [GET, HEAD]}", "curl -X DELETE -X GET localhost", False),
+        ("program: curl, options: {request: [GET, HEAD]}", 'curl -X GET -X "$M" localhost', False),
+        ("program: curl, options: {request: [GET, HEAD]}", "curl localhost", False),
+        ("program: curl, hosts: {any_in: [a.example]}", "curl a.example", True),
+        ("program: curl, hosts: {any_in: [a.example]}", "curl a.example b.example", False),
+        ("program: pip, names: {any_in: [a, install]}", "pip install a", True),
+        ("program: pip, names: {any_in: [a, install]}", "pip install a b", False),
+        ("program: ls, env: {any: [PATH]}", "PATH=/x ls", True),
+        ("program: ls, env: {any: [PATH]}", "PATH=/x LD_PRELOAD=./y ls", False),
+        ("program: ls, flags: {any: [color]}", "ls --color", True),
+        ("program: ls, flags: {any: [color]}", "ls --color=none", False),
+        ("program: ls, flags: {all: [color]}", "ls --color --color=no", False),
+    ],
+)
+def test_what_lets_something_through_holds_of_every_value(
+    judge: Judge, condition: str, command: str, holds: bool
+) -> None:
+    """And what makes a verdict stricter of one; `not` turns the one into the other."""
+    unless = f"  - {{id: r, decision: deny, when: {{program: [curl, pip, ls]}}, unless: {{{condition}}}}}\n"
+    assert ("r" not in judge(unless, command).rules) is holds
+    negated = f"  - {{id: r, decision: deny, when: {{program: [curl, pip, ls], not: {{{condition}}}}}}}\n"
+    assert ("r" not in judge(negated, command).rules) is holds

@@ -306,6 +306,16 @@ def test_the_real_place_of_a_project_is_what_is_written(tmp_path: Path) -> None:
     assert made.read == ("/srv/lib/**",)
 
 
+def test_where_the_supervisor_is_installed_is_never_written() -> None:
+    """Also where that is below /tmp: what is written there is in a /tmp of the command's own, or protected."""
+    written = {"read": [], "write": ["/p/**"], "protect": [], "hide": [], "network": "none", "hosts": []}
+    variables = {"OWN_PROGRAMS": "/tmp/venv/bin", "PACKAGE": "/p/venv/lib/humanlayer_agent"}
+    confinement = Confinement((containment.profile("p", written, variables),))
+    effect = Effect("write", "operand", None, False, (0, 1))
+    assert not containment.some(PathSet(["/tmp/venv/bin/python*", "/p/venv/lib/humanlayer_agent/**"], {}), effect, confinement)  # fmt: skip
+    assert containment.some(PathSet(["/tmp/venv/**"], {}), effect, confinement)
+
+
 def test_a_single_file_that_can_be_written_is_all_there_is() -> None:
     notes = Confinement((Profile("notes", write=("/p/notes",)),))
     assert containment.every(PathSet(["/p/notes", "/tmp/**"], {}), notes)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
-from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet, fill
+from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet, fill, folded
 from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 from humanlayer_agent.shell import Effect
 
@@ -156,3 +156,35 @@ def test_overlap_never_misses_a_common_path(wild: str, pattern: str, path: str) 
 def test_some_and_every_agree_on_one_path(pattern: str, path: str) -> None:
     paths = PathSet([pattern], {})
     assert paths.some(effect(path), Links()) == paths.every(effect(path), Links()) == (YES if paths.has(path) else NO)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("**/.env", "/a/.ENV"),
+        ("**/.git/**", "/a/.Git/hooks/x"),
+        ("/Users/Ann/.ssh/**", "/users/ann/.SSH/id"),
+        ("**/*.pem", "/a/B.PEM"),
+        ("**/.ssh/**", "/a/.\u017fsh/id"),
+        ("**/.git/**", "/a/.g\u200cit/config"),
+        ("**/caf\u00e9", "/a/CAFE\u0301"),
+    ],
+)
+def test_names_in_another_case(pattern: str, path: str) -> None:
+    paths, folding = PathSet([pattern], {}), Links(folds=True)
+    assert paths.some(effect(path), Links()) == NO
+    assert paths.some(effect(path), folding) == MAYBE  # an allow or an exception needs more
+    assert paths.every(effect(path), folding) == NO
+    assert paths.some(effect(pattern.replace("**", "/x").replace("*", "y")), folding) != NO
+    assert folded(folded(path)) == folded(path)
+
+
+def test_patterns_in_another_case() -> None:
+    wild = effect("/a", pattern="/a/.E*")
+    paths = PathSet(["**/.env"], {})
+    assert (paths.some(wild, Links()), paths.some(wild, Links(folds=True))) == (NO, MAYBE)
+    below = PathSet(["/A/b/c"], {})
+    assert (below.some(effect("/a", below=True), Links()), below.some(effect("/a", below=True), Links(folds=True))) == (
+        NO,
+        MAYBE,
+    )

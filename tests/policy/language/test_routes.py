@@ -76,7 +76,7 @@ def test_a_rule_may_ask_more_of_a_route(tmp_path: Path) -> None:
     ("route", "message"),
     [
         ("{quorum: 0}", "greater than or equal to 1"),
-        ("{qorum: 2}", "unknown key 'qorum'; known here: min_assurance, name, quorum"),
+        ("{qorum: 2}", "unknown key 'qorum'; did you mean quorum"),
         ("{min_assurance: none}", "expected 'os'"),
         ("{approvers: [mallory]}", "unknown key 'approvers'"),
         ("[default]", "valid string"),

@@ -180,4 +180,4 @@ def test_what_passes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "test", "guard", "--metamorphic", "--transformations", "tabz"]) != 0
-    assert "no transformation is called tabz; near it: tabs" in capsys.readouterr().err
+    assert "no transformation is called tabz; did you mean tabs?" in capsys.readouterr().err

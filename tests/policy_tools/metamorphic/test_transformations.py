@@ -44,6 +44,7 @@ PROBES = [
     "probe a=b 'x y'=z ./a../b a,b a..b - -- -n",
     "probe if then '[' ']' { }",
     "probe -n",
+    "curl --request POST --version",
     "probe a > out",
     "probe a 'b c' >> old.txt 2>&1",
     "> out probe 'b c' a",

@@ -104,6 +104,8 @@ def test_what_is_written_is_judged(command: str) -> None:
     [
         "sed -i /a/d Makefile; make", "make; cp x Makefile", "date > GNUmakefile; make", "tar xf x.tar; make",
         "cp -r ../other . ; make", "mv x makefile && make", "curl -o Makefile http://example.org/; make",
+        "printf 'all:\\n\\t' > m; cat notes >> m; make -f m", "echo 'include n' > m; touch n; cat notes >> n; make -f m",
+        "cat notes >> Makefile; make -f Makefile",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("tracked", [("Makefile",), ()])

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from humanlayer_agent.cli.catalog import app, description
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.shell.programs import catalog
 
 runner = CliRunner()
@@ -42,7 +43,7 @@ def test_list() -> None:
     assert "files (" in done.output
     assert f"{len(catalog.SHIPPED.names())} programs" in done.output
     assert "rm" not in runner.invoke(app, ["list", "archive"]).output
-    assert runner.invoke(app, ["list", "nothing"]).exit_code == 2
+    assert isinstance(runner.invoke(app, ["list", "nothing"]).exception, ConfigError)
 
 
 def test_everything_can_be_described() -> None:

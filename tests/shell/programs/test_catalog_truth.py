@@ -87,7 +87,7 @@ def _run(command: str, here: Path, environ: dict[str, str]) -> None:
 
 
 def _snapshot(top: Path) -> Snapshot:
-    """What stands below `top`: kind, mode, content and time of change; of a directory its mode only."""
+    """What stands below `top`: kind, mode, content, time of change and number of names; of a directory its mode only."""
     found: Snapshot = {}
     for folder, directories, files in os.walk(top):
         for name in (*directories, *files):
@@ -98,7 +98,8 @@ def _snapshot(top: Path) -> Snapshot:
             elif path.is_dir():
                 found[str(path)] = ("directory", oct(status.st_mode))
             elif path.is_file():
-                found[str(path)] = ("file", oct(status.st_mode), path.read_bytes().hex(), str(status.st_mtime_ns))
+                about = (oct(status.st_mode), path.read_bytes().hex(), str(status.st_mtime_ns), str(status.st_nlink))
+                found[str(path)] = ("file", *about)
             else:
                 found[str(path)] = ("special", oct(status.st_mode))
     return found

@@ -1,8 +1,14 @@
 """A link that an action makes itself can lead anywhere."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from humanlayer_agent.shell import view
 from humanlayer_agent.shell.analysis import analyse
+from humanlayer_agent.shell.disk_reader import DiskReader
+from humanlayer_agent.shell.view import View
 
 
 def certain(command: str) -> bool:
@@ -66,3 +72,178 @@ def test_the_path_by_name_is_kept() -> None:
 def test_links_that_code_makes() -> None:
     program = analyse('python -c \'import os; os.symlink("/", "x")\'; rm -rf x/etc', cwd="/p")
     assert any(e.kind == "delete" and not e.resolved for e in program.commands[-1].effects)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with links that a hostile repository may bring."""
+    top = Path(os.path.realpath(tmp_path))
+    project, elsewhere = top / "app", top / "elsewhere"
+    for folder in (project / "deep/a", project / "docs", elsewhere / "sub", top / "further"):
+        folder.mkdir(parents=True)
+    for file in (elsewhere / "secret", elsewhere / "sub/x", top / "further/y", project / "deep/plain.py"):
+        file.write_text("x\n")
+    (project / "deep/a/out").symlink_to("../../../elsewhere")
+    (project / "deep/in").symlink_to("../docs")
+    (project / "docs/link.md").symlink_to(elsewhere / "secret")
+    (project / "docs/gone").symlink_to("/nowhere/else")
+    (elsewhere / "sub/further").symlink_to(top / "further")
+    return project
+
+
+def reached(project: Path, command: str, reader: DiskReader | None = None) -> set[str | None]:
+    """The places outside of the project that the command may touch; None for one that is not known."""
+    program = analyse(command, cwd=str(project), environ={"HOME": "/h"}, reader=reader or DiskReader(project))
+    touched = [e for c in program.commands for e in c.effects if e.operand is None or e.operand.startswith("/")]
+    real = {e.operand and os.path.realpath(e.operand) for e in touched}
+    return {path and os.path.relpath(path, project) for path in real if not (path or "").startswith(str(project))}
+
+
+ELSEWHERE = {"../elsewhere", "../further"}
+
+
+@pytest.mark.parametrize(
+    ("command", "places"),
+    [
+        ("grep -R x deep", ELSEWHERE),
+        ("grep -R x", ELSEWHERE | {"../elsewhere/secret"}),
+        ("rg -L x deep", ELSEWHERE),
+        ("find -L deep -name x", ELSEWHERE),
+        ("find deep -follow -type f", ELSEWHERE),
+        ("find -L deep -name x -delete", {*ELSEWHERE, None}),
+        ("find -L deep -name x -exec rm {} +", {*ELSEWHERE, None}),
+        ("find -L deep -print0 | xargs -0 rm", {*ELSEWHERE, None}),
+        ("fd -L x deep", ELSEWHERE),
+        ("tar chf x.tar deep", ELSEWHERE),
+        ("tar -c --dereference -f x.tar deep docs", ELSEWHERE | {"../elsewhere/secret"}),
+        ("cp -rL deep x", ELSEWHERE),
+        ("cp -a -L deep x", ELSEWHERE),
+        ("rsync -rL deep/ x", ELSEWHERE),
+        ("rsync -a --copy-unsafe-links deep x", ELSEWHERE),
+        ("zip -qr x.zip docs", {"../elsewhere/secret"}),
+        ("7z a x.7z deep", ELSEWHERE),
+        ("diff -r deep docs", ELSEWHERE | {"../elsewhere/secret"}),
+        ("du -L deep", ELSEWHERE),
+        ("ls -LR deep", ELSEWHERE),
+        ("tree -l deep", ELSEWHERE),
+        ("find docs -name '*.md' -exec cat {} +", {"../elsewhere/secret"}),
+        ("find docs -print0 | xargs -0 cat", {"../elsewhere/secret"}),
+        ("find . -name out -execdir ls {} ;", {"../elsewhere"}),
+    ],
+)
+def test_links_that_are_followed(project: Path, command: str, places: set[str | None]) -> None:
+    assert places <= reached(project, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -r x .",
+        "rg x",
+        "find . -name x -delete",
+        "find docs -name '*.py' -exec cat {} +",
+        "find . -type f -name '*.md' -exec cat {} +",
+        "tar cf x.tar .",
+        "tar xhf x.tar",
+        "cp -r deep x",
+        "cp -a deep x",
+        "rsync -a deep x",
+        "zip -qry x.zip docs",
+        "diff -r --no-dereference deep docs",
+        "diff docs/a docs/b",
+        "grep -R x deep/plain.py",
+        "ls -L deep",
+        "du deep",
+    ],
+)
+def test_links_that_are_not_followed(project: Path, command: str) -> None:
+    assert reached(project, command) == set()
+
+
+def test_more_names_than_are_looked_at(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "MAX_NAMES", 3)
+    assert reached(project, "grep -R x .") == {None}
+    assert reached(project, "find . -name x -exec cat {} +") == {None}
+    assert reached(project, "grep -r x .") == set()
+
+
+def test_what_sees_another_disk_reaches_nothing(project: Path) -> None:
+    inside = DiskReader(project).seen_in(View(""))
+    assert reached(project, "grep -R x deep", inside) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("ln a b", ["/p/a"]),
+        ("ln -f a c d/", ["/p/a", "/p/c"]),
+        ("link a b", ["/p/a"]),
+        ("cp -l a b", ["/p/a"]),
+        ("cp -al a b", ["/p/a"]),
+        ("python3 -c \"import os; os.link('a', 'b')\"", ["/p/a"]),
+        ("python3 -c \"from pathlib import Path; Path('b').hardlink_to('a')\"", ["/p/a"]),
+        ("ln -s a b", []),
+        ("cp -a a b", []),
+        ("python3 -c \"import os; os.symlink('a', 'b')\"", []),
+    ],
+)
+def test_a_file_that_gets_another_name_may_change(command: str, named: list[str]) -> None:
+    program = analyse(command, cwd="/p", environ={"HOME": "/h"})
+    assert [e.operand for c in program.commands for e in c.effects if e.kind == "metadata"] == named
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a folder in which a link leads out, and without any other link."""
+    root = tmp_path_factory.mktemp("carried")
+    for folder in ("plain/in", "linked/in"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "file").write_text("x")
+    (root / "linked/in/out").symlink_to("/etc")
+    (root / "out").symlink_to("/etc")
+    (root / "file").write_text("x")
+    return root
+
+
+def moved(command: str, tree: Path) -> bool:
+    """True where every path of `command` is certain, as the disk shows."""
+    program = analyse(command, cwd=str(tree), environ={"HOME": "/h"}, reader=DiskReader(tree))
+    return all(e.resolved for c in program.commands for e in c.effects)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv file b && wc -l b",
+        "mv plain b; cat b/in/file",
+        "cp -r plain b; cat b/in/file",
+        "rsync -a plain/ b; cat b/in/file",
+        "sed s/a/b/ file > new && mv new file && cat file",
+        "mv -t plain file; cat plain/file",
+        "mv file b; mv b c; cat c",
+    ],
+)
+def test_what_is_moved_without_a_link_in_it_makes_none(command: str, tree: Path) -> None:
+    assert moved(command, tree)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv out b; cat b/passwd",
+        "mv linked b; cat b/in/out/passwd",
+        "cp -r linked b; cat b/in/out/passwd",
+        "rsync -a linked/ b; cat b/in/out/passwd",
+        "cp -s file b; cat b",
+        "cp -rs /etc b; cat b/passwd",
+        "ln -s / new; mv new b; cat b/etc/passwd",
+        "mkdir new; ln -s / new/x; mv new b; cat b/x/etc/passwd",
+        "ln -s / plain/x; mv plain b; cat b/x/etc/passwd",
+        "tar xf a.tar; mv file b; cat b",
+        'mv "$1" b; cat b',
+        "mv f* b; cat b",
+        "for i in 1 2; do cat b/passwd; mv file b; ln -s / file; done",
+    ],
+)
+def test_what_may_have_a_link_in_it_may_make_one(command: str, tree: Path) -> None:
+    assert not moved(command, tree)

@@ -135,3 +135,23 @@ def test_without_a_reader_everything_is_unread() -> None:
 def test_any_text_as_a_script(text: str) -> None:
     program = judge("bash a.sh; ./a.sh; . ./a.sh", {"a.sh": text})
     assert program.commands
+
+
+@pytest.mark.parametrize(
+    ("command", "drives"),
+    [
+        ("echo '*.bin filter=x' >> .gitattributes", True),
+        ("printf '[attr]m diff=mine\\n* m\\n' > sub/.gitattributes", True),
+        ("cat > .gitattributes <<'E'\n*.po merge=ours\nE", True),
+        ("sed -i '1i * filter=x' .gitattributes", True),
+        ("base64 -d a > .gitattributes", True),
+        ("cp a .gitattributes", True),
+        ("echo '* text=auto eol=lf' > .gitattributes", False),
+        ("echo '*.py diff=python' >> .gitattributes", False),
+        ("echo '*.bin filter=lfs diff=lfs merge=lfs -text' >> .gitattributes", False),
+        ("echo '*.md merge=union -diff' >> .gitattributes", False),
+        ("cp sub/.gitattributes .", False),
+    ],
+)
+def test_attributes_that_name_a_driver(command: str, drives: bool) -> None:
+    assert unread(judge(command)) is drives

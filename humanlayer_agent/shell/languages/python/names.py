@@ -41,7 +41,7 @@ NOT_TO_SET = _words(
 ANCESTORS = _words("__base__ __bases__ __mro__ mro __orig_bases__")
 PLAIN_ATTRIBUTES = _words(
     """
-    __name__ __qualname__ __doc__ __module__ __file__ __version__ __path__ __package__ __annotations__ __slots__
+    __name__ __qualname__ __doc__ __module__ __file__ __version__ __package__ __annotations__ __slots__
     __spec__
     """
 )
@@ -87,6 +87,8 @@ FILE_WORDS = _words(
     """
 )
 """Parts of a function's name that say that it works on files."""
+COMMAND_WORDS = _words("spawn shell system popen subprocess bash sh sudo exec eval")
+"""Parts of a function's name that say that it runs a command or code."""
 IMPORT_WORDS = _words("import imports importorskip locate resolve loads load symbol qualname dotted pydoc")
 """Parts of the name of a function that makes a module or function of a text."""
 HTTP_VERBS = _words("get post put patch delete head options request route websocket trace connect")

@@ -53,10 +53,21 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
             run.path("read", each, origin=f"tar operand {n}", recursive=True)
             if "remove-files" in run.command.flags:
                 run.path("delete", each, origin="tar --remove-files", recursive=True)
+    if "extract" in modes and "to-stdout" in run.command.flags:
+        _members(run, operands, "tar")
     if "extract" in modes and not run.command.flags & {"to-stdout", "to-command"}:
         extracted(
             run.command, run.state, "tar member", anywhere=bool(run.command.flags & {"absolute-names", "transform"})
         )
+
+
+def _members(run: Run, members: list[Field], program: str) -> None:
+    """Members of an archive that are printed: they are called as the files are that were packed."""
+    for member in members:
+        origin = f"{program} member"
+        run.path("read", member, role="found", origin=origin)
+        if any(c in (member.text or "") for c in "*?["):
+            spec_reader.note(run, "name-glob", member, origin=origin)
 
 
 def extracted(command: SimpleCommand, state: State, origin: str, *, anywhere: bool = False) -> None:
@@ -104,6 +115,8 @@ def unzip(run: Run, spec: Spec, fields: list[Field]) -> None:
     run.command.operands += [o.text for o in arguments.operands]
     for each in arguments.operands[:1]:
         run.path("read", each, role="archive", origin=f"{run.command.program} operand 1")
+    if "pipe" in run.command.flags:
+        _members(run, arguments.operands[1:], run.command.program or "")
     if arguments.operands and not run.command.flags & _PREVIEWS:
         extracted(run.command, into.state, f"{run.command.program} member")
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from humanlayer_agent.shell.environment.code_variables import steers
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter import assignments
 from humanlayer_agent.shell.interpreter.run import Run
@@ -34,8 +35,9 @@ def _adds(run: Run, word: Field) -> bool:
 
 def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note the variables that are set and the command that runs with them."""
-    arguments = read_arguments(spec, fields)
+    arguments, first = read_arguments(spec, fields), len(run.walk.program.commands)
     run = spec_reader.note_options(run, spec, arguments)
+    given: list[Field] = []
     words: list[Field] = []
     for use in arguments.options:
         if use.option.name == "split-string" and use.value is not None:
@@ -52,23 +54,29 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         if gone is not None:
             scoped.variables[gone] = ()
     while words and (words[0].text is None or "=" in words[0].text):
-        first = words.pop(0)
-        if first.text is None:
-            if _adds(run, first):
-                name = first.prefix.partition("=")[0]
+        word = words.pop(0)
+        if word.text is None:
+            if _adds(run, word):
+                name = word.prefix.partition("=")[0]
                 scoped.forget([name])
                 scoped.exported |= {name}
                 continue
-            run.doubt(first.word.raw)
-            if first.dynamic:
+            run.doubt(word.word.raw)
+            if word.dynamic:
                 break
             continue
-        name, _, value = first.text.partition("=")
-        spec_reader.note(run, "environment", first, origin=f"{run.command.program} assignment")
-        assignments.points_to(run, name, (value,), first.start, first.end)
+        name, _, value = word.text.partition("=")
+        spec_reader.note(run, "environment", word, origin=f"{run.command.program} assignment")
+        assignments.points_to(run, name, (value,), word.start, word.end)
         scoped.assign(name, (value,))
         scoped.exported |= {name}
+        given.append(word)
     if words:
         run.having(state=scoped).program(words)
+        programs = assignments.programs_apart(run.walk, first)
+        for word in given if programs else ():
+            name, _, value = (word.text or "").partition("=")
+            if not steers(name, value):  # that was noted above
+                assignments.note_effect(run, name, (value,), word.start, word.end, programs=programs)
     elif run.command.program == "env" and not run.command.flags & {"help", "list-signal"}:
         run.printed("environment", None, origin="env")

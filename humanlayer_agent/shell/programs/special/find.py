@@ -3,14 +3,21 @@
 Source: the manual of GNU findutils 4.9. A primary that is not listed makes the command unresolved.
 """
 
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 
+from humanlayer_agent.shell.dataflow import name_lists
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import absolute_path
 from humanlayer_agent.shell.programs.spec import Spec
+from humanlayer_agent.shell.reader import DiskLooks
 from humanlayer_agent.shell.syntax.tree import Word
+from humanlayer_agent.shell.view import ODD
 
 _PLAIN = frozenset(
     str.split(
@@ -31,6 +38,8 @@ _ONE = frozenset(
     )
 )
 _FILES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
+_ACTS = frozenset(("-print", "-print0", "-printf", "-ls", "-delete", *_FILES, "-exec", "-execdir", "-ok", "-okdir"))
+_PRINTS_OTHERWISE = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-ls", "-printf", "-help", "--help", "--version"))
 _EXEC = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
@@ -38,6 +47,8 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     """Note what this find reads, deletes, writes and runs."""
     i = 0
     while i < len(fields) and (fields[i].text or "") in ("-H", "-L", "-P"):
+        if fields[i].text == "-L":
+            run.command.flags.add("follow")
         i += 1
     starts: list[Field] = []
     while i < len(fields) and not _expression(fields[i]):
@@ -50,34 +61,157 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     run.command.operands += [s.text for s in starts]
     for n, start in enumerate(starts, 1):
         run.path("read", start, role="list", origin=f"find start {n}", recursive=True)
-    found = [_found_below(start, _only_name(fields[i:]), run.state) for start in starts]
-    if any(f.text == "-print0" for f in fields[i:]):
-        run.command.prints = found
+    if any(f.text == "-follow" for f in fields[i:]):
+        run.command.flags.add("follow")
+    if "follow" in run.command.flags:
+        found = [_found_anywhere(start) for start in starts]
+    else:
+        names: list[str] | list[None] = _names(fields[i:]) or [None]
+        found = [_found_below(start, name, run.state) for start in starts for name in names]
+    end = _end(run, starts, fields[i:])
+    given = found
+    if end or any(f.text in _EXEC for f in fields[i:]):
+        given = [*found, *(link for start in starts for link in _links(run, start, fields[i:]))]
+    if end:
+        run.command.prints, run.command.prints_end = given, end
     while i < len(fields):
-        i = _primary(run, fields, i, found)
+        i = _primary(run, fields, i, given if fields[i].text in _EXEC else found)
 
 
-def _only_name(expression: list[Field]) -> str | None:
-    """The pattern of -name where everything that is found must match it, else None."""
+def _end(run: Run, starts: list[Field], expression: list[Field]) -> str:
+    """What each name that is printed ends with; "" where it prints none, or other things too, or names may be split."""
     texts = [f.text for f in expression]
-    if any(t in ("-o", "-or", ",", "!", "-not", "(", ")") or t is None for t in texts) or texts.count("-name") != 1:
+    if "-print0" in texts:
+        return "\0"
+    if any(text is None or text in _PRINTS_OTHERWISE for text in texts) or "follow" in run.command.flags:
+        return ""
+    folders = [_directory(start, run.state) for start in starts]
+    if not name_lists.are_known(run.walk, run.command):
+        return ""
+    for start, folder in zip(starts, folders, strict=True):
+        if start.text is None or folder is None or not folder.startswith("/") or ODD.search(start.text):
+            return ""
+        names: list[str] | list[None] = _names(expression) or [None]
+        if any("[" in (name or "") for name in names):
+            names = [None]  # a class may mean something else there
+        if not all(name_lists.are_whole(run.walk.reader, folder, name) for name in names):
+            return ""
+    return "\n"
+
+
+def _names(expression: list[Field]) -> list[str] | None:
+    """The wildcards of which everything that is found must match one, by its last component; None where that is not
+    known.
+    """
+    texts = [f.text for f in expression]
+    known = [text for text in texts if text is not None]
+    if len(known) < len(texts) or "," in known:
         return None
-    at = texts.index("-name")
-    name = texts[at + 1] if at + 1 < len(texts) else None
-    return name if name is not None and name.strip("*") else None
+    acts = any(text in _ACTS for text in known)
+    names, rest = _alternatives(known, acts=acts)
+    return names if not rest and names and all(name.strip("*") for name in names) else None
+
+
+def _alternatives(texts: list[str], *, acts: bool) -> tuple[list[str] | None, list[str]]:
+    """The names of what `a -o b -o ...` lets through, and what stands behind it. `acts`: what is let through is dealt
+    with by an action, so that an alternative that has none lets nothing through.
+    """
+    found: list[str] | None = []
+    while True:
+        names, acted, texts = _conjunction(texts, acts=acts)
+        if acted or not acts:
+            found = [*found, *names] if found is not None and names is not None else None
+        if texts[:1] not in (["-o"], ["-or"]):
+            return found, texts
+        texts = texts[1:]
+
+
+def _conjunction(texts: list[str], *, acts: bool) -> tuple[list[str] | None, bool, list[str]]:
+    """The same for `a b c`, of which each must be true; whether there is an action among them."""
+    found: list[str] | None = None
+    acted = negated = False
+    while texts and texts[0] not in ("-o", "-or", ")"):
+        text, names = texts[0], None
+        if text in ("!", "-not"):
+            negated, texts = not negated, texts[1:]
+            continue
+        if text == "(":
+            inner = texts[1:]
+            names, texts = _alternatives(inner, acts=False)
+            acted |= any(each in _ACTS for each in inner[: len(inner) - len(texts)])
+            texts = texts[1:]
+        else:
+            acted |= text in _ACTS
+            value = texts[1] if len(texts) > 1 else ""
+            if text in ("-name", "-iname") and "/" not in value and "\\" not in value:
+                names = [value if text == "-name" else _any_case(value)]
+            texts = texts[_length(texts) :]
+        if names is not None and not negated and not acted and found is None:
+            found = names  # what comes too late for an action does not narrow it: `-delete -name x` deletes all
+        negated = False
+    return found, acted, texts
+
+
+def _length(texts: list[str]) -> int:
+    """How many words a primary has."""
+    if texts[0] in _EXEC:
+        ends = [n for n, text in enumerate(texts) if text == ";" or (text == "+" and texts[n - 1] == "{}")]
+        return ends[0] + 1 if ends else len(texts)
+    return 1 + _FILES.get(texts[0], int(texts[0] in _ONE or texts[0].startswith("-newer")))
+
+
+def _any_case(pattern: str) -> str:
+    if "[" in pattern:
+        return "*"
+    return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else c for c in pattern)
 
 
 def _found_below(start: Field, name: str | None, state: State) -> Field:
-    """What find may find below `start`: any path there, or those with a matching name."""
+    """What find may find below `start`: any path there, or those with a name that matches."""
     directory = _directory(start, state)
     shown = Word("{}", None, start.start, start.end, dynamic=True)
+    named = start.text or ""
     if directory is None:
-        return Field(shown, start.start, start.end, prefix="/" if (start.text or "").startswith("/") else "")
-    if name is not None and "/" not in name and "\\" not in name and directory.startswith("/"):
-        # Unlike the shell's, find's wildcards match a leading dot: written with two stars (see policy.pathset).
+        return Field(shown, start.start, start.end, prefix="/" if named.startswith("/") else "")
+    if name is not None and directory.startswith("/"):
+        # Unlike the shell's, find's wildcards match a leading dot: written with two stars (see policy.pathset). What
+        # find was told by a relative path comes out so, and is another file to a command in another directory.
         spelled = "**" + name if name[:1] in ("*", "?", "[") else name
-        return Field(shown, start.start, start.end, glob=f"{directory.rstrip('/')}/**/{spelled}", prefix="/")
-    return Field(shown, start.start, start.end, below=directory, prefix="/")
+        return Field(shown, start.start, start.end, glob=f"{_literal(named)}/**/{spelled}", prefix=f"{named}/")
+    seen_from = None if named.startswith("/") or state.cwd is None else state.cwd[0]
+    return Field(shown, start.start, start.end, below=directory, prefix="/", seen_from=seen_from)
+
+
+def _literal(path: str) -> str:
+    """A pattern that only `path` matches."""
+    return re.sub(r"([*?\[\\])", r"\\\1", path.rstrip("/"))
+
+
+def _found_anywhere(start: Field) -> Field:
+    """What find may find that follows links: they may lead anywhere."""
+    return Field(Word("{}", None, start.start, start.end, dynamic=True), start.start, start.end, prefix="/")
+
+
+def _links(run: Run, start: Field, expression: list[Field]) -> Iterator[Field]:
+    """The links that find may find which lead out of where it looks: whatever is given one follows it."""
+    reader, directory = run.walk.reader, _directory(start, run.state)
+    texts, names = [field.text for field in expression], _names(expression)
+    if not isinstance(reader, DiskLooks) or directory is None or not directory.startswith("/") or _only_files(texts):
+        return
+    links = reader.links_out(directory, through=False)
+    if links is None:
+        yield _found_anywhere(start)
+        return
+    for path, _ in links:
+        if names is None or any(fnmatch.fnmatchcase(posixpath.basename(path), name) for name in names):
+            yield replace(start, text=path, prefix=path, glob=None, below=None)
+
+
+def _only_files(texts: list[str | None]) -> bool:
+    """Is all that is found a regular file?"""
+    if any(text in ("-o", "-or", ",", "!", "-not", "(", ")") or text is None for text in texts):
+        return False
+    return "-type" in texts and texts[texts.index("-type") + 1 :][:1] == ["f"]
 
 
 def _expression(word: Field) -> bool:
@@ -126,9 +260,12 @@ def _exec(run: Run, fields: list[Field], i: int, found: list[Field]) -> int:
         run.doubt(fields[i].text or "-exec")
     words = fields[i + 1 : end]
     if (fields[i].text or "").endswith("dir"):
+        plain = bool(words) and words[0].text in name_lists.PLAIN  # others may go elsewhere before they use the name
+        found = [_absolute(each, run.state) if plain else replace(each, glob=None, below=None) for each in found]
         state = run.state.copy()
         state.cwd = None
         run = run.having(state=state)
+    run = run.having(context=run.context.fed(run.context.stdin.shared()))  # of the input each gets what others left
     for each in found:
         replaced = [_replaced(w, each) for w in words]
         if replaced:
@@ -139,6 +276,13 @@ def _exec(run: Run, fields: list[Field], i: int, found: list[Field]) -> int:
                     if effect.role == "operand" and (effect.below or effect.pattern):
                         effect.role = "found"
     return end + 1
+
+
+def _absolute(found: Field, state: State) -> Field:
+    """The same for whatever runs where it was found."""
+    if found.glob is None or state.cwd is None:
+        return replace(found, seen_from=None)
+    return replace(found, glob=absolute_path(found.glob, state.cwd[0]))
 
 
 def _directory(start: Field, state: State) -> str | None:

@@ -3,37 +3,50 @@
 git in another directory than the one where the command line begins: it reads the repository there.
 
 `git -C /srv/x log -p` and `cd /srv/x && git log -p` print the files of /srv/x, and follow the settings of that
-repository, some of which are commands (git-config(1): core.fsmonitor, core.pager).
+repository, some of which are commands (git-config(1): core.fsmonitor, core.pager). The project's own repository was
+there before any action; every other one is looked at, as it is on disk and as the action may change it.
 """
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
-from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell.paths import plain_path
+from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.slot_effects import is_remote
 from humanlayer_agent.shell.programs.spec import Spec
+from humanlayer_agent.shell.reader import DiskLooks, Reader
+from humanlayer_agent.shell.repository.settings import is_inert
 
-_HARMLESS = re.compile(
-    r"""(user\.(name|email)|author\.(name|email)|committer\.(name|email)|color\..*|advice\..*|column\..*|log\.(date|decorate|follow)
-    |core\.(quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|precomposeunicode|whitespace|untrackedcache)
-    |diff\.(renames|algorithm|context|mnemonicprefix|noprefix|colormoved|renamelimit)|status\.\w+|init\.defaultbranch
-    |merge\.(conflictstyle|ff)|pull\.(rebase|ff)|push\.default|commit\.(gpgsign|verbose)|tag\.gpgsign|gc\.auto
-    |grep\.\w+|rerere\.enabled|safe\.directory|http\.(postbuffer|version)|fetch\.prune)""",
-    re.IGNORECASE | re.ASCII | re.VERBOSE,
+_RUN_GIT = {"gh": None, "hub": None, "tig": None, "pre-commit": None, "go": frozenset({"build", "install", "run"})}
+"""Other programs that run git where they are: by any sub-command (None), or by these."""
+_OBEYS_NONE = frozenset({"version", "clone", "init"})
+"""Sub-commands of git that follow no settings of a repository where they run."""
+_MAKES = frozenset({"clone", "init", "worktree"})
+"""Those that make a repository whose settings are git's own."""
+_CHANGES_FILES = frozenset(
+    str.split("checkout switch merge pull reset rebase cherry-pick revert am apply restore read-tree submodule")
 )
+"""Those that bring other files into a work tree: a folder among them may look like a repository."""
+_ONE_FILE = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
+"""Programs that write no more than the files they are given."""
+_TOLD = re.compile(r"/(?:\.git|HEAD|config|config\.worktree|commondir|hooks(?:/[^/]*)?)\Z", re.ASCII)
+"""What tells a repository what to do, wherever it may lie: `.git` can be a file that leads there."""
+_KINDS = frozenset({"write", "append"})
+_AGAIN = frozenset(("loop", "function", "trap", "background"))
+_ORIGIN = "settings of a repository"
 
 
 def note_setting(run: Run, word: Field, kind: str, origin: str) -> None:
     """Note a setting given on the command line: harmless, or code that git will run."""
     if kind == "git-setting" and word.text is not None:
         key, _, value = word.text.partition("=")
-        if _HARMLESS.fullmatch(key) or (key.lower() == "core.pager" and value in ("cat", "")):
+        if is_inert(key, value):
             return
         run.code(word, what=value or word.text, role="setting", origin=origin, unread=False)
     else:
@@ -142,6 +155,80 @@ def note_elsewhere(commands: Sequence[SimpleCommand], start: str) -> None:
             if (place is None or not _below(place, start)) and not _touches(command, place):
                 effect = Effect("read", "repository", place, place is not None, command.span, "git's directory")
                 command.effects.append(effect)
+
+
+def note_settings(program: Program, reader: Reader | None) -> None:
+    """Add what git may run by the settings of repositories other than the project's own.
+
+    Args:
+        program: all of an action.
+        reader: looks for repositories; without one that can, nothing is known of them, and nothing added.
+    """
+    commands = program.commands
+    if not isinstance(reader, DiskLooks) or not any(_obeys(command) for command in commands):
+        return
+    unknown: dict[str, str] = {}
+    for at, command in enumerate(commands):
+        for place in _places(command) if _obeys(command) else ():
+            if place is None:
+                continue  # it is asked about as one that is read
+            if place not in unknown:
+                found = reader.git_settings(place)
+                program.files += [file for file in found.files if file not in program.files]
+                unknown[place] = found.unknown
+            why = unknown[place] or _changed(place, reader.git_top, commands, at)
+            if why:
+                effect = Effect("execute", "setting", why, False, command.span, _ORIGIN, unread=True)
+                command.effects.append(effect)
+                command.doubt(f"the settings of the repository in {place}")
+
+
+def _obeys(command: SimpleCommand) -> bool:
+    """Does it run git, which looks for a repository?"""
+    if command.program == "git":
+        return command.subcommand is not None and command.subcommand.partition(" ")[0] not in _OBEYS_NONE
+    if command.program not in _RUN_GIT:
+        return False
+    subcommands = _RUN_GIT[command.program]
+    return subcommands is None or command.subcommand in subcommands
+
+
+def _changed(place: str, top: str, commands: Sequence[SimpleCommand], at: int) -> str:
+    """What another command of the action may bring that makes git obey something else; "" for nothing."""
+    folders = list(_folders(place, top))
+    for other, command in enumerate(commands):
+        if other == at or (other > at and _AGAIN.isdisjoint(command.inside)):
+            continue
+        for effect in command.effects:
+            if effect.operand is not None and _brings(command, effect, plain_path(effect.operand), folders):
+                return effect.operand
+    return ""
+
+
+def _brings(command: SimpleCommand, effect: Effect, path: str, folders: list[str]) -> bool:
+    """May this effect make one of the folders a repository, or change what one does?"""
+    if not folders:
+        return False
+    if command.program == "git" and effect.source == "own":
+        if effect.kind == "write" and command.subcommand and command.subcommand.partition(" ")[0] in _MAKES:
+            return any(_below(folder, path) and folder != path for folder in folders)
+        changes = effect.kind == "metadata" and command.subcommand in _CHANGES_FILES
+        return changes and any(folder != path and _below(folder, path) for folder in folders)
+    if effect.kind not in _KINDS:
+        return False
+    if _TOLD.search(path) is not None:
+        return True
+    spreads = effect.source != "redirect" and command.program not in _ONE_FILE
+    return spreads and any(_below(folder, path) for folder in folders)
+
+
+def _folders(place: str, top: str) -> Iterator[str]:
+    """The folders in which git looks for a repository, before it comes to the project's own at `top`."""
+    while place != top:
+        yield place
+        if place == "/":
+            return
+        place = posixpath.dirname(place)
 
 
 def _below(path: str, directory: str) -> bool:

@@ -2,12 +2,12 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.environment.code_variables import selects_code
+from humanlayer_agent.shell.environment.code_variables import selects_code, steers
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
@@ -92,7 +92,7 @@ def _variables(run: Run, operands: Sequence[Field]) -> None:
             kind = "write" if name.lower() in _TARGETS else "read"
             at = each.tail(len(each.text) - len(value))
             run.path(kind, at, role="setting", origin=f"make {name}=")
-        elif equals and name not in _BUILD and selects_code(name, value):
+        elif equals and name not in _BUILD and steers(name, value):
             effect = Effect("environment", "itself", name, True, run.span(each), f"make {name}=")
             run.command.effects.append(effect)  # recipes get it as well
 
@@ -123,7 +123,7 @@ class _Goals:
             return
         found = {path: self.run.walk.scripts.look(path) for name in NAMES for path in [_beside(effect.operand, name)]}
         here = {path: each for path, each in found.items() if each != NOT_THERE}
-        self._watch(effect, found)
+        self._watch(effect, *found)
         if all(self._own(path, each, effect.operand) for path, each in here.items()):
             unseen = not here or any(each.texts is None for each in here.values())
             self._exported(None if unseen else [text for each in here.values() for text in each.texts or ()])
@@ -135,7 +135,7 @@ class _Goals:
             self.included = []
             if each.texts is None or not self._judge([(posixpath.basename(path), each.texts)], effect.operand):
                 self._unread(ran)
-            self._watch(ran, (*found, *self.included))
+            self._watch(ran, *found, *self.included)
 
     def _own(self, path: str, found: Found, directory: str) -> bool:
         """Whether a Makefile is the project's own code, and everything that it includes."""
@@ -186,8 +186,7 @@ class _Goals:
             if not own and not self._judge(sources, cwd):
                 return self._unread(*effects)
         for effect in effects:
-            for name in self.included:
-                self._watch(effect, name)
+            self._watch(effect, *self.included)
         for effect in effects:
             effect.role = "project" if own else effect.role
         if own:
@@ -245,7 +244,7 @@ class _Goals:
         state.export([_PASSED_ON])
         return state
 
-    def _watch(self, effect: Effect, paths: Iterable[str]) -> None:
+    def _watch(self, effect: Effect, *paths: str) -> None:
         for path in paths:
             word = spec_reader.implied(self.run.command, path)
             self.run.walk.scripts.judged(self.run.command, effect, plain_path(path), word)

@@ -58,7 +58,7 @@ def _strip(arguments: Arguments) -> int | None:
 
 def note_targets(run: Run, text: str | None, strip: int | None) -> None:
     """Note the files that the difference changes: those it names, or any below the working directory."""
-    names = None if text is None else _targets(text, strip)
+    names = None if text is None else targets(text, strip)
     if names is None:
         for cwd in run.state.cwd or (None,):
             effect = Effect(
@@ -75,7 +75,7 @@ def note_targets(run: Run, text: str | None, strip: int | None) -> None:
         run.path("write", target, role="patched", origin=f"{run.command.program} target")
 
 
-def _targets(text: str, strip: int | None) -> list[str] | None:
+def targets(text: str, strip: int | None) -> list[str] | None:
     """The names in a unified difference, or None where they are not certain."""
     if _OTHER_FORMS.search(text):
         return None

@@ -14,7 +14,7 @@ from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.paths import absolute_path, dedupe
 from humanlayer_agent.shell.program import Effect
-from humanlayer_agent.shell.programs import spec_reader
+from humanlayer_agent.shell.programs import operand_effects, spec_reader
 from humanlayer_agent.shell.programs.arguments import read_arguments
 from humanlayer_agent.shell.programs.catalog import Catalog
 from humanlayer_agent.shell.programs.spec import Spec
@@ -23,6 +23,7 @@ from humanlayer_agent.shell.programs.special.file_names import named
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
+    from humanlayer_agent.shell.languages.behaviour import Text
 
 
 def read(run: Run, spec: Spec, fields: list[Field]) -> None:
@@ -45,6 +46,8 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         run.script(file, "python operand 1", language="python", arguments=rest)
     elif not given.keys() & {"version", "help"}:
         text = run.context.stdin.text if run.context.stdin.kind != "null" else ""
+        if text is None:
+            text = operand_effects.input_text(run, "python standard input")
         code(run, None, text, "standard input", arguments.operands[1:])
 
 
@@ -56,12 +59,30 @@ def code(run: Run, word: Field | None, text: str | None, origin: str, rest: list
     words = positional(rest)
     argv = None if words is None else [reading.Text.of("-c" if word is not None else ""), *map(reading.Text.of, words)]
     behaviour = run.walk.code("python", text, argv=argv) if text is not None else None
-    if behaviour is None or behaviour.opaque:
+    if text is None or behaviour is None or behaviour.opaque:
         role = "code" if word is not None else "stdin"
         run.code(word, what=text, role=role, origin=f"python {origin}")
         run.doubt("-c" if word is not None else run.command.text)
         return
     perform(run, behaviour, "python")
+    if "import" in text:
+        _imported(run, [act.operands[0] for act in behaviour.acts if act.role == "import"])
+
+
+MAX_IMPORTED = 64
+"""Files that are looked at for what code imports."""
+
+
+def _imported(run: Run, modules: Sequence["Text"]) -> None:
+    """Note where such code finds modules first: in the working directory, and in what is linked there."""
+    names = [name.split(".") for text in modules for name in text.choices]
+    below = {"/".join(parts) for parts in names if all(part.isidentifier() for part in parts)}
+    paths = ("", *(f"/{each}{ending}" for each in sorted(below) for ending in ("", ".py", "/__init__.py")))
+    for cwd in run.state.cwd or (None,):
+        for path in paths[:MAX_IMPORTED]:
+            place = f"{cwd.rstrip('/')}{path}" if cwd is not None else None
+            effect = Effect("execute", "script", place, place is not None, run.command.span, "python import")
+            run.command.effects.append(effect)
 
 
 def module(run: Run, word: Field | None, rest: list[Field]) -> None:

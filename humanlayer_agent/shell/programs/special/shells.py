@@ -46,6 +46,8 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
             origin = f"{run.command.program} operand 1"
             language = run.command.program or ""
             run.script(operands[0], origin, language=language, arguments=operands[1:])
+            if run.command.flags & {"verbose", "xtrace", "option"}:
+                run.path("read", operands[0], role="script", origin=origin)  # its lines are printed
     elif not run.command.flags & {"version", "help"}:
         _stdin(run, operands)
 
@@ -82,7 +84,11 @@ def _stdin(run: Run, operands: list[Field]) -> None:
         return
     if stdin.text is None:
         origin = {"pipe": "a pipe", "file": "a file"}.get(stdin.kind, "standard input")
-        run.code(None, what=None, role="stdin", origin=f"{run.command.program} reads {origin}")
+        origin = f"{run.command.program} reads {origin}"
+        if (text := operand_effects.input_text(run, origin)) is not None:
+            _fed(run, text, operands)
+            return
+        run.code(None, what=None, role="stdin", origin=origin)
         run.doubt(run.command.text)
         whole = [stdin.whole] if stdin.whole is not None and "\0" not in stdin.whole else []
         for text in [*whole, *run.walk.heard]:  # others may have taken some of it

@@ -15,7 +15,7 @@ _SHOWS = frozenset(
         """
         status show cat help is-active is-enabled is-failed is-system-running get-default list-units
         list-unit-files list-timers list-sockets list-dependencies list-jobs list-machines list-paths
-        show-environment list print info session-status user-status list-sessions list-users show-session
+        list print info session-status user-status list-sessions list-users show-session
         show-user timesync-status show-timesync list-timezones describe blame dump
         """
     )

@@ -12,6 +12,7 @@ from humanlayer_agent.shell.interpreter.run import Run
 _PROJECT = "project"
 """The project's own code does it."""
 _MAVEN = (
+    (r"help:system", "code"),  # prints the environment
     (
         r"(?:pre-|post-)?(?:clean|site)|validate|initialize|(?:generate|process)-(?:test-)?(?:sources|resources|classes)"
         r"|(?:test-)?compile|test|prepare-package|package|(?:pre-|post-)?integration-test|verify|install",
@@ -29,6 +30,7 @@ _MAVEN = (
     (r"[\w.-]+:[\w.-]+:[\w.:-]+", "package"),
 )
 _SETTINGS_OF_MAVEN = (
+    (r"expression=.*env.*", "code"),
     (
         r"(?:test|it\.test|skipTests|skipITs|skipUTs|maven\.test\.(?:skip|failure\.ignore)|failIfNoTests|failIfNoSpecifiedTests"
         r"|(?:surefire|failsafe)\.(?!jvm|argLine|exec|class|additional|debug|\w*[Dd]irectory)\w+|exec\.mainClass|includes|excludes|expression|forceStdout|style\.color|[\w.-]+\.skip"

@@ -1,13 +1,13 @@
 """xargs: runs a command with words that it reads from its input.
 
-Where the input is known, so are the words. Where `find -print0` feeds `xargs -0`, they are paths that find may find;
-else they are unknown: without NUL between them, a file name with blanks in it becomes several words.
+Where the input is known, so are the words. Where find feeds it, they are paths that find may find, if each ends with
+NUL, or none of them is split (`name_lists`).
 """
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.dataflow import name_lists
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.context import Stdin
 from humanlayer_agent.shell.interpreter.run import Run
@@ -16,9 +16,6 @@ from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.syntax.tree import Word
-
-if TYPE_CHECKING:
-    from humanlayer_agent.shell.interpreter.context import Context
 
 MAX_TEXT = 32_768
 """Longest file of words; xargs splits a longer one among several commands."""
@@ -31,6 +28,10 @@ _UNDERSTOOD = frozenset(
     ]
 )  # fmt: skip
 """Options with which the words, and how they are handed out, follow from the input."""
+_SPLITS = frozenset(
+    ["delimiter", "max-args", "max-chars", "max-lines", "max-procs", "no-run-if-empty", "replace", "verbose"]
+)
+"""Options with which a name that is no several words stays one."""
 _DELIMITERS = {"\\n": "\n", "\\t": "\t", "\\0": "\0"}
 _COUNT = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _BLANKS = re.compile(r"[ \t\n]+")
@@ -45,16 +46,20 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         return  # echo
     runs = _runs(run, arguments)
     if runs is not None:
-        if not run.command.flags & {"arg-file", "open-tty"}:
-            run = run.having(context=run.context.fed(Stdin("null")))
+        fed = run.context.stdin.shared() if run.command.flags & {"arg-file", "open-tty"} else Stdin("null")
+        run = run.having(context=run.context.fed(fed))
         for each in runs:
             run.program(each, "xargs")
         return
     marker = _marker(run.command)
     shown = Word("{}", None, *run.command.span, dynamic=True)
     more = Field(shown, *run.command.span, many=marker is None)
-    listed = _listed(run.command, run.context)
-    words = [*words, *(listed or [more])] if marker is None else [_replaced(w, marker, more) for w in words]
+    listed = _listed(run, words)
+    if marker is None:
+        words = [*words, *(listed or [more])]
+    else:
+        one = listed[0] if len(listed) == 1 else None
+        words = [one if one is not None and w.text == marker else _replaced(w, marker, more) for w in words]
     run.program(words, "xargs")
 
 
@@ -126,12 +131,17 @@ def _filled(word: Field, marker: str, item: str) -> Field:
     return replace(word, text=text, prefix=text)
 
 
-def _listed(command: SimpleCommand, context: "Context") -> list[Field]:
-    """The file names on the input, where they can't be split or joined wrongly: NUL on both sides."""
-    producer = context.stdin.producer
-    if "null" not in command.flags or len(producer) != 1:
+def _listed(run: Run, words: list[Field]) -> list[Field]:
+    """The file names on the input, where they can't be split or joined wrongly."""
+    flags = run.command.flags
+    if "null" in flags:
+        return name_lists.taken(run.context.stdin, "\0")
+    # What runs may make names while others are still being found: one in which blanks stand would be split.
+    if not flags <= _SPLITS or not run.command.flags_complete or not name_lists.makes_none(words):
         return []
-    return [replace(f, many=False) for f in producer[0].prints]
+    if "delimiter" in flags and run.command.options["delimiter"] != ["\\n"]:
+        return []
+    return name_lists.taken(run.context.stdin, "\n")
 
 
 def _marker(command: SimpleCommand) -> str | None:

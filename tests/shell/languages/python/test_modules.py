@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from humanlayer_agent.shell.languages import python
+from humanlayer_agent.shell.languages.behaviour import Text
 from humanlayer_agent.shell.languages.python.library import tables
 from humanlayer_agent.shell.languages.python.library.tables import (
     Effect,
@@ -29,7 +31,7 @@ from tests.support.rows import for_each
 FOLDER = Path(tables.__file__).parent / "modules"
 KINDS = {
     *EFFECT_KINDS, "shell", "program", "python", "open", "directory", "import", "call", "configure", "docstrings", "doubt",
-    "remote", "remote-write", "database",
+    "remote", "remote-write", "database", "module", "words",
 }  # fmt: skip
 
 NOT_IMPORTED = {"antigravity", "this", "idlelib", "turtledemo", "test", "test.support", "__main__"}
@@ -242,6 +244,78 @@ def test_every_function_is_described(name: str) -> None:
     assert where is not None
     missing = [n for n in _public(where, name) if n not in names(table)]
     assert table.others or missing == []
+
+
+NAMED = frozenset(
+    str.split(
+        """
+        file path pathname filename filepath fname files filenames infile outfile dir dirname directory folder cmd command
+        argv url uri host target source script dest destination executable location root tzpath cwd program
+        """
+    )
+)
+"""Parameters that say that a function works on a file, a host or a program."""
+LOOKED_THROUGH = frozenset(
+    str.split(
+        """
+        ast.get_source_segment ast.parse chunk.Chunk codeop.compile_command dis.dis dis.disassemble dis.disco dis.distb
+        dis.show_code distutils.dep_util.newer distutils.dep_util.newer_group distutils.extension.read_setup_file
+        distutils.filelist.findall email.contentmanager.set_bytes_content email.contentmanager.set_message_content
+        email.contentmanager.set_text_content genericpath.exists genericpath.getatime genericpath.getctime
+        genericpath.getmtime genericpath.getsize genericpath.isdir genericpath.isfile genericpath.islink inspect.FrameInfo
+        inspect.Traceback inspect.getmodulename ntpath.abspath ntpath.expanduser ntpath.expandvars ntpath.islink
+        ntpath.ismount ntpath.join ntpath.lexists ntpath.normpath ntpath.realpath ntpath.relpath nturl2path.url2pathname
+        posixpath.abspath posixpath.expanduser posixpath.expandvars posixpath.islink posixpath.ismount posixpath.lexists
+        posixpath.normpath posixpath.realpath posixpath.relpath symtable.Class symtable.Function symtable.SymbolTable
+        symtable.symtable urllib.error.HTTPError urllib.error.URLError urllib.parse.DefragResult
+        urllib.parse.DefragResultBytes urllib.parse.ParseResult urllib.parse.ParseResultBytes urllib.parse.SplitResult
+        urllib.parse.SplitResultBytes urllib.parse.splitattr urllib.parse.splithost urllib.parse.splitnport
+        urllib.parse.splitport urllib.parse.splitquery urllib.parse.splittag urllib.parse.splittype urllib.parse.splituser
+        urllib.parse.to_bytes urllib.parse.unwrap urllib.parse.urldefrag urllib.parse.urljoin urllib.parse.urlparse
+        urllib.parse.urlsplit urllib.response.addinfourl xml.etree.ElementPath.find xml.etree.ElementPath.findall
+        xml.etree.ElementPath.findtext xml.etree.ElementPath.iterfind
+        """
+    )
+)
+"""Functions of modules that do nothing, which have such a parameter and only look at it, or write to an open file."""
+
+
+def test_whatever_takes_a_path_or_a_host_is_described_or_in_doubt() -> None:
+    """Every public function and class of the standard library that works on a file, a host or a program by its words."""
+    hidden, seen = [], 0
+    for name, function, parameter in _working():
+        seen += 1
+        table = shipped().module(name)
+        assert table is not None, name
+        if table.function(function) is not None or table.type(function) is not None:
+            continue
+        if f"{name}.{function}" in LOOKED_THROUGH:
+            continue
+        behaviour = python.read(f"import {name}\n{name}.{function}({parameter}='/srv/x')")
+        if not behaviour.doubts and not any(a.operands == (Text.of("/srv/x"),) for a in behaviour.acts):
+            hidden.append(f"{name}.{function}({parameter})")
+    assert seen > 400
+    assert hidden == []
+
+
+def _working() -> Iterator[tuple[str, str, str]]:
+    """Module, function and parameter."""
+    for name in sorted(shipped().places):
+        if name.startswith(("lib2to3.", "tkinter.")):  # trees and windows
+            continue
+        where = module(name) if tables.standard(name) and "._" not in f".{name}" else None
+        for each in dir(where) if where is not None else ():
+            found = getattr(where, each)
+            if each.startswith("_") or not callable(found) or getattr(found, "__module__", None) != name:
+                continue
+            try:
+                parameters = inspect.signature(found).parameters.values()
+            except (TypeError, ValueError):
+                continue
+            for parameter in parameters:
+                plain = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+                if plain and parameter.name.lower() in NAMED:
+                    yield name, each, parameter.name
 
 
 def _public(where: types.ModuleType, name: str) -> Iterator[str]:

@@ -3,15 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 from humanlayer_agent.shell.languages.behaviour import Act
-from humanlayer_agent.shell.languages.python.library import subprocesses, tables
+from humanlayer_agent.shell.languages.python.library import process_environment, subprocesses, tables
 from humanlayer_agent.shell.languages.python.library.tables import INSTANCE, Effect, Operand
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, Container, File
 from humanlayer_agent.shell.languages.python.syntax import calls, imports
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, files, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, execution
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks, execution
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
+    DATA,
     NONE,
     PLAIN,
     Atom,
@@ -45,8 +46,8 @@ def perform(engine: "Engine", does: tables.Does, args: Args, origin: str, *, ins
 
 
 def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance: Value | None) -> None:  # noqa: C901
-    if effect.kind == "call":
-        _call(engine, effect, args)
+    if effect.kind in ("call", "words"):
+        _call(engine, effect, args) if effect.kind == "call" else _command_line(engine, effect, args, origin)
         return
     value = _operand(engine, effect, args, instance)
     if value is None:
@@ -62,8 +63,12 @@ def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance
         files.opened(engine, effect, value, args, origin)
     elif kind == "directory":
         engine.unit.directories += operands(value)
+        if engine.path is None:  # modules are looked for in the working directory
+            engine.act("execute", value, origin, role="import-path")
     elif kind == "import":
         imports.by_name(engine, value, origin)
+    elif kind == "module":
+        imports.run(engine, value, origin)
     elif kind == "python":
         execution.run(engine, value, args, origin)
     elif kind in ("shell", "program"):
@@ -73,7 +78,8 @@ def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance
     elif kind in ("remote", "remote-write", "database"):
         remote(engine, kind, value, origin)
     elif kind == "docstrings":
-        if ">>>" in engine.source:
+        shown = effect.operand is not None and (DATA in value or any(">>>" in text for text in texts(value)))
+        if shown or ">>>" in engine.source:
             engine.doubt("examples in docstrings are run")
     elif kind == "environment":
         _environment(engine, effect, value, args, origin)
@@ -220,6 +226,14 @@ def _environment(engine: "Engine", effect: Effect, value: Value, args: Args, ori
     content = operands(given) if given is not None else []
     for name in operands(value):
         engine.note(Act("environment", (name, *content[:1]), effect.role or "code", origin, engine.line))
+
+
+def _command_line(engine: "Engine", effect: Effect, args: Args, origin: str) -> None:
+    """A function takes the words of a command line, or those in sys.argv."""
+    given = args.operand(effect.operand) if effect.operand is not None else None
+    if given is None or given == NONE:
+        given = process_environment.argv(engine)
+    argument_doubts.of_words(engine, given, origin)
 
 
 def _call(engine: "Engine", effect: Effect, args: Args) -> None:

@@ -83,7 +83,7 @@ def _of_module(engine: "Engine", owner: str, name: str) -> Value:
     if (kind := table.type(name)) is not None:
         return frozenset({Type(owner, kind.name)})
     if table.value(name):
-        return PLAIN if not name.startswith(("std", "__std")) else ANYTHING
+        return PLAIN if not name.startswith(("std", "__std")) else frozenset({process_environment.stream(engine)})
     return _unlisted(owner, name)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.behaviour import Act, Text
 from humanlayer_agent.shell.languages.python.library import module_values
-from humanlayer_agent.shell.languages.python.objects import Container
+from humanlayer_agent.shell.languages.python.objects import Container, File
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values
 from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
@@ -151,7 +151,7 @@ def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
         if args.rest is not None and name == "insert":
             import_paths(engine, args.rest, "sys.path")
         return NONE
-    if name in ("__setitem__", "__add__", "__setslice__"):
+    if name in ("__setitem__", "__add__", "__setslice__", "__init__"):
         for value in args.every():
             import_paths(engine, value, "sys.path")
         return frozenset({SYS_PATH})
@@ -215,6 +215,11 @@ def from_text(text: Text) -> Value:
     if text.choices:
         return frozenset(text.choices)
     return frozenset({Below(text.below, strict=False)}) if text.below is not None else PLAIN
+
+
+def stream(engine: "Engine") -> File:
+    """sys.stdin, sys.stdout, sys.stderr: files that are open already."""
+    return engine.site(engine.trees[0], "stream", lambda: File(engine.unit, engine.loop))
 
 
 # ---- what has to stand somewhere --------------------------------------------------------------------

@@ -21,13 +21,15 @@ An effect:
                   open                     a file is opened as `mode: [1, mode]` says (`flags` for os.open; `assume` is
                                            the mode that it has by default)
                   directory, import        the working directory changes; a module is imported by name
+                  module                   a module is run by name, as `python -m` does, with the words in sys.argv
                   call                     a function that is handed over is called: `arguments` is `rest` or an
                                            operand that is a sequence (else they are not known); `elements: [1, xs]`:
                                            it is called for each element (`spread`: each is a list of arguments)
+                  words                    a command line is taken from the operand, or else from sys.argv
                   configure                a logging configuration: names in it are imported
                   remote, remote-write     a path is read or written, or the host of a URL contacted
                   database                 the host of a database's URL is contacted, or an SQLite file written
-                  docstrings               the examples in docstrings are run
+                  docstrings               the examples in docstrings, or in the text `operand`, are run
                   doubt                    nobody can tell
     operand     [position, keyword]; the position is -1 where there is only the keyword; `self`: the instance's value
     fixed       a constant operand ("below:/tmp": any path in that directory; "temporary": a fresh file or directory)
@@ -67,6 +69,9 @@ _OLD = frozenset(
 )
 STANDARD = sys.stdlib_module_names | _OLD
 """The modules of the standard library, of this Python and of others."""
+
+_PLAIN = "stdlib_plain.yaml"
+"""The file of the modules that do nothing but for what it lists."""
 
 
 class TableError(ValueError):
@@ -153,6 +158,11 @@ class ModuleTable:
     """By section, the text below each name."""
     functions: dict[str, Entry | None] = field(default_factory=dict)
     types: dict[str, TypeEntry | None] = field(default_factory=dict)
+
+    @property
+    def harmless(self) -> bool:
+        """Is all that the table does not list known to do nothing, whatever it gets?"""
+        return standard(self.name) and (not self.dangerous or self.file == _PLAIN)
 
     @property
     def network(self) -> bool:
@@ -353,6 +363,19 @@ def tables() -> Tables:
 def module(name: str) -> ModuleTable | None:
     """The module `name`, or None where no file describes it."""
     return tables().module(name)
+
+
+def told(module: str, entry: "Entry | TypeEntry | None") -> bool:
+    """Does the table of `module` say all that a call of `entry` does with what it gets? None: it is not listed.
+
+    What is listed of a library says where the main thing goes; of the standard library, everything.
+    """
+    table = tables().module(module)
+    if table is None:
+        return False
+    if entry is None:
+        return table.harmless
+    return standard(module) or not (entry.does or (isinstance(entry, TypeEntry) and entry.methods))
 
 
 def standard(name: str) -> bool:

@@ -16,7 +16,7 @@ from humanlayer_agent.shell.languages.python.types import (
     path_objects,
     string_methods,
 )
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -31,6 +31,8 @@ from humanlayer_agent.shell.languages.python.values import (
     WORDS,
     Atom,
     Bound,
+    Code,
+    Const,
     Function,
     Instance,
     Lib,
@@ -157,13 +159,15 @@ def _of_function(engine: "Engine", atom: Closure | Method, name: str) -> Value:
 
 def _special(engine: "Engine", atom: Atom, name: str) -> Value | None:
     """`x.__name__`s that mean the same on everything; None for others."""
+    if name == "__path__":
+        return frozenset({SYS_PATH})
     if name in names.PLAIN_ATTRIBUTES:
         return PLAIN if name != "__spec__" else ANYTHING
     if name in names.DOUBTFUL and not (name == "__import__" and atom in (BUILTINS, SELF)):
         engine.doubt(f"`{name}` leads to names or code that can't be followed")
         return ANYTHING
     if name in names.ANCESTORS:
-        own = engine.read(atom.bases) | {atom} if isinstance(atom, Class) else EMPTY
+        own = engine.read(atom.bases) | {atom} if isinstance(atom, Class) else frozenset({atom, ANY})
         return own | {OBJECT}
     if name == "__builtins__":
         return frozenset({BUILTINS})
@@ -194,13 +198,20 @@ def class_of(atom: Atom) -> Value:
         return frozenset({atom.cls})
     if isinstance(atom, Thing):
         return frozenset({Type(atom.module, atom.name)})
-    if isinstance(atom, Closure | Method):
+    if isinstance(atom, File):
+        return frozenset({Type("io", "FileIO"), ANY})
+    if isinstance(atom, Closure | Method | Function):
         return frozenset({Type("types", "FunctionType")})
-    if isinstance(atom, Mark) and atom is not SELF:
-        return ANYTHING
-    if isinstance(atom, str):
-        return frozenset({Type("builtins", "str")})
-    return frozenset({OBJECT})
+    if isinstance(atom, Partial):
+        return frozenset({Type("functools", "partial")})
+    if isinstance(atom, Code):
+        return frozenset({Type("types", "CodeType")})
+    if isinstance(atom, Type | Class):
+        return frozenset({Type("builtins", "type"), ANY})
+    if isinstance(atom, Module) or atom is SELF:
+        return frozenset({Type("types", "ModuleType")})
+    name = atom.kind if isinstance(atom, Const | Container) else "str" if isinstance(atom, str) else ""
+    return frozenset({Type("builtins", name)}) if name in names.BUILTIN_TYPES else ANYTHING
 
 
 def _self(engine: "Engine", atom: Atom) -> Value:
@@ -342,6 +353,8 @@ def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
     if name == "__dict__":
         _replace_names(engine, target, value)
         return
+    if name == "__path__":
+        process_environment.import_paths(engine, value, name)
     for atom in target:
         _put(engine, atom, name, value)
 
@@ -349,6 +362,9 @@ def put(engine: "Engine", target: Value, name: str, value: Value) -> None:
 def _put(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
     if isinstance(atom, Instance | Super):
         engine.store(atom.cls, name, value)
+        if any(not isinstance(b, Type) or b.module != "builtins" for b in foreign_bases(engine, atom.cls)):
+            # What others inherit from may work with it.
+            _file_named(engine, atom, name, value)
         holder = frozenset({Instance(atom.cls)})
         if engine.read(engine.member("__setattr__")):
             implicit(engine, holder, ("__setattr__",), const(name), value)
@@ -364,6 +380,19 @@ def _put(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
         engine.add(engine.attribute(name), value)
         if not isinstance(atom, Closure | Method | Partial):
             capability_leaks.escape(engine, value, f"`.{name} =`")
+            _file_named(engine, atom, name, value)
+
+
+def _file_named(engine: "Engine", atom: Atom, name: str, value: Value) -> None:
+    """An attribute of an object of others is set: what it names, they may work with."""
+    if (
+        name in names.PLAIN_ATTRIBUTES - {"__file__"}
+        or name == "url"
+        or (isinstance(atom, Thing) and tables.told(atom.module, None))
+    ):
+        return
+    label = "" if name == "__file__" else name
+    argument_doubts.of_value(engine, value, label, f"`.{name} =`")
 
 
 def _replace_names(engine: "Engine", target: Value, value: Value) -> None:
@@ -382,5 +411,9 @@ def _put_module(engine: "Engine", owner: str, name: str, value: Value) -> None:
         process_environment.import_paths(engine, value, "sys.path")
     elif (owner, name) == ("tempfile", "tempdir"):
         process_environment.temporary(engine, value)
+    elif (owner, name) == ("sys", "argv"):
+        argument_doubts.of_words(engine, value, "sys.argv")
+    else:
+        _file_named(engine, Module(owner), name, value)
     engine.add(engine.patch(owner, name), value)
     capability_leaks.escape(engine, value, f"{owner}.{name} =")

@@ -10,7 +10,7 @@ from humanlayer_agent.shell.languages.python.objects import Class, Closure, Cont
 from humanlayer_agent.shell.languages.python.syntax import attributes, methods, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, unknown_calls
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks, unknown_calls
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -228,12 +228,19 @@ def function(engine: "Engine", called: Function, args: Args) -> Value:
             if capability_leaks.environment_in(engine, value):
                 engine.act("environment", frozenset({"environment"}), dotted, role="read")
     elif dotted not in names.KEEPS:
-        hand_over(engine, args, does, dotted)
+        table = tables.module(called.module)
+        entry = table.function(called.name) if table is not None else None
+        hand_over(engine, args, does, dotted, told=tables.told(called.module, entry))
     return results.of_function(engine, called, args)
 
 
-def hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> None:
-    """Arguments that no effect accounts for go to code that is not read here."""
+def hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str, *, told: bool) -> None:
+    """Arguments that no effect accounts for go to code that is not read here.
+
+    Args:
+        told: the tables say all that the function does with what it gets.
+    """
+    told = told or does == tables.DOUBT
     taken: set[int | str] = {"env"} if any(e.kind in ("program", "shell") for e in does) else set()
     for effect in does:
         if effect.kind != "call":
@@ -247,16 +254,22 @@ def hand_over(engine: "Engine", args: Args, does: tables.Does, dotted: str) -> N
                 return
     for n, value in enumerate(args.positional):
         given = value if n not in taken else frozenset(a for a in value if isinstance(a, Instance))
-        capability_leaks.escape(engine, given, dotted)
+        _hand_over(engine, given, dotted, told=told)
     for name, value in args.named.items():
         if name not in taken:
-            capability_leaks.escape(engine, value, dotted)
+            _hand_over(engine, value, dotted, told=told)
     for hidden in (args.rest, args.others):
         if hidden is not None and hidden != ANYTHING:
-            capability_leaks.escape(engine, hidden, dotted)
+            _hand_over(engine, hidden, dotted, told=told)
     if dotted in names.FILLING:
         target, *values = [*args.every(), EMPTY]
         containers.fill(engine, target, values)
+
+
+def _hand_over(engine: "Engine", value: Value, dotted: str, *, told: bool) -> None:
+    capability_leaks.escape(engine, value, dotted)
+    if not told:
+        argument_doubts.of_value(engine, value, dotted.rpartition(".")[2], dotted)
 
 
 def constructor(kind: Type) -> tables.Does:
@@ -274,7 +287,9 @@ def instance(engine: "Engine", kind: Type, args: Args) -> Value:
     does = constructor(kind)
     effects.perform(engine, does, args, kind.dotted)
     if kind.dotted not in names.KEEPS:
-        hand_over(engine, args, does, kind.dotted)
+        table = tables.module(kind.module)
+        entry = table.type(kind.name) if table is not None else None
+        hand_over(engine, args, does, kind.dotted, told=tables.told(kind.module, entry))
     return results.of_type(engine, kind, args)
 
 

@@ -7,7 +7,7 @@ from humanlayer_agent.shell.languages.python import names, scopes
 from humanlayer_agent.shell.languages.python.objects import Class, Closure, FunctionNode, Scope
 from humanlayer_agent.shell.languages.python.syntax import attributes, calls, expressions, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks, execution
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks, execution
 from humanlayer_agent.shell.languages.python.values import EMPTY, Bound, Function, Instance, Lib, Type, Value, const
 
 if TYPE_CHECKING:
@@ -36,10 +36,16 @@ def function(engine: "Engine", node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     engine.bind(engine.scope, node.name, value)
 
 
+_ANNOTATED = ("__annotations__", "get_annotations", "get_type_hints", "signature(", "fields(")
+"""What gives annotations as values."""
+
+
 def annotation(engine: "Engine", node: ast.expr) -> None:
     """An annotation is evaluated; one that is a text may be, later (typing.get_type_hints)."""
     if not isinstance(node, ast.Constant):
-        expressions.value(engine, node)
+        found = expressions.value(engine, node)
+        if any(name in engine.source for name in _ANNOTATED):
+            capability_leaks.escape(engine, capability_leaks.only(engine, found), "an annotation")
     elif isinstance(node.value, str) and "(" in node.value:
         execution.inline(engine, node.value)
 
@@ -121,9 +127,18 @@ def _default(engine: "Engine", made: Closure, parameter: ast.arg, default: ast.e
     held = made.given.get(parameter.arg, EMPTY) | value
     if held != made.given.get(parameter.arg):
         made.given[parameter.arg] = held
-        engine.add(made.defaults, value)
+        _kept(engine, made, parameter, value)
         if made.called or made.escaped:
             engine.add(made.scope.cell(parameter.arg), held)
+
+
+def _kept(engine: "Engine", made: Closure, parameter: ast.arg, value: Value) -> None:
+    """`f.__defaults__`, `f.__kwdefaults__`: the default of `parameter` is in them."""
+    listed, named = engine.container(made.node, "tuple", "defaults"), engine.container(made.node, "dict", "defaults")
+    engine.shuffle(listed)
+    engine.element(listed, value)
+    engine.element(named, value, parameter.arg)
+    engine.add(made.defaults, frozenset({listed, named}))
 
 
 def cls(engine: "Engine", node: ast.ClassDef) -> None:
@@ -222,3 +237,5 @@ def _expose(engine: "Engine", made: Class) -> None:
                             capability_leaks.release(engine, each)
         else:
             capability_leaks.escape(engine, frozenset({made}), "other code")
+            for cell in list(made.scope.cells.values()):
+                argument_doubts.of_paths(engine, engine.read(cell), f"class {made.name}")

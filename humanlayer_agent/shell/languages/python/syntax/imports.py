@@ -4,7 +4,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.behaviour import Act, Text
-from humanlayer_agent.shell.languages.python.library import module_values, tables
+from humanlayer_agent.shell.languages.python.library import module_values, subprocesses, tables
 from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.types import containers
@@ -27,9 +27,22 @@ if TYPE_CHECKING:
 
 def noted(engine: "Engine", name: str, origin: str = "import") -> Value:
     """The module `name` is imported. Those of the standard library don't count as code of somebody else."""
-    if not tables.standard(name):
+    if name.startswith("__main__."):
+        engine.doubt("a module is imported from one that is no package")
+    if name.endswith(".__main__"):
+        run_as_program(engine, name.removesuffix(".__main__"), origin)
+    elif not tables.standard(name):
         engine.note(Act("execute", (Text.of(name),), "import", origin, engine.line))
     return module_values.module(name)
+
+
+def run_as_program(engine: "Engine", name: str, origin: str) -> None:
+    """The module `name` is run as `python -m` does, with the words in sys.argv."""
+    for held in attributes.get(engine, frozenset({Module("sys")}), "argv"):
+        known, rest = containers.sequence(engine, frozenset({held}))
+        words = ["python3", "-m", name]
+        texts = [*map(Text.of, words), *map(subprocesses.word, known[1:])]
+        engine.note(Act("program", tuple(texts), "code", origin, engine.line, many=rest is not None))
 
 
 def plain(engine: "Engine", node: ast.Import) -> None:
@@ -80,6 +93,14 @@ def by_name(engine: "Engine", value: Value, origin: str) -> None:
         return
     for name in known:
         noted(engine, name.partition(":")[0], origin)
+
+
+def run(engine: "Engine", value: Value, origin: str) -> None:
+    """runpy.run_module: a module is run whose name is a value."""
+    by_name(engine, value, origin)
+    for name in only_texts(value - NONE) or ():
+        if not name.endswith(".__main__"):
+            run_as_program(engine, name, origin)
 
 
 def modules(engine: "Engine", value: Value, *, top: bool = False) -> Value:

@@ -20,7 +20,7 @@ from humanlayer_agent.shell.languages.python.types import (
     path_objects,
     string_methods,
 )
-from humanlayer_agent.shell.languages.python.unknown_code import reflection, unknown_calls
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, reflection, unknown_calls
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -52,9 +52,11 @@ if TYPE_CHECKING:
 
 def method(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:  # noqa: C901
     """What `atom.name(...)` does and gives."""
-    if isinstance(atom, Lib):
+    if isinstance(atom, Lib) or name == "__class__":
         found = attributes.get(engine, frozenset({atom}), name)
         return calls.call(engine, found, args, name)
+    if name == "__init__" and isinstance(atom, File | Thing):
+        return calls.call(engine, attributes.class_of(atom), args, name)
     if isinstance(atom, Container):
         return container_methods.method(engine, atom, name, args)
     if isinstance(atom, Namespace) and name == "__getitem__":
@@ -126,7 +128,7 @@ def _thing(engine: "Engine", atom: Thing, name: str, args: Args) -> Value:
         own = attributes.stored(engine, name)
         out = calls.call(engine, own, args, name) if own else EMPTY
         return out | unknown_calls.known_method(engine, atom, name, args)
-    calls.hand_over(engine, args, entry.does, label)
+    calls.hand_over(engine, args, entry.does, label, told=tables.told(atom.module, entry))
     return results.returned(entry.returns, args) if entry.returns else ANYTHING
 
 
@@ -140,11 +142,13 @@ def _unbound(engine: "Engine", atom: Type, name: str, args: Args) -> Value:
     first = args.at(0)
     if atom.module == "builtins":
         return builtin_functions.unbound(engine, atom, name, args)
-    if entry is not None:
-        if entry.returns and first is not None and not any(isinstance(a, Thing) for a in first):
-            effects.perform(
-                engine, entry.does, args, f"{atom.dotted}.{name}"
-            )  # a class method, as tarfile.TarFile.open
+    if entry is None:
+        if not tables.told(atom.module, None):
+            argument_doubts.judge(engine, args, name, f"{atom.dotted}.{name}")
+    else:
+        if first is not None and not any(isinstance(a, Thing) for a in first):  # a class method: tarfile.TarFile.open
+            does = tuple(e for e in entry.does if entry.returns or e.operand != tables.INSTANCE)
+            effects.perform(engine, does, args, f"{atom.dotted}.{name}")
         if first is not None:
             effects.perform(engine, entry.does, args.after(1), f"{atom.dotted}.{name}", instance=first)
     if first is None or not args.positional:

@@ -8,7 +8,7 @@ from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.types import containers, path_objects, path_values, string_values
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
 
+_OTHERS = (ast.Div, ast.BitOr, ast.BitAnd, ast.LShift, ast.RShift, ast.MatMult)
 _HUGE = 1 << 200
 
 
@@ -53,6 +54,10 @@ def operation(engine: "Engine", node: ast.AST, op: ast.operator, left: Value, ri
         return path_objects.made(
             frozenset(path_values.join(path_values.path_atom(a), path_values.path_atom(b)) for a in left for b in right)
         )
+    if isinstance(op, _OTHERS) and any(isinstance(a, Lib) or a is ANY for a in left | right):
+        # What operators mean on objects of others, they say.
+        for value in (left, right):
+            argument_doubts.of_value(engine, frozenset(a for a in value if isinstance(a, str)), "", "an operator")
     if SYS_PATH in left | right:
         return frozenset({SYS_PATH})
     if any(isinstance(a, Type | Lib | Function | Module) for a in left | right):
@@ -137,7 +142,7 @@ def _percent(engine: "Engine", left: Value, given: list[Value]) -> Value:
         if isinstance(inner, Container) and inner.kind == "tuple":
             known, rest = containers.sequence(engine, right)
             out |= string_values.percent(atom, known if rest is None else None, lambda key: PLAIN)
-        elif isinstance(inner, Container):
+        elif isinstance(inner, Container | Namespace):
             out |= string_values.percent(atom, None, _items_of(engine, right))
         else:
             out |= string_values.percent(atom, [right], lambda key: PLAIN)

@@ -8,7 +8,7 @@ from humanlayer_agent.shell.languages.python.library import process_environment
 from humanlayer_agent.shell.languages.python.objects import Class, Container, File
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.types import string_values as strings
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANY,
     ANYTHING,
@@ -241,6 +241,8 @@ def _item(engine: "Engine", atom: Atom, index: Value) -> Value:
         return process_environment.bound_item(engine, atom, index)
     if isinstance(atom, Mark) and atom is not ANY:
         return PLAIN
+    if isinstance(atom, Lib):
+        argument_doubts.of_value(engine, index, "", f"{atom.name}[...]")
     return PLAIN if isinstance(atom, File) else frozenset({atom, ANY}) if not isinstance(atom, Lib | Mark) else ANYTHING
 
 
@@ -330,6 +332,8 @@ def put(engine: "Engine", target: Value, index: Value | None, value: Value, orig
             )
         elif not isinstance(atom, str | Const):
             capability_leaks.escape(engine, value, "`[...] =`")
+            if not isinstance(atom, Instance):
+                argument_doubts.of_paths(engine, value, "`[...] =`")
             engine.add(engine.unnamed, capability_leaks.only(engine, value) if isinstance(atom, Instance) else EMPTY)
             if index is not None and capability_leaks.loaded(engine, index):
                 capability_leaks.escape(engine, index, "`[...] =`")

@@ -113,12 +113,12 @@ def method(engine: "Engine", file: File, name: str, args: Args) -> Value:
     if name == "write":
         _written(engine, file, args)
         return WORDS
-    if name in ("writelines", "seek", "truncate", "reconfigure", "detach", "__setattr__"):
+    if name in ("writelines", "seek", "truncate", "reconfigure", "__setattr__"):
         file.unclear = file.unclear or name != "seek"
         for value in args.every():
             capability_leaks.escape(engine, value, f".{name}")
         return WORDS
-    if name in ("__enter__", "__aenter__", "__iter__"):
+    if name in ("__enter__", "__aenter__", "__iter__", "detach"):
         return frozenset({file})
     if name in ("read", "readline", "readlines", "readinto", "read1", "__next__", "readall", "peek"):
         return PLAIN
@@ -167,7 +167,7 @@ def hidden_code(engine: "Engine") -> str | None:
             continue
         for path in operands(file.paths):
             for name in path.choices:
-                if by_name(name) not in (None, "notebook", "settings"):
+                if by_name(name) not in (None, "notebook"):
                     return name
     return None
 

@@ -1,13 +1,30 @@
 """Methods of texts, known or not, as calls: `x.join(...)`, `x.format(...)`, `x.split(...)`."""
 
+import re
+import string
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python.library import process_environment
-from humanlayer_agent.shell.languages.python.objects import Container
+from humanlayer_agent.shell.languages.python.objects import Class, Closure, Container
+from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers, string_values
 from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
-from humanlayer_agent.shell.languages.python.values import EMPTY, NONE, PLAIN, WORDS, Atom, Const, Instance, Value
+from humanlayer_agent.shell.languages.python.values import (
+    EMPTY,
+    NONE,
+    PLAIN,
+    WORDS,
+    Atom,
+    Const,
+    Instance,
+    Method,
+    Module,
+    Namespace,
+    Value,
+    const,
+)
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
@@ -74,9 +91,57 @@ def _format(engine: "Engine", atom: Atom, name: str, args: Args) -> Value:
     for value in args.every():
         capability_leaks.escape(engine, frozenset(a for a in value if isinstance(a, Instance)), ".format")
     if not isinstance(atom, str):
+        for value in args.every():
+            if any(isinstance(a, _REACHING) for a in value):
+                engine.doubt("a text that is not known may name any attribute of what it is filled with")
         return PLAIN
-    if name == "format":
-        positional = args.positional if args.rest is None else None
-        return string_values.braces(atom, positional, lambda key: args.named.get(key, PLAIN))
+    if args.rest is not None or args.others is not None:
+        for hidden in (args.rest, args.others):
+            capability_leaks.escape(engine, hidden or EMPTY, ".format")
     mapping = args.at(0) or EMPTY
-    return string_values.braces(atom, None, lambda key: containers.item(engine, mapping, frozenset({key}), args.node))
+
+    def named(key: str) -> Value:
+        if name == "format":
+            return args.named.get(key, PLAIN)
+        return _looked_at(engine, containers.item(engine, mapping, frozenset({key}), args.node))
+
+    _followed(engine, atom, args, named)
+    positional = args.positional if args.rest is None and name == "format" else None
+    return string_values.braces(atom, positional, named)
+
+
+_STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
+_REACHING = (Module, Class, Closure, Method, Instance, Namespace)
+"""What has attributes that lead on to others."""
+
+
+def _followed(engine: "Engine", template: str, args: Args, named: Callable[[str], Value]) -> None:
+    """The attributes and items that the fields of `template` name: "{0.environ[HOME]}"."""
+    used = 0
+    try:
+        fields = list(string.Formatter().parse(template))
+    except ValueError:
+        return
+    for _, field, spec, _ in fields:
+        if spec and "{" in spec:
+            _followed(engine, spec, args, named)
+        if field is None:
+            continue
+        first = re.split(r"[.\[]", field, maxsplit=1)[0]
+        steps = _STEP.findall(field, len(first))
+        if first == "":
+            first, used = str(used), used + 1
+        value = (args.at(int(first)) or EMPTY) if first.isdecimal() else named(first)
+        for attribute, key in steps:
+            if attribute:
+                value = attributes.get(engine, value, attribute)
+            else:
+                index = const(int(key)) if key.isdecimal() else const(key)
+                value = containers.item(engine, value, index, args.node)
+            _looked_at(engine, value)
+
+
+def _looked_at(engine: "Engine", value: Value) -> Value:
+    if capability_leaks.environment_in(engine, value):
+        process_environment.printed(engine)
+    return value

@@ -38,6 +38,9 @@ Object = Closure | Method | Partial | Bound | Container | Class | Instance | Fil
 _OBJECTS = (Closure, Method, Partial, Bound, Container, Class, Instance, File, Namespace)
 _CALLABLE = (Function, Module, Type, Closure, Method, Partial, Bound, Container, Namespace, Instance, Class)
 _WATCHED = frozenset({ENVIRON, SYS_MODULES, SYS_PATH})
+_SYSTEM = frozenset({Module("os"), Module("posix"), Module("nt")})
+_NOBODY = "other code"
+"""Who calls a function that nobody seems to call."""
 _NODE = ast.Pass()
 """Stands for calls that are not in the source."""
 _REFLECTIVE = frozenset(
@@ -91,7 +94,7 @@ def called(engine: "Engine", closure: Closure, receiver: Atom) -> None:
 
 def release(engine: "Engine", closure: Closure) -> None:
     """`closure` may be called by code that is not read here, which gets what it returns."""
-    escape(engine, frozenset({closure}), "other code")
+    escape(engine, frozenset({closure}), _NOBODY)
 
 
 def escape(engine: "Engine", value: Value, whither: str, *, changes: bool = False) -> None:
@@ -127,13 +130,18 @@ def _leaves(engine: "Engine", atom: Object, whither: str, changes: bool) -> None
 
 def follow(engine: "Engine", outside: Outside) -> None:
     """What code that is not read here may do with an object."""
+    from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts
+
     engine.line = outside.line
     atom, whither, changes = outside.atom, outside.whither, outside.changes
     if isinstance(atom, Closure | Method):
         closure = atom if isinstance(atom, Closure) else atom.closure
         closure.escaped = True
         calls.open_parameters(engine, closure)
-        escape(engine, engine.read(closure.returns), "a result")
+        returned = engine.read(closure.returns)
+        escape(engine, returned, "a result")
+        if whither != _NOBODY:
+            argument_doubts.of_value(engine, returned, "", whither)
     elif isinstance(atom, Partial):
         calls.partial(engine, atom, Args.unknown(_NODE))
     elif isinstance(atom, Bound):
@@ -213,4 +221,6 @@ def reachable(engine: "Engine", value: Value, depth: int = 3) -> set[Atom]:
 
 def environment_in(engine: "Engine", value: Value) -> bool:
     """Is the whole environment, or a copy of it, in `value`?"""
+    if any(isinstance(a, Namespace) and a.owner in _SYSTEM for a in value):
+        return True
     return ENVIRON in value or (any(isinstance(a, Container) for a in value) and ENVIRON in reachable(engine, value))

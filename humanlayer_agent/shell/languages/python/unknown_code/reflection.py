@@ -26,6 +26,7 @@ from humanlayer_agent.shell.languages.python.values import (
     Type,
     Value,
     only_texts,
+    texts,
 )
 
 if TYPE_CHECKING:
@@ -167,6 +168,9 @@ def _eval(engine: "Engine", args: Args) -> Value:
 
 
 def _compile(engine: "Engine", args: Args) -> Value:
+    for name in texts(args.at(1, "filename") or EMPTY):
+        if name.startswith(("/", "~", "..")):
+            engine.act("read", frozenset({name}), "builtins.compile")  # a traceback shows its lines
     known = only_texts(args.at(0, "source") or EMPTY)
     return frozenset(map(Code, known)) if known else ANYTHING
 

@@ -10,19 +10,15 @@ from humanlayer_agent.shell.languages.behaviour import Act, Text
 from humanlayer_agent.shell.languages.python import names
 from humanlayer_agent.shell.languages.python.library import module_values as library
 from humanlayer_agent.shell.languages.python.library import tables, wrappers
-from humanlayer_agent.shell.languages.python.objects import Container
 from humanlayer_agent.shell.languages.python.syntax import attributes
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import files
-from humanlayer_agent.shell.languages.python.unknown_code import capability_leaks
+from humanlayer_agent.shell.languages.python.unknown_code import argument_doubts, capability_leaks
 from humanlayer_agent.shell.languages.python.values import (
     ANYTHING,
     EMPTY,
     PLAIN,
     WORDS,
-    Below,
-    Place,
-    Prefix,
     Thing,
     Value,
     only_texts,
@@ -32,14 +28,8 @@ from humanlayer_agent.shell.languages.python.values import (
 if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
-_COMPARES = frozenset(
-    ["startswith", "endswith", "find", "rfind", "index", "rindex", "count", "split", "rsplit", "partition",
-     "rpartition", "removeprefix", "removesuffix", "assertEqual", "assertNotEqual", "assertIn", "assertNotIn"]
-)  # fmt: skip
-"""Methods that only compare texts, or cut them."""
 _WORDLIKE = frozenset({"hexdigest", "strftime"})
 """Methods that give a text without a slash."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s]")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
@@ -54,7 +44,7 @@ def call(engine: "Engine", args: Args, label: str, library: str) -> Value:
     kind = names.UNMISTAKABLE.get(label)
     if kind in ("shell", "program") or label == "rmtree":
         _unmistakable(engine, kind or "", label, args, args.at(0) or PLAIN)
-    _arguments(engine, args, label, library or label, network)
+    argument_doubts.judge(engine, args, label, library or label, network=network)
     return ANYTHING | _imported(engine, args, label)
 
 
@@ -77,11 +67,12 @@ def _imported(engine: "Engine", args: Args, label: str) -> Value:
 def known_method(engine: "Engine", thing: Thing, name: str, args: Args) -> Value:
     """A method of a known class of which the tables say nothing."""
     table = tables.module(thing.module)
-    if table is not None and not tables.standard(thing.module):
-        _arguments(engine, args, name, f"{thing.module}.{thing.name}.{name}", table.network)
-    else:
+    if tables.told(thing.module, None):
         for value in args.every():
             capability_leaks.escape(engine, value, f".{name}")
+    else:
+        network = table is not None and table.network
+        argument_doubts.judge(engine, args, name, f"{thing.module}.{thing.name}.{name}", network=network)
     return ANYTHING
 
 
@@ -98,7 +89,7 @@ def method(engine: "Engine", name: str, args: Args) -> Value:
         _open(engine, args)
     elif name == "load_module":
         engine.doubt("`.load_module()` gives a module that can't be followed")
-    _arguments(engine, args, name, f".{name}", False)
+    argument_doubts.judge(engine, args, name, f".{name}")
     if name in _WORDLIKE:
         return WORDS if name != "strftime" or "/" not in "".join(texts(args.at(0) or PLAIN)) else PLAIN
     return ANYTHING | _imported(engine, args, name)
@@ -134,61 +125,3 @@ def _open(engine: "Engine", args: Args) -> None:
             kinds = files.kinds_of(text) if len(text) <= 4 else None
             for kind in sorted((kinds or set()) - {"read"}):
                 engine.act(kind, PLAIN, ".open")
-
-
-def _arguments(engine: "Engine", args: Args, label: str, whither: str, network: bool) -> None:
-    if label in _COMPARES:
-        for value in args.every():
-            capability_leaks.escape(engine, value, whither, changes=True)
-        return
-    filed = works_on_files(label)
-    verb = label.lower() in names.HTTP_VERBS
-    for value in args.every():
-        capability_leaks.escape(engine, value, whither or "an unknown function", changes=True)
-        for text in _texts(engine, value):
-            if network and _URL.match(text):
-                engine.act("network", frozenset({text}), whither)
-            elif outside(text, files=filed, verb=verb):
-                _argument(engine, Text.of(text), whither)
-        for atom in value:
-            place = atom.payload if isinstance(atom, Thing) else atom
-            if isinstance(place, Prefix) and outside(place.text, files=False, verb=verb):
-                _argument(engine, Text(prefix=place.text), whither)
-            elif isinstance(place, Below) and outside(place.directory, files=False, verb=verb):
-                _argument(engine, Text(below=place.directory), whither)
-
-
-def _argument(engine: "Engine", text: Text, whither: str) -> None:
-    for kind in ("read", "write"):
-        engine.note(Act(kind, (text,), "argument", whither, engine.line))
-
-
-def _texts(engine: "Engine", value: Value) -> list[str]:
-    """The known texts in `value`, and in lists and dicts in it."""
-    atoms = capability_leaks.reachable(engine, value, 2) if any(isinstance(a, Container) for a in value) else value
-    out = set()
-    for atom in atoms:
-        place = atom.payload if isinstance(atom, Thing) else atom
-        if isinstance(place, str | Place):
-            out.add(place if isinstance(place, str) else place.text)
-    return sorted(out) if len(out) > 1 else list(out)
-
-
-def works_on_files(label: str) -> bool:
-    """Does the name of a function say that it works on files?"""
-    words = {w.lower() for w in _WORDS.findall(label)} | {label.lower()}
-    return bool(words & names.FILE_WORDS) and label.lower() not in names.HTTP_VERBS
-
-
-def outside(text: str, *, files: bool, verb: bool) -> bool:
-    """Is `text` a path that lies outside any project?"""
-    if len(text) > 4096 or "\n" in text or "\0" in text:
-        return False
-    if text.startswith("~"):
-        return text == "~" or text.startswith("~/") or (files and "/" in text)
-    if text.startswith("/"):
-        first = text.lstrip("/").partition("/")[0]
-        if first in names.ROOTS:
-            return not (verb and not files and first in ("data", "var", "run", "media", "home", "lib", "system"))
-        return files and bool(first) and not text.startswith("//")
-    return files and (text.startswith("../") or text == "..")

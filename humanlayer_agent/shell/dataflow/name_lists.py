@@ -1,0 +1,117 @@
+"""File names that one command prints and another takes: `find src -name '*.py' | grep -v test | xargs wc -l`.
+
+Printed one a line, a name with a blank in it becomes several words, and a file that is called `x /etc` names another
+one. So they count as names only where the disk shows that no name there is split, and nothing in the action may have
+made one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter.context import Stdin
+from humanlayer_agent.shell.program import SimpleCommand
+from humanlayer_agent.shell.reader import DiskLooks, Reader
+from humanlayer_agent.shell.syntax.tree import Node, Simple
+from humanlayer_agent.shell.view import ODD
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analysis import Interpreter
+
+_FILTERS: dict[str, frozenset[str]] = {
+    "cat": frozenset(),
+    "tac": frozenset(),
+    "head": frozenset({"lines", "quiet"}),
+    "tail": frozenset({"lines", "quiet"}),
+    "sort": frozenset(
+        {"unique", "reverse", "numeric-sort", "version-sort", "human-numeric-sort", "ignore-case", "key"}
+        | {"field-separator", "stable", "general-numeric-sort", "dictionary-order"}
+    ),
+    "uniq": frozenset({"repeated", "unique", "ignore-case"}),
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep"),
+        frozenset({"invert-match", "ignore-case", "extended-regexp", "fixed-strings", "basic-regexp", "perl-regexp"})
+        | {"word-regexp", "line-regexp", "max-count", "regexp", "no-messages"},
+    ),
+}
+"""Programs that print some of the lines they are given, as they are, and the options with which they do."""
+_READS_ONLY = frozenset(
+    str.split(
+        """
+        basename cat cksum diff dirname du echo egrep fgrep grep head jq ls md5sum nl od realpath rg sha1sum sha256sum
+        shasum stat strings tac tail test wc
+        """
+    )
+)
+"""Programs that make no file, whatever words they are given."""
+_PLAIN_CHANGES = frozenset(str.split("black chmod cp dos2unix gofmt isort mv prettier rm rmdir ruff sed touch"))
+"""Programs that make no file but under the names that they are given, and these with something after them."""
+PLAIN = _READS_ONLY | _PLAIN_CHANGES
+"""Programs that use the names that they are given themselves, from where they are started."""
+_MAKES = frozenset(("write", "append", "move"))
+_AGAIN = frozenset(("loop", "function", "trap", "background"))
+
+
+def pass_on(part: Node, stdin: Stdin, commands: tuple[SimpleCommand, ...]) -> None:
+    """Note what a part of a pipeline prints that has `stdin` and consists of `commands`, where it only leaves out names
+    or sorts them.
+    """
+    if not isinstance(part, Simple) or any(redirect.fd != "2" or redirect.op != ">" for redirect in part.redirects):
+        for command in commands:  # it may have another input, or print what goes wrong as well
+            command.prints = command.prints if command.prints_end == "\0" else []
+        return
+    if len(commands) != 1 or len(stdin.producer) != 1 or stdin.producer[0].prints_end != "\n":
+        return
+    command, flags = commands[0], _FILTERS.get(commands[0].program or "")
+    if flags is None or not command.resolved or not command.flags_complete or not command.flags <= flags:
+        return
+    if not any(effect.kind == "read" and effect.source in ("own", "redirect") for effect in command.effects):
+        command.prints, command.prints_end = stdin.producer[0].prints, "\n"
+
+
+def are_known(walk: "Interpreter", command: SimpleCommand) -> bool:
+    """Tell whether the action has made no name, before `command` prints names, that the disk does not show."""
+    if not _AGAIN.isdisjoint(command.inside):
+        return False
+    return all(each is command or _adds_no_name(each) for each in walk.program.commands)
+
+
+def _adds_no_name(command: SimpleCommand) -> bool:
+    if not command.known or not command.resolved or not _AGAIN.isdisjoint(command.inside):
+        return False
+    for effect in command.effects:
+        if effect.kind == "execute":
+            return False
+        if effect.kind in _MAKES and (
+            effect.operand is None
+            or not effect.resolved
+            or effect.below
+            or effect.recursive
+            or effect.pattern is not None
+            or ODD.search(effect.operand) is not None
+        ):
+            return False
+    return True
+
+
+def makes_none(words: Sequence[Field]) -> bool:
+    """Tell whether a command that begins with these words makes no file, or none whose name would be split."""
+    name = words[0].text
+    if name in _READS_ONLY:
+        return True
+    plain = all(word.text is not None and not ODD.search(word.text) for word in words)
+    return name in _PLAIN_CHANGES and (plain or name == "sed")
+
+
+def are_whole(reader: Reader | None, folder: str, name: str | None) -> bool:
+    """Tell whether each path below a folder is one word, as the disk shows. `name`: wildcards for its last part."""
+    return isinstance(reader, DiskLooks) and not reader.has_odd_names(folder, name)
+
+
+def taken(stdin: Stdin, end: str) -> list[Field]:
+    """Return what the names on the input may be, where each ends with `end`; empty where that is not known."""
+    producer = stdin.producer
+    if len(producer) != 1 or producer[0].prints_end != end:
+        return []
+    return [replace(each, many=False) for each in producer[0].prints]

@@ -1,0 +1,82 @@
+"""git's index: what is under version control (gitformat-index.txt, versions 2 to 4, SHA-1 names)."""
+
+import struct
+from typing import NamedTuple
+
+_LONGEST_PATH = 4096
+
+_NO_PARTS = frozenset({b"", b".", b"..", b".git"})
+_ENTRY = struct.Struct(">IIII8xI8xI20sH")
+"""When the file was changed with its metadata, and when its content was (s and ns each), its mode, its size, its blob,
+and flags."""
+
+
+class Tracked(NamedTuple):
+    """What the index has of a file: what it was when git looked at it last, and the name of its content."""
+
+    mode: int
+    blob: bytes
+    size: int
+    time: int
+    """When its content was changed, in seconds."""
+    times: tuple[int, int] = (0, 0)
+    """When the file was changed with its metadata, and when its content was, in nanoseconds."""
+
+
+def index_entries(index: bytes) -> dict[bytes, Tracked]:
+    """Return what is tracked by its path, but for what is not merged; nothing where the index is not understood, or is
+    only a part of what git reads.
+    """
+    try:
+        return _entries(index)
+    except (ValueError, struct.error, IndexError):
+        return {}
+
+
+def _entries(data: bytes) -> dict[bytes, Tracked]:
+    import hashlib
+
+    magic, version, count = struct.unpack_from(">4sII", data)
+    checked = data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())
+    if magic != b"DIRC" or version not in (2, 3, 4) or not checked:
+        raise ValueError("not an index that is understood")
+    out: dict[bytes, Tracked] = {}
+    at, previous = 12, b""
+    for _ in range(count):
+        changed, changed_ns, time, time_ns, mode, size, blob, flags = _ENTRY.unpack_from(data, at)
+        name = at + (64 if version > 2 and flags & 0x4000 else 62)
+        if version == 4:
+            kept, name = _varint(data, name)
+            end = data.index(b"\0", name)
+            if kept > len(previous):
+                raise ValueError("more than there is")
+            previous = previous[: len(previous) - kept] + data[name:end]
+            after = end + 1
+        else:
+            end = data.index(b"\0", name)
+            previous = data[name:end]
+            after = at + ((end - at) // 8 + 1) * 8
+        # Names of the length that no file can have would add up: each of version 4 goes on from the one before.
+        if len(previous) > _LONGEST_PATH or not _NO_PARTS.isdisjoint(previous.split(b"/")):
+            raise ValueError("no path of a file")
+        if not flags & 0x3000:
+            times = changed * 1_000_000_000 + changed_ns, time * 1_000_000_000 + time_ns
+            out[previous] = Tracked(mode, blob, size, time, times)
+        at = after
+    while at < len(data) - 20:
+        signature, size = struct.unpack_from(">4sI", data, at)
+        if not signature[:1].isupper():
+            raise ValueError("an extension without which it means something else")
+        at += 8 + size
+    return out
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in git's offset encoding, and where it ends."""
+    byte = data[at]
+    value = byte & 127
+    while byte & 128:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) + (byte & 127)
+    return value, at + 1

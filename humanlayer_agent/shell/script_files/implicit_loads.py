@@ -1,0 +1,343 @@
+"""Files that a command loads by itself, where they are no longer those that a human started from.
+
+`pytest` runs every conftest.py that it finds, and imports what tests import; `make` and `npm` run what their files say.
+Which of the files that differ it will come to, nobody can tell: each is judged in the language in which it would be
+loaded, as if the action had written it. What nobody can read here, and what the action may have changed in a way that
+is not known, makes the load unread.
+"""
+
+import posixpath
+import re
+from collections.abc import Container, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.languages import SHELLS, by_name
+from humanlayer_agent.shell.paths import plain_path
+from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
+from humanlayer_agent.shell.reader import ProjectReader
+from humanlayer_agent.shell.script_files.implicit_imports import CODE_FORMATTERS, LOADS, UNREAD_NAMES, is_python
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.script_files.scripts import Scripts
+
+MAX_LOADED = 48
+"""Most files that are judged for one action because they would be loaded."""
+DOCTEST = "doctest"
+"""The language of examples in docstrings and documents."""
+UNREAD = "unread"
+"""Stands for any language that nobody reads here."""
+_RUNNERS = frozenset({"build", "cmake", "node", "jstools", "rust", "go", "jvm", "languages"})
+"""Files of the catalog with programs that run whatever their files say."""
+_SITE = frozenset({"sitecustomize", "usercustomize"})
+_MODULES = (".py", ".pyc", ".so")
+_PYTHON = frozenset({"python", "modules"})
+"""Files of the catalog with programs that load Python, and what Python may run by its name."""
+_COMPILED = (".so", ".pyd", ".pth", ".pyc", ".node", ".wasm", ".dylib", ".jar", ".class")
+_NATIVE = (
+    ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".s", ".S", ".m", ".mm", ".swift", ".cs", ".fs", ".zig", ".nim",
+    ".lua", ".ex", ".exs", ".hs", ".erl", ".clj", ".pm", ".t", ".R", ".r", ".jl", ".dart", ".ml", ".proto", ".cmake.in",
+)  # fmt: skip
+_SOURCES = (*UNREAD_NAMES, *_NATIVE, *_COMPILED)
+_OUTPUTS = re.compile(r"/(?:dist|build|target|out|htmlcov|coverage|_build|\.next|\.nuxt|\.output|\.svelte-kit|obj)/")
+"""Folders of what builds make, in languages that nobody reads here: it comes from what is looked at."""
+_WITH_GOALS = frozenset({"make", "cmake"})
+_GENERATED = ("# CMAKE generated file", "# CMake generated Testfile", "# Install script for directory")
+"""How files begin that say far more than one build does, what installs, for example."""
+ALL_EXAMPLES = "doctest of all"
+_ANY_DOCUMENT = re.compile(r"doctest[-_]glob|-m\s*doctest\b")
+"""Examples are looked for in files of any name."""
+_TEST_TEXT = re.compile(r"test[^/]*\.txt\Z")
+"""Documents that pytest runs the examples of, where nothing says otherwise."""
+_DOCUMENTS = (".txt", ".rst", ".md")
+_DOCTEST_SETTINGS = (
+    "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "Makefile", "noxfile.py", "package.json",
+)  # fmt: skip
+_CHANGES = frozenset({"write", "append", "move"})
+_ONE_FILE = frozenset({"tee", "sed", "sort", "uniq", "dd", "awk", "perl", "curl", "wget"})
+"""Programs that put no files into a folder that they are given."""
+_MAKES_NO_CODE = frozenset({"mkdir", "touch", "chmod", "chown"})
+_GIT_CHANGES = frozenset(
+    str.split(
+        """checkout switch restore reset stash merge rebase cherry-pick revert pull apply am read-tree checkout-index
+        submodule worktree mv clone bisect"""
+    )
+)
+"""git's commands that give files another content."""
+_GIT_KEEPS = re.compile(
+    r"git\s+(?:stash\s+(?:list|show|drop)\b|(?:checkout\s+-b|switch\s+-c)\s+[\w./-]+\s*$|worktree\s+list\b"
+    r"|submodule\s+status\b|reset\s*(?:-q\s*)?(?:HEAD\b[\s\w./-]*)?$|restore\s+--staged\s+[\w./-]+\s*$)[^\n]*"
+)
+"""Forms of them that give none."""
+_ANY_TIME = frozenset({"loop", "function", "trap", "background"})
+
+
+class LoadedFiles:
+    """The files that one action may load by itself.
+
+    Args:
+        scripts: those of the action, which are judged with the same means.
+    """
+
+    def __init__(self, scripts: "Scripts") -> None:
+        self._scripts, self._walk = scripts, scripts.walk
+        self._seen: set[tuple[str, str]] = set()
+        self._count = 0
+        self._changed: dict[tuple[frozenset[str], frozenset[str]], Sequence[str] | None] = {}
+        self._shadows: set[tuple[int, str | None]] = set()
+
+    def judge(self) -> None:
+        """Judge what the commands of the action so far would load."""
+        reader = self._scripts.reader
+        if not isinstance(reader, ProjectReader):
+            return
+        self._judge_shadows(reader)
+        loads = list(self._loads())
+        if not loads:
+            return
+        kinds = {self._kind(command): command for command, _ in reversed(loads)}
+        places = frozenset(self._places(loads))
+        key = frozenset(kinds), places
+        if key not in self._changed:
+            self._changed[key] = reader.changed(lambda path: any(_languages(path, kind) for kind in kinds), places)
+        found = self._changed[key]
+        for kind, command in kinds.items():
+            left = None if found is None else [p for p in found if not self._judged(reader, p, kind, command)]
+            if left is None or left:
+                self._unread(kind, loads)
+            for path in list(self._scripts.written.texts):
+                if DOCTEST in _languages(path, kind):
+                    source = self._scripts.source(path)
+                    for text in self._scripts.written.contents(path, source.text if source is not None else None):
+                        self._scripts.judge_loaded(path, text, DOCTEST, command)
+
+    def _judge_shadows(self, reader: ProjectReader) -> None:
+        """Judge files that Python would load instead of its own modules: it looks for them where it is started."""
+        for command, folders in self._pythons():
+            key = folders, frozenset[str]()
+            if key not in self._changed:
+                self._changed[key] = reader.changed(partial(_is_shadow, folders=folders))
+            found = self._changed[key]
+            for path in (None,) if found is None else found:
+                if path is None or not self._judged(reader, path, "python", command):
+                    self._add_unread(command, path)
+
+    def _pythons(self) -> list[tuple[SimpleCommand, frozenset[str]]]:
+        """The commands that start Python, and where each looks for modules before it looks for its own."""
+        found, added = [], self._added()
+        for command in self._walk.program.commands:
+            if WRITTEN in command.inside or not is_python(command) or "isolated" in command.flags:
+                continue
+            run = (e.operand or "" for e in command.effects if e.kind == "execute" and e.origin != "python import")
+            scripts = (posixpath.dirname(each) for each in run if each[:1] == "/")
+            found.append((command, frozenset((*(command.cwd or ()), *scripts, *added))))
+        return found
+
+    def _add_unread(self, command: SimpleCommand, path: str | None) -> None:
+        if (id(command), path) in self._shadows:
+            return
+        self._shadows.add((id(command), path))
+        what = Effect("execute", "script", path, False, command.span, "python import", unread=True)
+        command.effects.append(what)
+        command.doubt(path or command.text)
+
+    def doubt_changed(self) -> None:
+        """Make unread what loads files that the action may have changed in a way that can't be told."""
+        if not isinstance(self._scripts.reader, ProjectReader):
+            return
+        loads = list(self._loads())
+        if pythons := self._pythons():
+            changed = [plain_path(change.operand or "") for _, change in self._changes(None) if change is not None]
+            for command, folders in pythons:
+                for path in (each for each in changed if _is_shadow(each, folders)):
+                    self._add_unread(command, path)
+        changes = list(self._changes(None if loads else "background"))
+        for by, change in changes:
+            if change is not None and "background" in by.inside and _languages(plain_path(change.operand or ""), "any"):
+                # It may come true when something else loads it that was judged before.
+                what = Effect(
+                    "execute", "script", change.operand, False, change.span, "code that comes later", unread=True
+                )
+                by.effects.append(what)
+                by.doubt(change.operand or "")
+        for command, effect in loads:
+            kind = self._kind(command)
+            for by, change in changes:
+                late = by.span[0] > command.span[0] and _ANY_TIME.isdisjoint((*by.inside, *command.inside))
+                if not late and (change is None or self._may_be_loaded(by, change, kind)):
+                    self._doubt(command, effect)
+                    break
+
+    def _loads(self) -> Iterator[tuple[SimpleCommand, Effect]]:
+        for command in self._walk.program.commands:
+            if WRITTEN in command.inside:
+                continue
+            for effect in command.effects:
+                if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
+                    yield command, effect
+
+    def _added(self) -> list[str]:
+        """The folders in PYTHONPATH, where a command sets it."""
+        return [
+            plain_path(place)
+            for command in self._walk.program.commands
+            for e in command.effects
+            if e.kind == "environment" and e.operand == "PYTHONPATH"
+            for place in (e.value or "").split(":")
+            if place[:1] == "/"
+        ]
+
+    def _places(self, loads: list[tuple[SimpleCommand, Effect]]) -> Iterator[str]:
+        """Where they look for what they load, besides the project."""
+        yield from self._added()
+        for command, effect in loads:
+            if effect.role != "import":
+                yield from (each for each in (effect.operand,) if each is not None and each[:1] == "/")
+                continue
+            scripts = [e.operand for e in command.effects if e.kind == "execute" and (e.operand or "")[:1] == "/"]
+            for folder in (*(command.cwd or ()), *(posixpath.dirname(each or "") for each in scripts)):
+                base = f"{folder.rstrip('/')}/{(effect.operand or '').partition('.')[0]}"
+                yield from (base, f"{base}.py")
+
+    def _kind(self, command: SimpleCommand) -> str:
+        """What a command loads: "python", which is that and what can be read, or "any"; and whether examples."""
+        names = [command.program or "", *command.via]
+        families = {self._walk.catalog.family(name) for name in names if name not in SHELLS}
+        kind = "python" if families & _PYTHON or "python" in command.via else "any"
+        if not families.isdisjoint(_RUNNERS):
+            kind = "any"
+        said = " ".join((*command.argv, command.subcommand or "", self._walk.text))
+        if _ANY_DOCUMENT.search(said):
+            return f"{kind} {ALL_EXAMPLES}"
+        return f"{kind} {DOCTEST}" if DOCTEST in said or self._runs_examples() else kind
+
+    def _runs_examples(self) -> bool:
+        """Do the project's settings say that its tests run the examples of docstrings?"""
+        key = "settings that run doctests"
+        if key not in self._scripts.notes:
+            places = {cwd for c in self._walk.program.commands for cwd in c.cwd or ()}
+            paths = [f"{place.rstrip('/')}/{name}" for place in sorted(places)[:4] for name in _DOCTEST_SETTINGS]
+            texts = [text for path in paths for text in self._scripts.look(path).texts or ()]
+            self._scripts.notes[key] = any(DOCTEST in text for text in texts)
+        return self._scripts.notes[key]
+
+    def _judged(self, reader: ProjectReader, path: str, kind: str, command: SimpleCommand) -> bool:
+        """Judge a file that differs; False where it can't be read."""
+        for language in _languages(path, kind):
+            if (path, language) in self._seen:
+                continue
+            self._seen.add((path, language))
+            if language == UNREAD:
+                self._seen.discard((path, language))
+                return False
+            source = self._scripts.source(path)
+            if source is not None and source.project:
+                continue
+            if source is None or source.text is None:
+                self._seen.discard((path, language))
+                return False
+            made = _OUTPUTS.search(path) or "/CMakeFiles/" in path or source.text.startswith(_GENERATED)
+            if made and language in _WITH_GOALS:
+                self._seen.discard((path, language))
+                return False
+            if reader.is_judged(code_name(path, source.text, language)):
+                continue
+            self._count += 1
+            if self._count > MAX_LOADED:
+                self._seen.discard((path, language))
+                return False
+            self._scripts.judge_loaded(path, source.text, language, command)
+        return True
+
+    def _unread(self, kind: str, loads: list[tuple[SimpleCommand, Effect]]) -> None:
+        for command, effect in loads:
+            if self._kind(command) == kind:
+                self._doubt(command, effect)
+
+    def _doubt(self, command: SimpleCommand, effect: Effect) -> None:
+        effect.unread, effect.resolved = True, False
+        command.doubt(effect.operand or effect.origin)
+
+    def _changes(self, inside: str | None) -> Iterator[tuple[SimpleCommand, Effect | None]]:
+        """What changes files in a way that is not known, everywhere or inside such a construct. None: which is not
+        known either.
+        """
+        for command in self._walk.program.commands:
+            if WRITTEN in command.inside or (inside is not None and inside not in command.inside):
+                continue
+            name = (command.subcommand or "").partition(" ")[0]
+            if command.program == "git" and name in _GIT_CHANGES and not _GIT_KEEPS.search(command.text):
+                yield command, None
+            if command.program in CODE_FORMATTERS or command.program in _MAKES_NO_CODE:
+                continue
+            for effect in command.effects:
+                if effect.kind not in _CHANGES or effect.role == "build" or effect.operand is None:
+                    continue
+                if id(effect) not in self._scripts.written.effects and not self._is_copy(command, effect):
+                    yield command, effect
+
+    def _is_copy(self, command: SimpleCommand, effect: Effect) -> bool:
+        """Is it a file under another name, whose content can be judged under that?"""
+        if command.program not in ("cp", "mv") or not command.resolved or len(command.operands) != 2:
+            return False
+        pair = [e for e in command.effects if e.kind in ("read", "move", "write") and e.operand is not None]
+        if len(pair) != 2 or pair[1].kind != "write" or any(e.below or e.pattern for e in pair):
+            return False
+        if effect is pair[0]:
+            return True
+        source, target = (plain_path(e.operand or "") for e in pair)
+        found = self._scripts.look(source)
+        if not found.texts or self._is_changed(source, command):
+            return False
+        for path in (target, f"{target}/{posixpath.basename(source)}"):  # it may be a folder
+            for language in _languages(path, "any"):
+                if language == UNREAD:
+                    return False
+                for text in found.texts:
+                    self._scripts.judge_loaded(path, text, language, command)
+        return True
+
+    def _is_changed(self, path: str, by: SimpleCommand) -> bool:
+        """Does another command of the action write to `path` what is not known?"""
+        return any(
+            e.kind in _CHANGES and e.operand is not None and plain_path(e.operand) == path
+            for command in self._walk.program.commands
+            if command is not by and WRITTEN not in command.inside
+            for e in command.effects
+            if id(e) not in self._scripts.written.effects
+        )
+
+    def _may_be_loaded(self, by: SimpleCommand, change: Effect, kind: str) -> bool:
+        """May it be a change of a file that is loaded? A name without an ending is perhaps a folder."""
+        operand = change.pattern or change.operand or ""
+        name = posixpath.basename(operand)
+        if _languages(plain_path(operand), kind):
+            return True
+        if change.recursive or change.below or name[-1:] in ("*", "?", "]"):
+            return True
+        exact = change.source == "redirect" or by.program in _ONE_FILE or change.origin.startswith("python")
+        return not exact and "." not in name
+
+
+def _is_shadow(path: str, folders: Container[str]) -> bool:
+    """Is it a module in one of these folders that has the name of one of Python's own?"""
+    from humanlayer_agent.shell.languages.python.library.tables import STANDARD
+
+    folder, name = posixpath.split(path)
+    if name in ("__init__.py", "__init__.pyc"):
+        folder, name = posixpath.split(folder)
+    return folder in folders and name.partition(".")[0] in STANDARD | _SITE and path.endswith(_MODULES)
+
+
+def _languages(path: str, kind: str) -> tuple[str, ...]:
+    """The languages in which the file at `path` may be loaded, by its name."""
+    named = by_name(path)
+    out: list[str] = []
+    if named is not None and named != "notebook":
+        out.append(named)
+    elif path.endswith(_COMPILED if kind.startswith("python") or _OUTPUTS.search(path) else _SOURCES):
+        out.append(UNREAD)
+    examples = DOCTEST in kind and (named == "python" or path.endswith(_DOCUMENTS))
+    if examples or ALL_EXAMPLES in kind or _TEST_TEXT.search(path):
+        out.append(DOCTEST)
+    return tuple(out)

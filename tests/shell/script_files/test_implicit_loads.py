@@ -1,0 +1,181 @@
+"""Files that a command loads by itself, where they are no longer those that a human started from."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import pytest
+
+from humanlayer_agent.shell.analysis import analyse
+from humanlayer_agent.shell.disk_reader import GivenReader
+from humanlayer_agent.shell.program import Program, code_name
+from humanlayer_agent.shell.reader import ProjectReader
+from humanlayer_agent.shell.script_files.implicit_loads import MAX_LOADED
+
+HARM = "import os\nos.remove('/srv/x')\n"
+DOCTEST = f'"""\n    >>> {HARM.splitlines()[0]}; {HARM.splitlines()[1]}\n"""\n'
+
+
+class Changed(GivenReader, ProjectReader):
+    """A reader of a project whose given files all differ from those that a human started from."""
+
+    def __init__(self, files: Mapping[str, str], judged: Collection[str] = (), *, blind: bool = False) -> None:
+        super().__init__(files)
+        self._paths, self._judged, self._blind = list(files), judged, blind
+
+    def changed(self, wanted: Callable[[str], bool], places: Collection[str] = ()) -> Sequence[str] | None:
+        return None if self._blind else [path for path in self._paths if wanted(path)]
+
+    def is_judged(self, name: str) -> bool:
+        return name in self._judged
+
+
+def judge(command: str, files: Mapping[str, str], judged: Collection[str] = (), *, blind: bool = False) -> Program:
+    reader = Changed({f"/p/{name}": text for name, text in files.items()}, judged, blind=blind)
+    return analyse(command, cwd="/p", environ={"HOME": "/home/u"}, reader=reader)
+
+
+def deletes(program: Program) -> bool:
+    return any(e.kind == "delete" and e.operand == "/srv/x" for c in program.commands for e in c.effects)
+
+
+def unread(program: Program) -> bool:
+    return any(e.unread for c in program.commands for e in c.effects)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "text"),
+    [
+        ("pytest", "tests/conftest.py", HARM),
+        ("python3 -m pytest tests", "src/a.py", HARM),
+        ("timeout 9 python -c 'import a'", "a.py", HARM),
+        ("coverage run -m pytest", "a.py", HARM),
+        ("pytest", "run.sh", "rm /srv/x\n"),
+        ("make test", "a.py", HARM),
+        ("npm test", "scripts/run.sh", "rm /srv/x\n"),
+        ("cargo test", "package.json", '{"scripts": {"test": "rm /srv/x"}}'),
+        ("pytest", "pytest.ini", "[pytest]\naddopts = --basetemp=/srv/x\n"),
+        ("pytest", "tests/test_a.txt", DOCTEST),
+        ("make test", "tests/test_a.txt", DOCTEST),
+        ("pytest --doctest-modules src", "src/a.py", DOCTEST),
+        ("PYTEST_ADDOPTS=--doctest-modules pytest", "src/a.py", DOCTEST),
+        ("python -m doctest notes", "notes", DOCTEST),
+        ("pytest --doctest-glob=*.cfg", "a.cfg", DOCTEST),
+    ],
+)
+def test_what_differs_is_judged_as_what_it_is_loaded_as(command: str, name: str, text: str) -> None:
+    assert deletes(judge(command, {name: text})), command
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("npm test", "src/a.js"), ("make", "src/main.c"), ("cargo test", "src/lib.rs"), ("pytest", "a.so"),
+        ("cmake --build build", "CMakeLists.txt"), ("bash run.sh", "a.rb"),
+    ],
+)  # fmt: skip
+def test_what_nobody_can_read_makes_the_load_unread(command: str, name: str) -> None:
+    files = {name: "f()", "run.sh": "make\n"}
+    assert unread(judge(command, files)), command
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("ls", "a.py"), ("pytest", "a.js"), ("npm test", "dist/a.js"), ("make", "README.md"), ("pytest", "src/a.py")],
+)
+def test_what_is_not_loaded_is_not_judged(command: str, name: str) -> None:
+    program = judge(command, {name: "f()" if name.endswith(".js") else DOCTEST})
+    assert not deletes(program)
+    assert not unread(program)
+
+
+def test_what_was_judged_is_not_judged_again() -> None:
+    assert not deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/a.py", HARM, "python")]))
+    assert deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/b.py", HARM, "python")]))
+    assert deletes(judge("pytest --doctest-modules", {"a.py": DOCTEST}, [code_name("/p/a.py", DOCTEST, "python")]))
+    written = analyse("printf 'x = 1' > a.py", cwd="/p").judged
+    assert written == {code_name("/p/a.py", "x = 1", "python")}
+
+
+def test_too_many_are_unread() -> None:
+    files = {f"a{n}.py": f"x = {n}\n" for n in range(MAX_LOADED + 1)}
+    assert unread(judge("pytest", files))
+    files.popitem()
+    assert not unread(judge("pytest", files))
+    assert unread(judge("pytest", {}, blind=True))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -i 1d src/a.py; pytest", "python3 -c \"open('a.py', 'w').write(open('n').read())\"; pytest",
+        "git stash pop && pytest", "git checkout other; make", "cp -r n tests; pytest", "sort -o package.json n; npm test",
+        "for f in 1 2; do pytest; sort -o a.py n; done", "cp n n2; mv n2 tests/conftest.py; pytest",
+    ],
+)  # fmt: skip
+def test_what_the_same_action_changes_in_a_way_that_is_not_known_is_unread(command: str) -> None:
+    assert unread(judge(command, {})), command
+
+
+@pytest.mark.parametrize(
+    "command", ["(sleep 1; sort -o conftest.py n) &", "{ sleep 9; cp n src/a.js; } & ls", "sed -i 1d a.py & true"]
+)
+def test_code_that_comes_later_is_unread(command: str) -> None:
+    assert unread(judge(command, {})), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sort -o conftest.py n", "sort -o out.txt n &", "pytest; sed -i 1d src/a.py", "black src && pytest", "git checkout -b other; pytest", "pytest > log", "ls | tee out; make",
+        "git reset -q HEAD; pytest", "mkdir tests; pytest", "cp a.py b.py; pytest", "git add . && git commit -m x && pytest",
+    ],
+)  # fmt: skip
+def test_other_changes_are_none(command: str) -> None:
+    assert not unread(judge(command, {"a.py": "x = 1\n"})), command
+
+
+def test_a_copy_is_judged_under_its_new_name() -> None:
+    assert deletes(judge("cp notes conftest.py; pytest", {"notes": HARM}))
+    assert not unread(judge("cp a.py tests; pytest", {"a.py": "x = 1\n"}))
+
+
+SHADOWS = {"json.py": "import os; os.remove('/srv/x')", "sub/random.py": "import os; os.remove('/srv/x')"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c 'import json'",
+        "python3 -c 'import tempfile'",
+        "python3 -c 'print(1)'",
+        "python3 -m pip list",
+        "python3 <<< 'import random'",
+        "python3 x.py",
+        "python3 sub/x.py",
+        "cd sub && python3 -c 1",
+        "PYTHONPATH=/p/sub python3 -c 1",
+    ],
+)
+def test_modules_that_python_would_load_instead_of_its_own_are_judged(command: str) -> None:
+    assert deletes(judge(command, SHADOWS))
+
+
+@pytest.mark.parametrize("command", ["python3 -I -c 'import json'", "ls", "cd elsewhere; node x.js"])
+def test_where_python_does_not_look_they_are_not(command: str) -> None:
+    assert not deletes(judge(command, SHADOWS))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c \"open('json.py', 'w').write(open('n').read()[::-1])\"; python3 -c 1",
+        "cp n json.py; python3 -c 1",
+        "cp n json/__init__.py; python3 -m pip list",
+        "cp n sitecustomize.py && python3 -c 1",
+    ],
+)
+def test_modules_of_such_names_that_the_action_makes_are_unread(command: str) -> None:
+    assert unread(judge(command, {}))
+
+
+def test_modules_of_such_names_that_are_known_are_not() -> None:
+    assert not unread(judge("echo 'x = 1' > json.py; python3 -c 'import json'", {}))
