@@ -1,7 +1,8 @@
-"""The typer application: every command but `check` and `parse`, which it only lists."""
+"""The typer application: every command, its options and its help."""
 
+import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,25 +18,23 @@ from humanlayer_agent.cli.init import init
 from humanlayer_agent.cli.policy.policy_commands import app as policy
 from humanlayer_agent.cli.requests import app as requests
 from humanlayer_agent.cli.run import run
+from humanlayer_agent.cli.shared.help_pages import Commands, QuotedCommand, UsageError, called_as, usage_line
+from humanlayer_agent.cli.shared.options import ChannelsOption, ConfinedOption, FormatOption, PolicyOption
+from humanlayer_agent.cli.shared.output import prints
+from humanlayer_agent.cli.shared.records import DecisionRecord, ProgramRecord
 from humanlayer_agent.cli.stop import resume, stop
 from humanlayer_agent.cli.undo import undo
 
-app = typer.Typer(
+app = Commands(
     name="humanlayer-agent",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help="""Human-in-the-loop supervision for agents that run bash.
 
     Every command an agent proposes is judged by a policy first; what the policy does not allow is asked of you; every
     decision is in an audit log.
 
-    Example: hla demo""",
+    Examples: hla demo;  hla check 'rm -rf build'""",
     epilog="Exit codes: 0 yes, 1 no, 2 usage or configuration, 3 nobody could be asked, 4 ask, 5 incomplete.",
 )
-
-_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 @app.callback(invoke_without_command=True)
@@ -48,28 +47,102 @@ def _root(
         raise typer.Exit
 
 
-@app.command(context_settings=_PASSED_ON, add_help_option=False)
-def check(context: typer.Context) -> None:
-    """Judge a command without running it: verdict, rules, reason."""
-    from humanlayer_agent.cli.check import main
-
-    raise typer.Exit(main(context.args))
+CwdOption = Annotated[
+    str | None, typer.Option("--cwd", metavar="DIR", help="Directory the command starts in; else the project.")
+]
 
 
-@app.command(context_settings=_PASSED_ON, add_help_option=False)
-def parse(context: typer.Context) -> None:
-    """Show what would run: every command, at any depth."""
-    from humanlayer_agent.cli.parse import main
+@app.command(cls=QuotedCommand)
+@prints(DecisionRecord)
+def check(
+    command: Annotated[
+        str | None, typer.Argument(metavar="COMMAND", help="The command line, in quotes; else rows are read.")
+    ] = None,
+    policy: PolicyOption = None,
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="DIR", help="The directory the agent works for.")
+    ] = None,
+    cwd: CwdOption = None,
+    observe: Annotated[bool, typer.Option("--observe", help="Say that it would not be enforced.")] = False,
+    confined: ConfinedOption = False,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="The run it belongs to: what its commands did before counts."),
+    ] = None,
+    output: FormatOption = "table",
+) -> None:
+    """Judge a command without running it: verdict, rules, reason.
 
-    raise typer.Exit(main(context.args))
+    It runs nothing, asks nobody and writes no audit event. With --format jsonl and no command, JSON lines are read from
+    standard input, such as {"id": "1", "command": "ls", "cwd": "/srv/app"}, and each is answered by one.
+
+    Exit codes: 0 allow, 1 deny, 4 ask, 2 usage or configuration.
+
+    Examples: hla check 'rm -rf build';  hla check --policy strict --project /srv/app 'git push --force';  hla check
+    --format jsonl < rows.jsonl
+    """
+    from humanlayer_agent.cli.check import Given, answer
+
+    given = Given(command, output, cwd, policy, project, observe=observe, confined=confined, run=run)
+    raise typer.Exit(answer(given))
 
 
-@app.command(context_settings=_PASSED_ON, add_help_option=False)
-def hook(context: typer.Context) -> None:
-    """Answer a coding agent before each of its calls (Claude Code, Gemini CLI)."""
+@app.command(cls=QuotedCommand)
+@prints(ProgramRecord)
+def parse(
+    command: Annotated[
+        str | None, typer.Argument(metavar="COMMAND", help="The command line, in quotes; else rows are read.")
+    ] = None,
+    cwd: CwdOption = None,
+    output: FormatOption = "table",
+) -> None:
+    """Show what would run: every command, at any depth, with its words after expansion.
+
+    Rows are read from standard input as hla check does. Exit codes: 0 understood, 4 partly understood, 1 not
+    understood, 2 usage.
+
+    Examples: hla parse 'for f in a b; do rm "$f"; done';  hla parse --format jsonl < rows.jsonl
+    """
+    from humanlayer_agent.cli.check import Given
+    from humanlayer_agent.cli.parse import answer
+
+    raise typer.Exit(answer(Given(command, output, cwd)))
+
+
+@app.command()
+def hook(
+    tool: Annotated[Literal["claude-code", "gemini-cli"], typer.Argument(metavar="TOOL", help="The coding agent.")],
+    ask: Annotated[
+        Literal["tool", "wait", "deny"] | None,
+        typer.Option(
+            "--ask",
+            help="Who is asked: the person at the coding agent (tool, its own prompt), your channels (wait), nobody "
+            "(deny). [tool; deny for gemini-cli]",
+        ),
+    ] = None,
+    policy: PolicyOption = None,
+    channels: ChannelsOption = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline",
+            metavar="SECONDS",
+            help="Until it is refused; less than the tool waits. [50; with --ask wait 590]",
+        ),
+    ] = None,
+) -> None:
+    """Answer a coding agent before each of its calls: claude-code or gemini-cli.
+
+    Reads the question of the agent's hook from standard input, and answers in its form. hla init --claude-code writes
+    it into Claude Code's settings. Exit codes: 0 answered, 2 the call must not run.
+
+    Example: hla hook claude-code --ask wait --policy strict < question.json
+    """
     from humanlayer_agent.cli.hook import main
 
-    raise typer.Exit(main(context.args))
+    given = {"--ask": ask, "--policy": policy, "--channels": channels, "--deadline": deadline}
+    options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
+    raise typer.Exit(main([tool, *options]))
 
 
 app.command()(demo)
@@ -81,25 +154,26 @@ app.command()(hub)
 app.command()(stop)
 app.command()(resume)
 app.command()(undo)
-app.add_typer(catalog, name="catalog", help="What the command catalog knows of a program.")
-app.add_typer(audit, name="audit", help="The log of decisions: tail, query, verify, export, head, hash, report, purge.")
-app.add_typer(policy, name="policy", help="The rules: show, explain, test, lint, coverage, trust.")
-app.add_typer(channel, name="channel", help="The ways to reach humans: ls, test.")
-app.add_typer(requests, name="requests", help="What waits for a human, and what was decided.")
+app.add_typer(catalog, name="catalog")
+app.add_typer(audit, name="audit")
+app.add_typer(policy, name="policy")
+app.add_typer(channel, name="channel")
+app.add_typer(requests, name="requests")
 
 
 def run_app(arguments: Sequence[str]) -> int:
     """Run the application; returns the exit code instead of leaving the process."""
     command = typer.main.get_command(app)
     try:
-        result = command.main(args=list(arguments), prog_name="humanlayer-agent", standalone_mode=False)
+        result = command.main(args=list(arguments), prog_name=called_as(), standalone_mode=False)
     except typer.Exit as ended:
         return int(ended.exit_code)
     except typer.Abort:
         return 130
-    except Exception as error:
-        if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's usage errors
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
-            return int(error.exit_code)
-        raise
+        else:
+            print(f"humanlayer-agent: {usage_line(error)}", file=sys.stderr)
+        return int(error.exit_code)
     return result if isinstance(result, int) else 0

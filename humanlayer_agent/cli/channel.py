@@ -1,13 +1,16 @@
 """`hla channel`: which channels there are, and whether one works."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.shared.store_access import StoreOption
+from humanlayer_agent.cli.shared.completion import channel_names
+from humanlayer_agent.cli.shared.help_pages import Commands
+from humanlayer_agent.cli.shared.options import ChannelsOption, FormatOption, StoreOption
+from humanlayer_agent.cli.shared.output import print_records, prints
+from humanlayer_agent.cli.shared.records import ChannelRecord
 from humanlayer_agent.errors import ChannelError, ConfigError
 
 if TYPE_CHECKING:
@@ -16,13 +19,16 @@ if TYPE_CHECKING:
 NO_HUMAN = 3
 """Exit code: nobody could be reached, or nobody answered."""
 
-ChannelsOption = Annotated[Path | None, typer.Option("--channels", help="A channels file that is the whole.")]
+app = Commands(
+    help="""See which ways there are to reach humans, and try one.
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    Example: hla channel ls"""
+)
 
 
 @app.command("ls")
-def ls(channels: ChannelsOption = None, store: StoreOption = None) -> None:
+@prints(ChannelRecord, many=True)
+def ls(channels: ChannelsOption = None, store: StoreOption = None, output: FormatOption = "table") -> None:
     """List the channels of your channels files: what uses them, what they lack, which process serves them.
 
     Example: hla channel ls
@@ -30,22 +36,48 @@ def ls(channels: ChannelsOption = None, store: StoreOption = None) -> None:
     from humanlayer_agent.channels import settings
 
     found = settings.load(file=channels)
-    for name in found.channels:
-        print(f"{name:<12} {found.channels[name].type:<10} {'; '.join(_notes(name, found, store))}")
+    rows = [_record(name, found, store) for name in found.channels]
+    if output == "table":
+        _print(rows)
+    else:
+        print_records(rows, output)
 
 
-def _notes(name: str, found: "Profiles", store: str | None) -> Iterator[str]:
-    from humanlayer_agent.channels.registry import FACTORIES, missing
+def _record(name: str, found: "Profiles", store: str | None) -> ChannelRecord:
+    from humanlayer_agent.channels.registry import FACTORIES, missing, uninstalled
 
-    routes = [route for route, each in found.routes.items() if any(step.to == name for step in each.steps)]
-    yield f"routes: {', '.join(routes)}" if routes else "no route uses it"
-    if found.channels[name].type not in FACTORIES:
-        yield "asks where the agent runs"
+    hub = found.channels[name].type in FACTORIES
+    return {
+        "channel": name,
+        "type": found.channels[name].type,
+        "routes": [route for route, each in found.routes.items() if any(step.to == name for step in each.steps)],
+        "hub": hub,
+        "not_installed": (uninstalled(name, found) or None) if hub else None,
+        "not_set": list(missing(name, found)) if hub else [],
+        "process": _server(name, store) if hub else None,
+    }
+
+
+def _print(rows: "Sequence[ChannelRecord]") -> None:
+    from humanlayer_agent.cli.shared.tables import console, print_rows
+    from humanlayer_agent.safe_text import one_line
+
+    if not rows:
+        print("There is no channels file of yours: hla init writes one.")
         return
-    if lacking := missing(name, found):
-        yield f"not set here: {', '.join(lacking)}"
-    server = _server(name, store)
-    yield f"served by process {server}" if server is not None else "no process serves it: hla hub does"
+    cells = [(row["channel"], row["type"], "; ".join(_notes(row))) for row in rows]
+    print_rows(console(), ("channel", "type", ""), [[one_line(cell) for cell in row] for row in cells], whole=True)
+
+
+def _notes(row: ChannelRecord) -> list[str]:
+    """What a person wants to know of a channel, a few words each."""
+    said = [f"routes: {', '.join(row['routes'])}" if row["routes"] else "no route uses it"]
+    if not row["hub"]:
+        return [*said, "asks where the agent runs"]
+    said += [row["not_installed"]] if row["not_installed"] else []
+    said += [f"not set here: {', '.join(row['not_set'])}"] if row["not_set"] else []
+    process = row["process"]
+    return [*said, f"served by process {process}" if process is not None else "no process serves it: hla hub does"]
 
 
 def _server(name: str, store: str | None) -> int | None:
@@ -63,7 +95,12 @@ def _server(name: str, store: str | None) -> int | None:
 
 @app.command("test")
 def try_one(
-    name: Annotated[str, typer.Argument(help="The channel, as your channels file names it.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The channel, as your channels file names it.", autocompletion=channel_names
+        ),
+    ],
     channels: ChannelsOption = None,
     store: StoreOption = None,
     timeout: Annotated[float, typer.Option("--timeout", min=1, max=3600, help="Seconds to wait for an answer.")] = 300,

@@ -1,9 +1,9 @@
 """`hla check`: what the policy says of a command. It runs nothing, asks nobody and writes no audit event."""
 
 import os
-import sys
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import ConfigError
@@ -11,32 +11,32 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 
 if TYPE_CHECKING:
-    import argparse
-
     from humanlayer_agent.cli.json_lines import Row
+    from humanlayer_agent.cli.shared.records import DecisionRecord, EffectRecord
     from humanlayer_agent.shell import View
 
-FORMATS = ("text", "json", "jsonl")
+FORMATS = ("table", "json", "jsonl")
 
 
+@dataclass(slots=True)
 class Given:
-    """The options and the command, as argparse gives them."""
+    """The options and the command."""
 
     command: str | None = None
-    format = "text"
+    format: str = "table"
     cwd: str | None = None
     policy: str | None = None
     project: str | None = None
-    observe = False
-    confined = False
+    observe: bool = False
+    confined: bool = False
     run: str | None = None
 
 
 def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = ()) -> Given | None:
     """Return the options and the command, where every word is plainly one of them.
 
-    None: argparse is to say what they are, or what is wrong. It is not asked where it would say the same, because its
-    import takes as long as judging a command.
+    None: typer is to say what they are, or what is wrong. It is not asked where it would say the same, because its
+    import takes longer than judging a command.
 
     Args:
         valued: options with a value.
@@ -59,85 +59,54 @@ def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = 
     return found
 
 
-def common_options(parser: "argparse.ArgumentParser") -> None:
-    """The options that `check` and `parse` share."""
-    parser.add_argument("command", nargs="?", help="the command line to judge")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="jsonl reads rows from standard input")
-    parser.add_argument("--cwd", help="directory the command starts in (default: the project)")
-
-
 EXIT = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.ASK: 4}
-
-_EPILOG = """exit codes: 0 allow, 1 deny, 4 ask, 2 usage or configuration
-
-examples:
-  hla check 'rm -rf build'
-  hla check --policy strict --project /srv/app 'git push --force'
-  hla check --format jsonl < rows.jsonl      # {"id": "1", "command": "ls", "cwd": "/srv/app"} a line
-"""
 
 
 def main(argv: list[str]) -> int:
     """Run `check`; returns the exit code."""
     valued, plain = ("--format", "--cwd", "--policy", "--project", "--run"), ("--observe", "--confined")
-    args = usual(argv, valued=valued, plain=plain) or _parsed(argv)
-    if isinstance(args, int):
-        return args
+    given = usual(argv, valued=valued, plain=plain)
+    if given is not None:
+        return answer(given)
+    from humanlayer_agent.cli.app import run_app
+
+    return run_app(["check", *argv])
+
+
+def answer(args: Given) -> int:
+    """Judge what was given, and print it; returns the exit code.
+
+    Raises:
+        ConfigError: there is no command; the policy or the project can't be used.
+    """
     director = _director(args)
     cwd = os.path.abspath(args.cwd) if args.cwd else None
-    if args.format == "jsonl":
+    if args.command is None:
+        if args.format != "jsonl":
+            raise ConfigError("give a command, in quotes: hla check 'ls -la' (or --format jsonl, and rows to read)")
         from humanlayer_agent.cli.json_lines import answer_rows
 
         return answer_rows(lambda row: _row(director, row, cwd), {"verdict": "ask", "parse": "failed"})
-    if args.command is None:
-        _parser().print_usage(sys.stderr)
-        print("hla check: give a command, or --format jsonl with rows on standard input", file=sys.stderr)
-        return 2
     decision = director.evaluate(Action(args.command, cwd=cwd or start_of(director)))
-    if args.format == "json":
-        import json
-
-        print(json.dumps(public(decision)))
-    else:
+    if args.format == "table":
         _print(decision)
+    else:
+        from humanlayer_agent.cli.shared.output import json_line
+
+        print(json_line(public(decision)))
     return EXIT[decision.verdict]
 
 
-def _parser() -> "argparse.ArgumentParser":
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="hla check",
-        description=__doc__,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    common_options(parser)
-    parser.add_argument("--policy", help="a shipped policy's name, or a file: the whole policy (default: the layers)")
-    parser.add_argument("--observe", action="store_true", help="say that it would not be enforced")
-    parser.add_argument("--confined", action="store_true", help="as if the kernel could confine what is allowed")
-    parser.add_argument("--run", help="the same, with the /tmp that commands of this run see (hla exec --run)")
-    parser.add_argument("--project", help="directory the agent works for (default: the git top level here)")
-    return parser
-
-
-def _parsed(argv: list[str]) -> "argparse.Namespace | int":
-    try:
-        return _parser().parse_args(argv)
-    except SystemExit as ended:  # argparse leaves the process; we return codes
-        return int(ended.code or 0)
-
-
-def _director(args: "argparse.Namespace | Given") -> Director:
+def _director(args: Given) -> Director:
     from humanlayer_agent.configuration import build_director
 
     confined: View | bool = args.confined
-    if args.run is not None:
+    if args.run is not None and args.confined:
         from humanlayer_agent.agents.run_enclosures import view_of
         from humanlayer_agent.configuration import checked_project, find_project
 
         confined = view_of(args.run, checked_project(args.project) if args.project else find_project())
-    return build_director(args.policy, project=args.project, observe=args.observe, confined=confined)
+    return build_director(args.policy, project=args.project, observe=args.observe, confined=confined, run=args.run)
 
 
 def start_of(director: Director) -> str:
@@ -154,20 +123,23 @@ def _row(director: Director, row: "Row", cwd: str | None) -> dict[str, Any]:
     return {"id": row.id, **public(director.evaluate(action, given))}
 
 
-def public(decision: PolicyDecision) -> dict[str, Any]:
+def public(decision: PolicyDecision) -> "DecisionRecord":
     """A decision in the form of the machine interface."""
-    return {
+    record: DecisionRecord = {
         "verdict": str(decision.verdict),
         "rules": list(decision.rules),
         "reason": decision.reason,
         "severity": decision.severity,
         "suggestion": decision.suggestion,
         "parse": decision.parse,
-        "effects": [e.public() for e in decision.effects],
+        "effects": [cast("EffectRecord", e.public()) for e in decision.effects],
         "us": decision.microseconds,
-        **({} if decision.enforced else {"enforced": False}),
-        **({} if decision.confinement is None else {"confined": decision.confinement.name}),
     }
+    if not decision.enforced:
+        record["enforced"] = False
+    if decision.confinement is not None:
+        record["confined"] = decision.confinement.name
+    return record
 
 
 def _print(decision: PolicyDecision) -> None:

@@ -111,29 +111,28 @@ def run_demo(policy: str = "default") -> int:
     console = Console()
     with signals_end_cleanly(), workspace() as place:
         with config_errors():
-            agent = build_agent(place, policy, console)
+            agent = build_agent(place, policy)
         introduce(console, place, policy, confined=agent.env.confines)
         return run_and_report(agent, TASK)
 
 
-def build_agent(place: Workspace, policy: str, console: Any) -> Any:
+def build_agent(place: Workspace, policy: str) -> Any:
     """The supervised agent with its scripted model."""
     from minisweagent.environments.local import LocalEnvironment
     from minisweagent.models.test_models import DeterministicToolcallModel
 
+    from humanlayer_agent.agents.mini import SupervisedAgent
     from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import supervision_settings
-    from humanlayer_agent.cli.shared.run_output import NarratedAgent, narrator
 
     # The tests must run where the only Python is the one that runs us.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     inner = LocalEnvironment(cwd=str(place.project), env={"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"})
-    settings = supervision_settings({"policy": policy, "project": place.project, "agent": "demo"})
-    environment = SupervisedEnvironment(inner, settings=settings, watch=narrator(console))
-    return NarratedAgent(
+    settings = supervision_settings({"policy": policy, "project": place.project, "agent": "demo", "show": True})
+    environment = SupervisedEnvironment(inner, settings=settings)
+    return SupervisedAgent(
         DeterministicToolcallModel(outputs=script(place, confined=environment.confines), cost_per_call=0.0),
         environment,
-        console=console,
         system_template="You mend programs.",
         instance_template="{{task}}",
         supervision=settings,

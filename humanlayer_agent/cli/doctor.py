@@ -1,14 +1,15 @@
 """`hla doctor`: what works here, what does not, and how to mend it."""
 
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import typer
 
+from humanlayer_agent.cli.shared.options import FormatOption, ProjectOption
+from humanlayer_agent.cli.shared.output import print_records, prints
+from humanlayer_agent.cli.shared.records import DoctorRecord
 from humanlayer_agent.safe_text import visible
 
 if TYPE_CHECKING:
@@ -22,12 +23,8 @@ _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 _INDENT = 10
 
 
-def doctor(
-    project: Annotated[
-        Path | None, typer.Option("--project", metavar="DIR", help="The directory the agent works for.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings for programs.")] = False,
-) -> None:
+@prints(DoctorRecord, many=True)
+def doctor(project: ProjectOption = None, output: FormatOption = "table") -> None:
     """Check what is installed, set up and trusted, and really try the walls around agents' commands.
 
     It mends nothing, and says what to do. Exit code 1 where something failed.
@@ -38,16 +35,21 @@ def doctor(
     from humanlayer_agent.doctor.context import context_for
 
     found = examine(context_for(project, os.environ))
-    count = print_json(found) if as_json else print_findings(found)
+    count: Counter[str] = Counter()
+    if output == "table":
+        count = print_findings(found)
+    else:
+        print_records(_records(found, count), output)
     raise typer.Exit(1 if count["failed"] else 0)
 
 
 def print_findings(found: "Iterable[tuple[Check, Finding]]", console: "Console | None" = None) -> Counter[str]:
     """Print findings as they come, in groups. Returns how many there are of each status."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = console or Console(highlight=False)
+    from humanlayer_agent.cli.shared import tables
+
+    console = console or tables.console()
     count: Counter[str] = Counter()
     group = ""
     for check, finding in found:
@@ -64,31 +66,25 @@ def print_findings(found: "Iterable[tuple[Check, Finding]]", console: "Console |
 
 def _print(console: "Console", head: "Text", text: str, style: str = "") -> None:
     """A status and what is said, in lines of its own below each other."""
-    from rich.table import Table
     from rich.text import Text
 
-    row = Table.grid()
-    row.add_column(width=_INDENT, no_wrap=True)
-    row.add_column(overflow="fold")
-    row.add_row(head, Text(visible(text), style=style))
-    console.print(row)
+    from humanlayer_agent.cli.shared.tables import print_hanging
+
+    head.pad_right(_INDENT - head.cell_len)
+    print_hanging(console, head, Text(visible(text), style=style))
 
 
-def print_json(found: "Iterable[tuple[Check, Finding]]") -> Counter[str]:
-    """The same for programs: one object."""
-    findings = [
-        {
+def _records(found: "Iterable[tuple[Check, Finding]]", count: Counter[str]) -> Iterator[DoctorRecord]:
+    """The same for programs; `count` gets how many there are of each status."""
+    for check, finding in found:
+        count[finding.status] += 1
+        yield {
             "check": check.name,
             "group": check.group,
             "status": finding.status,
             "said": finding.said,
             "todo": finding.todo,
         }
-        for check, finding in found
-    ]
-    count = Counter(each["status"] for each in findings)
-    print(json.dumps({"ok": not count["failed"], "findings": findings}, indent=2))
-    return count
 
 
 def _worst(count: Counter[str]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from humanlayer_agent.cli.shared.options import PolicyOption, ProjectOption
 from humanlayer_agent.errors import ActionDenied
 
 if TYPE_CHECKING:
@@ -21,14 +22,21 @@ _PLAIN = frozenset({"--norc", "--noprofile"})
 
 
 def exec_(
-    words: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Program and arguments, after --.")],
-    policy: Annotated[str | None, typer.Option("--policy", help="Name of a shipped policy, or a policy file.")] = None,
-    project: Annotated[Path | None, typer.Option("--project", help="Directory the command works for.")] = None,
+    words: Annotated[list[str], typer.Argument(metavar="COMMAND", help="Program and arguments, after --.")],
+    policy: PolicyOption = None,
+    project: ProjectOption = None,
     confinement: Annotated[
-        str | None, typer.Option("--confinement", help="Don't judge it: run it confined to this one of the policy.")
+        str | None,
+        typer.Option(
+            "--confinement", metavar="NAME", help="Don't judge it: run it confined to this one of the policy."
+        ),
     ] = None,
-    run: Annotated[str | None, typer.Option("--run", help="Commands of one run share what they see as /tmp.")] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds until it is ended.")] = 3600.0,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="ID", help="Commands of one run share what they see as /tmp.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Seconds until it is ended.")
+    ] = 3600.0,
 ) -> None:
     """Judge one command and run it: confined where the policy confines what it allows, and this machine can.
 

@@ -1,5 +1,6 @@
 """`hla hub`: serves the channels, for agents on this machine."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,23 +11,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.shared.store_access import StoreOption
+from humanlayer_agent.cli.shared.options import ChannelsOption, StoreOption
 from humanlayer_agent.errors import ConfigError
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.authority import Authority
+    from humanlayer_agent.hub.hub import Task
     from humanlayer_agent.store.sqlite import SQLiteStore
 
 BUSY_MS = 1_000
 """How long the hub waits for another process's write. Slack takes an acknowledgement that comes within 3 s; what can't
 be written by then is not acknowledged, and a human clicks again."""
 
+_LOOK_EVERY = 2.0
+"""Seconds between two looks at the channels files."""
+
 
 def hub(
-    channels: Annotated[Path | None, typer.Option("--channels", help="A channels file that is the whole.")] = None,
+    channels: ChannelsOption = None,
     store: StoreOption = None,
     project: Annotated[
-        Path | None, typer.Option("--project", help="Also the channels file of this project, once you trust it.")
+        Path | None,
+        typer.Option("--project", metavar="DIR", help="Also the channels file of this project, once you trust it."),
     ] = None,
 ) -> None:
     """Deliver requests to Slack, mail and web, collect the answers, remind, escalate. Runs until Ctrl-C.
@@ -90,7 +96,7 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
         lambda: unlocked_signer(authority, project=project),
         channels=channels,
         project=project,
-        tasks=[heads],
+        tasks=[heads, _settings_watch(channels, project)],
         say=_say,
     )
     if made is None:
@@ -102,6 +108,42 @@ def _serve(opened: "SQLiteStore", authority: "Authority", channels: Path | None,
         ended.wait()
         _say("hub", "ending")
     _say("hub", "ended")
+
+
+def _settings_watch(channels: Path | None, project: Path | None) -> "Task":
+    """A task that says so where a channels file is changed. Who may approve does not change under a running hub."""
+    from humanlayer_agent.channels import settings
+    from humanlayer_agent.hub.hub import Task
+
+    files = settings.load(project, file=channels).files
+
+    def stamps() -> list[tuple[int, int, int] | None]:
+        return [_stamp(name) for name in files]
+
+    known = stamps()
+
+    def look() -> None:
+        nonlocal known
+        before, known = known, stamps()
+        for name, old, new in zip(files, before, known, strict=True):
+            if old != new:
+                said = f"{name} has changed: this hub goes on as it began; end it (Ctrl-C) and start it again for that"
+                try:
+                    settings.load(project, file=channels)
+                except ConfigError as error:
+                    said = f"{name} has changed and can't be used ({error}): this hub goes on as it began"
+                _say("hub", said)
+
+    return Task("settings", _LOOK_EVERY, look, alone=False)
+
+
+def _stamp(name: str) -> tuple[int, int, int] | None:
+    """What tells one state of a file from another; None where it is not there."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _say(channel: str, line: str) -> None:

@@ -1,70 +1,51 @@
 """`hla parse`: every command that a command line can run, at any depth, with its words after expansion."""
 
 import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from humanlayer_agent.cli.check import common_options, usual
+from humanlayer_agent.cli.check import Given, usual
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.shell import Program, analyse
 
 if TYPE_CHECKING:
-    import argparse
-
     from humanlayer_agent.cli.json_lines import Row
+    from humanlayer_agent.cli.shared.records import ProgramRecord, Status
 
 EXIT = {"ok": 0, "partial": 4, "failed": 1}
-
-_EPILOG = """exit codes: 0 understood, 4 partly understood, 1 not understood, 2 usage
-
-examples:
-  hla parse 'for f in a b; do rm "$f"; done'
-  hla parse --format jsonl < rows.jsonl
-"""
 
 
 def main(argv: list[str]) -> int:
     """Run `parse`; returns the exit code."""
-    args = usual(argv, valued=("--format", "--cwd")) or _parsed(argv)
-    if isinstance(args, int):
-        return args
+    given = usual(argv, valued=("--format", "--cwd"))
+    if given is not None:
+        return answer(given)
+    from humanlayer_agent.cli.app import run_app
+
+    return run_app(["parse", *argv])
+
+
+def answer(args: Given) -> int:
+    """Read what was given, and print what would run; returns the exit code.
+
+    Raises:
+        ConfigError: there is no command.
+    """
     cwd = os.path.abspath(args.cwd) if args.cwd else os.getcwd()
-    if args.format == "jsonl":
+    if args.command is None:
+        if args.format != "jsonl":
+            raise ConfigError("give a command, in quotes: hla parse 'ls -la' (or --format jsonl, and rows to read)")
         from humanlayer_agent.cli.json_lines import answer_rows
 
         return answer_rows(lambda row: _row(row, cwd), {"status": "failed", "reasons": [], "commands": []})
-    if args.command is None:
-        _parser().print_usage(sys.stderr)
-        print("hla parse: give a command, or --format jsonl with rows on standard input", file=sys.stderr)
-        return 2
     program = _analysed(args.command, cwd)
-    if args.format == "json":
-        import json
-
-        print(json.dumps(public(program)))
-    else:
+    if args.format == "table":
         _print(program)
+    else:
+        from humanlayer_agent.cli.shared.output import json_line
+
+        print(json_line(public(program)))
     return EXIT[program.status]
-
-
-def _parser() -> "argparse.ArgumentParser":
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="hla parse",
-        description=__doc__,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    common_options(parser)
-    return parser
-
-
-def _parsed(argv: list[str]) -> "argparse.Namespace | int":
-    try:
-        return _parser().parse_args(argv)
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def _analysed(command: str, cwd: str) -> Program:
@@ -75,10 +56,10 @@ def _row(row: "Row", cwd: str) -> dict[str, Any]:
     return {"id": row.id, **public(_analysed(row.command, row.cwd or cwd))}
 
 
-def public(program: Program) -> dict[str, Any]:
+def public(program: Program) -> "ProgramRecord":
     """A program in the form of the machine interface."""
     return {
-        "status": program.status,
+        "status": cast("Status", program.status),
         "reasons": program.reasons,
         "commands": [
             {

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,27 +67,22 @@ def run_agent(
     confine: bool | None = None,
     output: Path | None = None,
 ) -> int:
-    """Run one task, print each step and the closing table.
+    """Run one task, and show it as `supervision.show` says: by default, wherever the output goes.
 
     Returns:
         The exit code: 0 Submitted, 1 ended otherwise, 3 nobody could be asked, 130 Ctrl-C.
 
     Raises:
-        ConfigError: the model, a configuration or the policy can't be used.
+        ConfigError: the model can't be asked, or it, a configuration or the policy can't be used.
     """
     quiet_libraries()
+    import_module("humanlayer_agent.agents.mini")  # it says what is not installed, where that is so
     from minisweagent.environments import get_environment
-    from rich.console import Console
 
+    from humanlayer_agent.agents.mini import SupervisedAgent
     from humanlayer_agent.agents.mini.environment import SupervisedEnvironment
     from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
-    from humanlayer_agent.cli.shared.run_output import (
-        NarratedAgent,
-        narrator,
-        print_observed,
-        run_and_report,
-        signals_end_cleanly,
-    )
+    from humanlayer_agent.cli.shared.run_output import run_and_report, signals_end_cleanly
 
     with config_errors():
         settings = read_configs(config_specs)
@@ -95,15 +91,17 @@ def run_agent(
         given: dict[str, Any] = {"policy": policy, "channels": channels, "observe": observe or None}
         given |= {"project": project, "confine": confine}
         supervision = supervision_settings(
-            {**(settings["agent"].get("supervision") or {}), **{k: v for k, v in given.items() if v is not None}}
+            {
+                "show": True,
+                **(settings["agent"].get("supervision") or {}),
+                **{k: v for k, v in given.items() if v is not None},
+            }
         )
-        console = Console()
         inner = get_environment(settings["environment"], default_type="local")
-        environment = SupervisedEnvironment(inner, settings=supervision, watch=narrator(console))
-        print_observed(console, environment.supervisor)
+        environment = SupervisedEnvironment(inner, settings=supervision)
         _refuse_stopped(environment.supervisor.gate)
         model = open_model(model_name, settings["model"])  # last: litellm takes seconds to import
-        agent = NarratedAgent(model, environment, console=console, supervision=supervision, **agent_config)
+        agent = SupervisedAgent(model, environment, supervision=supervision, **agent_config)
     with signals_end_cleanly():
         return run_and_report(agent, task, output=output or agent.config.output_path)
 

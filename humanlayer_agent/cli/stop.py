@@ -15,7 +15,7 @@ import typer
 
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
-from humanlayer_agent.cli.shared.store_access import StoreOption
+from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, StoreOption
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.stop import Halt
@@ -50,10 +50,8 @@ def stop(
 
 
 def resume(
-    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Words that are recorded with it.")] = "",
-    channels: Annotated[
-        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
-    ] = None,
+    comment: CommentOption = "",
+    channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
     """Let agents act again after hla stop: you see what was stopped, type a word and your key's passphrase.

@@ -1,6 +1,5 @@
 """`hla undo`: what the commands of a run have changed of a project's own files, and the way back."""
 
-import json
 import os
 import secrets
 import zlib
@@ -8,13 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from humanlayer_agent.cli.shared.completion import kept_run_ids
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
-from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, time_text
+from humanlayer_agent.cli.shared.options import ChannelsOption, FormatOption, StoreOption
+from humanlayer_agent.cli.shared.output import print_record, print_records, prints
+from humanlayer_agent.cli.shared.records import ChangeRecord, KeptFileRecord, KeptRunRecord, UndoneRecord
+from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
     from humanlayer_agent.confine.kept_files import Kept, KeptFiles, Manifest
@@ -27,19 +30,24 @@ _LEAST_PREFIX = 4
 _SHOWN = 100
 
 
+@prints(UndoneRecord)
+@prints(ChangeRecord, many=True, when="--dry-run")
+@prints(KeptRunRecord, many=True, when="--list")
+@prints(KeptFileRecord, many=True, when="--run ID --list")
 def undo(
-    paths: Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="Only these, and all below.")] = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="The run, or the beginning of its id.")] = None,
+    paths: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Only these, and all below.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="The run, or the beginning of its id.", autocompletion=kept_run_ids),
+    ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Say what was kept: of the run, or of which runs.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what differs, and change nothing.")] = False,
     delete_created: Annotated[
         bool, typer.Option("--delete-created", help="Also delete files that were not there before.")
     ] = False,
     project: Annotated[Path | None, typer.Option("--project", help="The project; that of this directory.")] = None,
-    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
-    channels: Annotated[
-        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
-    ] = None,
+    output: FormatOption = "table",
+    channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
     """Put back what a run changed of files that no commit has, as they were before its first unread command.
@@ -69,8 +77,8 @@ def undo(
             raise typer.Exit(_listed(manifest, output))
         now = _files(top)
         chosen = _differing(manifest, now).within(_relative(top, paths or []))
-        _show(chosen, output)
-        if dry_run or not chosen:
+        _show(chosen, output if dry_run else "table", err=output != "table" and not dry_run)
+        if dry_run or (output == "table" and not chosen):
             raise typer.Exit(DONE)
         if not delete_created:
             chosen = replace(chosen, created=())
@@ -79,12 +87,10 @@ def undo(
         raise ConfigError(f"nothing was undone: {error}") from error
 
 
-def _runs(kept: "KeptFiles", output: Format) -> int:
+def _runs(kept: "KeptFiles", output: str) -> int:
     found = kept.all()
-    if output is Format.JSONL:
-        for each in found:
-            row = {"run": each.run, "project": each.project, "at": each.at, "files": each.files, "bytes": each.bytes}
-            typer.echo(json.dumps({**row, "left_out": each.left_out}))
+    if output != "table":
+        print_records(map(_run_record, found), output)
         return DONE
     if not found:
         typer.echo("Nothing was kept: that is done before a confined command of which nobody knows all that it writes.")
@@ -95,6 +101,17 @@ def _runs(kept: "KeptFiles", output: Format) -> int:
     ]
     _table(("run", "kept", ">files", "project"), rows)
     return DONE
+
+
+def _run_record(kept: "Kept") -> KeptRunRecord:
+    return {
+        "run": kept.run,
+        "project": kept.project,
+        "at": kept.at,
+        "files": kept.files,
+        "bytes": kept.bytes,
+        "left_out": kept.left_out,
+    }
 
 
 def _named(kept: "KeptFiles", run: str, top: str) -> "Kept":
@@ -169,15 +186,20 @@ def _differing(manifest: "Manifest", now: "ProjectFiles") -> "Changes":
     return changes(manifest, now)
 
 
-def _listed(manifest: "Manifest", output: Format) -> int:
+def _listed(manifest: "Manifest", output: str) -> int:
     import stat
 
     rows = [(file.path, stat.filemode(file.mode), file.size, file.content) for file in manifest.files]
-    if output is Format.JSONL:
-        for path, mode, size, content in rows:
-            typer.echo(json.dumps({"path": path, "kept": True, "mode": mode, "bytes": size, "sha256": content}))
-        for left in manifest.left:
-            typer.echo(json.dumps({"path": left.path, "kept": False, "why": left.why}))
+    if output != "table":
+        listed: list[KeptFileRecord] = [
+            {"path": path, "kept": True, "mode": mode, "bytes": size, "sha256": content, "why": None}
+            for path, mode, size, content in rows
+        ]
+        listed += [
+            {"path": left.path, "kept": False, "mode": None, "bytes": None, "sha256": None, "why": left.why}
+            for left in manifest.left
+        ]
+        print_records(listed, output)
         return DONE
     _table(("mode", ">bytes", "path"), [(mode, _size(size), path) for path, mode, size, _ in rows])
     if manifest.left:
@@ -191,25 +213,30 @@ def _listed(manifest: "Manifest", output: Format) -> int:
     return DONE
 
 
-def _show(found: "Changes", output: Format) -> None:
-    rows = [
+def _show(found: "Changes", output: str, *, err: bool) -> None:
+    """Say what differs.
+
+    Args:
+        err: where standard output is for programs, and a person is to see it all the same.
+    """
+    rows: list[tuple[Literal["deleted", "changed", "created", "committed"], str]] = [
         *(("deleted", file.path) for file in found.deleted),
         *(("changed", file.path) for file in found.changed),
         *(("created", path) for path in found.created),
         *(("committed", path) for path in found.committed),
     ]
-    if output is Format.JSONL:
-        for change, path in rows:
-            typer.echo(json.dumps({"path": path, "change": change}))
+    if output != "table":
+        records: Iterator[ChangeRecord] = ({"path": path, "change": change} for change, path in rows)
+        print_records(records, output)
         return
     if not rows:
-        typer.echo("Nothing differs from what was kept.")
+        typer.echo("Nothing differs from what was kept.", err=err)
         return
-    _table(("since then", "path"), rows[:_SHOWN])
+    _table(("since then", "path"), rows[:_SHOWN], err=err)
     if len(rows) > _SHOWN:
-        typer.echo(f"and {len(rows) - _SHOWN} more: --format jsonl shows all")
+        typer.echo(f"and {len(rows) - _SHOWN} more: --dry-run --format jsonl shows all", err=err)
     if found.committed:
-        typer.echo('"committed": the last commit had it so, and it differs now; git restore brings it back.')
+        typer.echo('"committed": the last commit had it so, and it differs now; git restore brings it back.', err=err)
 
 
 def _undo(
@@ -219,20 +246,25 @@ def _undo(
     chosen: "Changes",
     channels: Path | None,
     location: str | None,
-    output: Format,
+    output: str,
 ) -> int:
     from humanlayer_agent.errors import NoTerminal
     from humanlayer_agent.processes.memory_protection import protect_secrets
     from humanlayer_agent.processes.tty import controlling_terminal
 
+    nothing: UndoneRecord = {"restored": [], "deleted": [], "failed": {}, "undo": None}
     if not chosen:
-        typer.echo("Nothing to put back; --delete-created deletes what is new.", err=output is Format.JSONL)
+        typer.echo("Nothing to put back; --delete-created deletes what is new.", err=output != "table")
+        if output != "table":
+            print_record(nothing, output)
         return DONE
     protect_secrets()
     try:
         with controlling_terminal() as fd, closing(open_to_write(location)) as opened:
             if not _agreed(fd, chosen, channels, opened):
-                typer.echo("nothing was undone", err=output is Format.JSONL)
+                typer.echo("nothing was undone", err=output != "table")
+                if output != "table":
+                    print_record(nothing, output)
                 return NOT_DONE
             return _said(*_done(kept, manifest, now, chosen, opened), bool(chosen.deleted), output)
     except NoTerminal as error:
@@ -280,12 +312,17 @@ def _done(
     return before, restoration.undo(kept, manifest, kept.manifest(before), chosen)
 
 
-def _said(before: "Kept", done: "Undone", made: bool, output: Format) -> int:
+def _said(before: "Kept", done: "Undone", made: bool, output: str) -> int:
     from humanlayer_agent.safe_text import one_line
 
-    if output is Format.JSONL:
-        told = {"restored": done.restored, "deleted": done.removed, "failed": done.failed, "undo": before.run}
-        typer.echo(json.dumps(told))
+    if output != "table":
+        told: UndoneRecord = {
+            "restored": list(done.restored),
+            "deleted": list(done.removed),
+            "failed": done.failed,
+            "undo": before.run,
+        }
+        print_record(told, output)
         return INCOMPLETE if done.failed else DONE
     more = " --delete-created" if made else ""
     removed = f", deleted {len(done.removed)}" if done.removed else ""
@@ -295,13 +332,11 @@ def _said(before: "Kept", done: "Undone", made: bool, output: Format) -> int:
     return INCOMPLETE if done.failed else DONE
 
 
-def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console
-
-    from humanlayer_agent.cli.shared.tables import print_rows
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, err: bool = False) -> None:
+    from humanlayer_agent.cli.shared.tables import console, print_rows
     from humanlayer_agent.safe_text import one_line
 
-    print_rows(Console(), titles, [[one_line(cell) for cell in row] for row in rows])
+    print_rows(console(err=err), titles, [[one_line(cell) for cell in row] for row in rows], whole=True)
 
 
 def _size(count: int) -> str:

@@ -1,6 +1,7 @@
 """`hla check` and `hla parse` as other programs call them: processes, with standard input and exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -200,6 +201,8 @@ def test_it_judges_by_the_tmp_of_a_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = ["check", "--policy", "default", "--project", str(tmp_path), "bash /tmp/no-such-script.sh"]
+    assert main([*command, "--run", "a"]) == 4  # nothing says that it would be confined
+    command.insert(1, "--confined")
     assert main([*command, "--run", "a"]) == 0
     assert run_enclosures.view_of("a", tmp_path).temporary == ""  # nothing was made for it
     monkeypatch.setattr(run_enclosures, "proven", lambda folder: SimpleNamespace(backend=None))
@@ -208,3 +211,141 @@ def test_it_judges_by_the_tmp_of_a_run(
     assert main([*command, "--run", "a"]) == 4
     assert "/srv/data" in capsys.readouterr().out
     assert main([*command, "--run", "another"]) == 0
+
+
+# ---- one run, in many processes -----------------------------------------------------------------------
+
+GIT = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "a"}
+GIT |= {"GIT_COMMITTER_EMAIL": "a@example.org", "GIT_CONFIG_NOSYSTEM": "1"}
+HARM = "import os; os.remove('CANARY')"
+
+
+class Project:
+    """A project of a human's, in which an agent's run is judged step by step: each step by a process of its own."""
+
+    def __init__(self, folder: Path, state: Path) -> None:
+        self.folder = folder
+        self.environ = {**os.environ, **GIT, "HOME": str(state), "XDG_STATE_HOME": str(state / "state")}
+        files = {
+            "conftest.py": "import sys\n", "tests/test_a.py": "def test_a(): assert 1\n", "src/b.py": "def b(): return 1\n",
+            "Makefile": "test:\n\t@echo testing\n", "package.json": '{"scripts": {"test": "node test.js"}}\n',
+            "test.js": "console.log(1)\n", "run.sh": "node test.js\n", "notes": "words\n",
+        }  # fmt: skip
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        self.human("git init -q . && git add -A && git commit -qm start")
+
+    def human(self, command: str) -> None:
+        words = ["bash", "--norc", "--noprofile", "-c", command]
+        subprocess.run(words, cwd=self.folder, env=self.environ, check=True, capture_output=True)
+
+    def check(self, command: str, run: str | None = "a") -> str:
+        words = ["check", "--policy", "default", "--project", str(self.folder), "--format", "json", command]
+        done = children.run(
+            [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())", *words]
+            + (["--run", run] if run is not None else []),
+            capture_output=True, cwd=self.folder, env=self.environ,
+        )  # fmt: skip
+        return str(json.loads(done.stdout)["verdict"])
+
+    def play(self, *steps: str, run: str | None = "a") -> list[str]:
+        """What is said of each step; what is allowed is done, and the first that is not ends it."""
+        said = []
+        for step in steps:
+            step = step.replace("CANARY", "/srv/no-such-folder/canary")
+            said.append(self.check(step, run))
+            if said[-1] != "allow":
+                break
+            words = ["bash", "--norc", "--noprofile", "-c", step]
+            if step != steps[-1]:
+                subprocess.run(words, cwd=self.folder, env=self.environ, check=False, capture_output=True)
+        return said
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "work").mkdir()
+    return Project(tmp_path / "work", tmp_path / "home")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("echo 'rm CANARY' > notes; git add notes", "bash notes"),
+        ("echo 'rm CANARY' > notes", "git add -A && git commit -qm x", "bash notes"),
+        ("printf 'x:\\n\\trm CANARY\\n' > inc.txt; git add -A", "make -f inc.txt"),
+        (
+            "python3 -c \"p = open('Makefile').read(); open('Makefile', 'w').write(p.replace('echo testing', 'rm CANARY'))\"",
+            "git commit -qam x",
+            "make test",
+        ),
+        (f'echo "{HARM}" > notes', "sort -o tests/conftest.py notes", "pytest tests"),
+        (f'echo "#{HARM}" > x.py', "sed -i 's/^.//' x.py; mv x.py tests/conftest.py", "python3 -m pytest"),
+        (f'echo "#{HARM}" > x.py', "cut -c2- x.py > src/b.py", "git commit -qam x", "python3 -c 'import src.b'"),
+        (f'echo "#{HARM}" > src/b.py', "sed -i 's/#//' src/b.py; pytest"),
+        (f'echo "{HARM}" > notes', "git add -A", "git checkout-index notes; cp notes src/b.py; pytest"),
+        (f'printf ">>> {HARM}" > tests/test_notes.txt', "pytest"),
+        (f'printf ">>> {HARM}" > words.txt', "python3 -m doctest words.txt"),
+        (f'printf "def f():\\n    \'\'\'\\n    >>> {HARM}\\n    \'\'\'" > src/c.py', "pytest --doctest-modules src"),
+        ("echo 'f()' > notes", "sort -o test.js notes", "git commit -qam x", "npm test"),
+        ("echo 'f()' > notes", "sort -o test.js notes", "bash run.sh"),
+        ("echo 'f()' > notes", "mkdir -p node_modules/m; sort -o node_modules/m/index.js notes", "npm test"),
+        (f'echo "{HARM}" > notes', "mkdir e; sort -o e/conftest.py notes", "ln -s ../e tests/e", "pytest tests"),
+        (f'echo ">>> {HARM}" > words', "python3 -m doctest words"),
+        (f'echo ">>> {HARM}" > words.cfg', "pytest --doctest-glob='*.cfg'"),
+        (f'echo ">>> {HARM}" > words.rst', "PYTEST_ADDOPTS=--doctest-glob=*.rst pytest"),
+        ("echo 'rm CANARY' > notes", "sort -o run.sh notes", "pytest"),
+        (f'echo "{HARM}" > notes', "git checkout -qb other; sort -o conftest.py notes", "git commit -qam x", "pytest"),
+    ],
+)  # fmt: skip
+def test_what_an_action_brought_in_is_read_when_it_is_run(project: Project, steps: tuple[str, ...]) -> None:
+    said = project.play(*steps)
+    assert said == ["allow"] * (len(steps) - 1) + ["ask"]
+
+
+def test_what_a_run_brought_in_is_no_projects_own_in_a_later_one(project: Project) -> None:
+    assert project.play("echo 'f()' > notes", "sort -o test.js notes", "git commit -qam x", "ls") == ["allow"] * 4
+    for run in ("a", "b", None):
+        assert project.check("npm test", run) == "ask"
+    project.human("git checkout -q HEAD~1 -- test.js && git commit -qam back")
+    assert project.check("npm test", "c") == "allow"
+
+
+def test_the_last_commit_of_a_run_is_not_taken_for_the_humans(project: Project) -> None:
+    project.play("echo 'f()' > notes; sort -o test.js notes", "git commit -qam x", "true")
+    words = ["git", "-C", str(project.folder), "commit", "-q", "--allow-empty", "-m", "y"]
+    subprocess.run(words, check=True, env=project.environ)
+    assert project.check("npm test", "b") == "ask"
+
+
+def test_what_a_human_changes_between_runs_is_his(project: Project) -> None:
+    assert project.play("cat notes", "npm test") == ["allow"] * 2
+    assert project.play("ls") == ["allow"]
+    project.human("echo 'console.log(2)' > test.js; git commit -qam mine")
+    assert project.check("npm test", "b") == "allow"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("sed -i 's/1/2/' src/b.py", "pytest", "git commit -qam x", "pytest", "python3 -m pytest tests"),
+        ("cat > tests/test_b.py <<'E'\nfrom src.b import b\ndef test_b():\n    assert b() == 1\nE", "pytest tests/test_b.py"),
+        ("mkdir -p build; echo 'x' | tr x y > build/out.js", "npm test"),
+        ("git stash", "make test", "pytest --doctest-modules", "npm test"),
+        ("echo '>>> 1 + 1' > tests/test_sum.txt", "pytest"),
+        ("git checkout -b feature && pytest", "git stash list; make test | tee out", "echo x > log; pytest"),
+        ("cp src/b.py src/c.py && pytest", "mv src/c.py src/d.py; pytest", "ls > files && npm test"),
+        ("git mv src/b.py src/c.py", "pytest && black src && ruff check --fix ."),
+    ],
+)  # fmt: skip
+def test_ordinary_work_is_not_asked_about(project: Project, steps: tuple[str, ...]) -> None:
+    assert project.play(*steps) == ["allow"] * len(steps)
+
+
+def test_nothing_is_trusted_where_nothing_can_be_kept(project: Project) -> None:
+    assert project.check("npm test") == "allow"
+    (kept,) = Path(project.environ["XDG_STATE_HOME"]).rglob("project.json")
+    kept.write_text("{}")
+    for run in ("a", "b", None):
+        assert project.check("npm test", run) == "ask", run

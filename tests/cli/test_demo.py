@@ -22,6 +22,8 @@ from tests.support.keys import PASSPHRASE, make_key
 
 HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main; sys.exit(main())"]
 WAIT = 600
+TEXT_IS_TYPED = ("Ctrl-S submit", "Enter reject")
+"""Keys of prompts that show the cursor, but while they are drawn."""
 
 
 @pytest.fixture
@@ -87,6 +89,8 @@ class Screen:
         """Waits until the prompt about `command` takes `key`: it is drawn bold then."""
 
         def bold() -> bool:
+            if key in TEXT_IS_TYPED and self._screen.cursor.hidden:
+                return False  # half of a frame: the text is there, and the key is still drawn as before
             if not any(command in line for line in self._screen.display):
                 return False
             for row, line in enumerate(self._screen.display):

@@ -233,11 +233,23 @@ def test_a_key_that_another_user_may_read_is_refused(place: Place) -> None:
 # hla channel
 
 
+def test_a_channels_file_that_is_changed_meanwhile(place: Place) -> None:
+    hub = place.hla("hub", **SECRETS)
+    assert hub.stdout is not None
+    assert any("Ctrl-C ends it" in line for line in hub.stdout)
+    place.file.write_text(place.file.read_text() + "# a remark\n")
+    assert any("has changed: this hub goes on as it began; end it (Ctrl-C)" in line for line in hub.stdout)
+    place.file.write_text("version: 1\npepole: {}\n")
+    assert any("can't be used" in line and "did you mean people?" in line for line in hub.stdout)
+
+
 def test_channels_are_listed(place: Place) -> None:
     out, _ = place.hla("channel", "ls", SLACK_BOT_TOKEN="xoxb-test").communicate(timeout=600)
     assert out.splitlines() == [
-        "terminal     terminal   no route uses it; asks where the agent runs",
-        "slack        slack      routes: default; not set here: SLACK_APP_TOKEN; no process serves it: hla hub does",
+        "channel   type",
+        "terminal  terminal  no route uses it; asks where the agent runs",
+        "slack     slack     routes: default; not set here: SLACK_APP_TOKEN; no process",
+        "                    serves it: hla hub does",
     ]
 
 
@@ -287,7 +299,7 @@ def test_a_test_of_a_channel_that_does_not_work(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("fax", "there is no channel 'fax'; channels here: terminal, slack"), ("terminal", "it is of type terminal")],
+    [("fax", "there is no channel 'fax'; channels here: slack, terminal"), ("terminal", "it is of type terminal")],
 )
 def test_a_test_of_what_is_no_channel(place: Place, name: str, said: str) -> None:
     assert said in refused(place.hla("channel", "test", name, **SECRETS))

@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 import yaml
 
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.support import children
 from tests.support.openai_server import OpenAIServer
 
@@ -22,6 +25,7 @@ HLA = [sys.executable, "-c", "import sys; from humanlayer_agent.cli import main;
 MINI = [sys.executable, "-m", "minisweagent.run.mini"]
 MODELS = ("litellm",)
 """What a model is called with: importing it takes longer than all else that a run does."""
+SLOW = -1
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -95,6 +99,29 @@ def scripted(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+class Refusing(OpenAIServer):
+    """Answers as it is scripted; what has no commands is refused with `status`, and where that is SLOW, it waits."""
+
+    def __init__(self, status: int, script: list[list[str]] | None = None) -> None:
+        super().__init__(script or [[]])
+        self.status, self.go_on = status, threading.Event()
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        status, reply = super().answer(body)
+        if reply["choices"][0]["message"]["tool_calls"]:
+            return status, reply
+        if self.status == SLOW:
+            self.go_on.wait()
+            return status, reply
+        return self.status, {"error": {"message": "Wrong it is", "type": "wrong", "code": "wrong"}}
+
+
+def unheard() -> str:
+    """The address of a server that has gone."""
+    with OpenAIServer([]) as server:
+        return server.url
+
+
 def records(path: Path) -> list[tuple[str, str, bool]]:
     info = json.loads(path.read_text())["info"]["supervision"]
     return [(r["command"].split()[0], r["verdict"], r["executed"]) for r in info["records"]]
@@ -119,18 +146,76 @@ class TestRun:
         assert (project / "mine").exists()
         assert records(trajectory)[:3] == [("touch", "allow", True), ("rm", "ask", False), ("ls", "allow", True)]
 
-    def test_the_model_can_not_be_reached(self, run: Run, tmp_path: Path) -> None:
-        with OpenAIServer([[SUBMIT]]) as server:
-            url = server.url
-        done = run(
-            *HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
-            "-c", f"model.model_kwargs.api_base={url}", "-c", "model.cost_tracking=ignore_errors",
-            OPENAI_API_KEY="sk-x", imports=MODELS,
-        )  # fmt: skip
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "The run ended InternalServerError" in done.stdout
+    @pytest.mark.parametrize(
+        ("status", "said"),
+        [
+            (0, "connection refused); start what should, or correct model.model_kwargs.api_base"),
+            (401, "the key in $OPENAI_API_KEY is refused (401: Wrong it is)"),
+            pytest.param(404, "the endpoint knows no such model (404: Wrong it is)", marks=pytest.mark.long),
+        ],
+    )
+    def test_the_model_can_not_be_asked(self, run: Run, tmp_path: Path, status: int, said: str) -> None:
+        """It is said at once: mini would try for minutes."""
+        with Refusing(status) as server:
+            url = server.url if status else unheard()
+            done = run(
+                *HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
+                "-c", f"model.model_kwargs.api_base={url}", "-c", "model.cost_tracking=ignore_errors",
+                OPENAI_API_KEY="sk-x", MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1000", imports=MODELS,
+            )  # fmt: skip
+            assert len(server.requests) == bool(status)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert said in done.stderr.splitlines()[-1]
+        assert done.stdout == ""
         assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize(
+        ("model", "said"),
+        [
+            ("openai/test", "openai/test: there is no key, as $OPENAI_API_KEY is not set"),
+            pytest.param("opena/test", "no provider opena; did you mean openai?", marks=pytest.mark.long),
+            pytest.param("nonsense", "write PROVIDER/MODEL", marks=pytest.mark.long),
+        ],
+    )
+    def test_no_key_and_no_provider(self, run: Run, tmp_path: Path, model: str, said: str) -> None:
+        path = tmp_path / "t.json"
+        done = run(*HLA, "run", "-m", model, "-t", "x", "-o", str(path), imports=MODELS)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert said in done.stderr.splitlines()[-1]
+        assert done.stdout == ""
+        assert not path.exists()
+
+    def test_a_run_that_ends_in_an_error_says_it_last(self, run: Run, tmp_path: Path) -> None:
+        with Refusing(500, [["echo one"], []]) as server:
+            done = run(
+                *HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
+                "-c", f"model.model_kwargs.api_base={server.url}", "-c", "model.cost_tracking=ignore_errors",
+                OPENAI_API_KEY="sk-x", imports=MODELS,
+            )  # fmt: skip
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "The run ended InternalServerError: 1 commands" in done.stdout
+        assert "Wrong it is" in done.stdout.splitlines()[-1]
         assert (tmp_path / "t.json").exists()
+
+    @pytest.mark.parametrize("status", [503, pytest.param(SLOW, marks=pytest.mark.long)])
+    def test_ctrl_c_ends_a_retry_and_a_request(
+        self, environment: dict[str, str], project: Path, tmp_path: Path, status: int
+    ) -> None:
+        said = tmp_path / "stderr"
+        with Refusing(status) as server, said.open("w") as stderr:
+            process = children.Popen(
+                [*HLA, "run", "-m", "openai/test", "-t", "x", "-o", str(tmp_path / "t.json"),
+                 "-c", f"model.model_kwargs.api_base={server.url}"],
+                env={**environment, "OPENAI_API_KEY": "sk-x", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1000"},
+                cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True,
+                imports=MODELS,
+            )  # fmt: skip
+            until(lambda: server.requests if status == SLOW else "Retrying" in said.read_text(), "a request")
+            process.send_signal(signal.SIGINT)
+            output = process.communicate(timeout=PATIENCE)[0]
+            server.go_on.set()
+        assert process.returncode == 130
+        assert "The run ended Interrupted: 0 commands" in output
 
     def test_nobody_to_ask_until_it_gives_up(self, run: Run, scripted: Any, tmp_path: Path) -> None:
         config = scripted(*([f"rm -rf /srv/hla-nowhere{n}"] for n in range(9)), [SUBMIT])
@@ -199,7 +284,7 @@ class TestRun:
     def test_help_fits_a_screen_and_has_an_example(self, run: Run) -> None:
         done = run(*HLA, "run", "--help", COLUMNS="80")
         assert done.returncode == 0
-        assert "Example: hla run -m" in done.stdout
+        assert "Example:\n  hla run -m" in done.stdout
         assert len(done.stdout.splitlines()) < 40
 
 
@@ -214,6 +299,8 @@ class TestMini:
             "-c", "mini.yaml", "-c", config, "-c", "agent.supervision.policy=strict",
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "● " not in done.stdout  # no terminal
+        assert "The run ended" not in done.stdout
         saved = json.loads(path.read_text())
         assert saved["info"]["exit_status"] == "Submitted"
         assert saved["info"]["config"]["agent"]["supervision"]["policy"] == "strict"
@@ -223,6 +310,39 @@ class TestMini:
             "call_0_1",
             "call_0_2",
         ]
+
+    def test_a_terminal_shows_what_hla_run_shows(
+        self, environment: dict[str, str], scripted: Any, project: Path, tmp_path: Path
+    ) -> None:
+        config = scripted(["echo one > mine; cat mine", "rm -rf /srv/hla-nowhere"], [SUBMIT])
+        arguments = ["--agent-class", "humanlayer_agent.agents.mini.SupervisedAgent", "-t", "x"]
+        arguments += ["-o", str(tmp_path / "t.json"), "-c", "mini.yaml", "-c", config]
+        child = children.spawn(
+            MINI[0], [*MINI[1:], *arguments, "-c", "agent.supervision.timeout=1"], cwd=str(project),
+            env={**environment, "TERM": "dumb"}, timeout=PATIENCE, encoding="utf-8", dimensions=(50, 150),
+        )  # fmt: skip
+        child.expect(pexpect.EOF)
+        child.close()
+        shown = child.before
+        assert child.exitstatus == 0, shown
+        assert shown.count("● words") == 2
+        assert shown.count("$ echo one > mine; cat mine") == 1
+        assert shown.count("What the agent wanted, and what became of it") == 1
+        assert "The run ended Submitted: 3 commands, 2 ran, 1 did not; 1 needed a human." in shown
+
+    @pytest.mark.parametrize(
+        "kind", ["SupervisedAgent", pytest.param("SupervisedInteractiveAgent", marks=pytest.mark.long)]
+    )
+    def test_a_model_that_can_not_be_asked(self, run: Run, tmp_path: Path, kind: str) -> None:
+        with Refusing(401) as server:
+            done = run(
+                *MINI, "--agent-class", f"humanlayer_agent.agents.mini.{kind}", "-t", "x", "-y", "--exit-immediately",
+                "-o", str(tmp_path / "t.json"), "-m", "openai/test", "-c", "mini.yaml",
+                "-c", f"model.model_kwargs.api_base={server.url}", OPENAI_API_KEY="sk-x", imports=MODELS,
+            )  # fmt: skip
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "the key in $OPENAI_API_KEY is refused" in done.stderr
+        assert "Traceback" not in done.stderr
 
     def test_interactive_agent_class(self, run: Run, scripted: Any, tmp_path: Path) -> None:
         config = scripted(["rm -rf /srv/hla-nowhere"], [SUBMIT])

@@ -242,7 +242,7 @@ def test_the_auditors_report_tells_of_it(
     page = tmp_path / "page.html"
     main(["audit", "report", "--html", str(page)])
     capsys.readouterr()
-    main(["audit", "report", "--json"])
+    main(["audit", "report", "--format", "json"])
     (told,) = json.loads(capsys.readouterr().out)["stops"]
     assert (told["type"], told["by"], told["words"]) == ("supervision.stopped", "os:1:bob", "wrong bucket")
     assert "Stops of every agent" in page.read_text()

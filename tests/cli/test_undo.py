@@ -15,12 +15,14 @@ import pexpect
 import pytest
 
 from humanlayer_agent.cli import main
+from humanlayer_agent.cli.shared.records import KeptFileRecord, KeptRunRecord, UndoneRecord
 from humanlayer_agent.confine.kept_files import KeptFiles
 from humanlayer_agent.locations import default_store_path, kept_folder
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children, enclosures
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key
+from tests.support.records import faults
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli"]
 
@@ -81,9 +83,11 @@ def test_it_says_what_was_kept(project: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert main(["undo", "--list", "--format", "jsonl"]) == 0
     (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert faults(row, KeptRunRecord) == []
     assert (row["run"], row["project"], row["files"], row["left_out"]) == ("mine", str(project), 4, 0)
     assert main(["undo", "--list", "--run", "mine", "--format", "jsonl"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [fault for row in rows for fault in faults(row, KeptFileRecord)] == []
     assert {(row["path"], row["kept"]) for row in rows} == {
         ("notes", True), ("script", True), ("sub/changed", True), ("unread", True),
     }  # fmt: skip
@@ -153,7 +157,8 @@ def test_what_a_confined_program_plants_leads_nowhere(project: Path, tmp_path: P
         assert ((project / "notes").read_text(), (project / "notes").is_symlink()) == ("notes\n", False)
         code, shown = at_terminal("undo", "--run", "mine", "--delete-created", "sub", "--format", "jsonl")
         assert code == 0, shown
-        assert json.loads(shown.splitlines()[-1])["restored"] == ["sub/changed"]
+        done = json.loads(shown.splitlines()[-1])
+        assert (faults(done, UndoneRecord), done["restored"]) == ([], ["sub/changed"])
         assert (project / "sub/changed").read_text() == "mine\n"
         assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("changed", "canary\n")]
     finally:

@@ -7,14 +7,13 @@
 `hla audit accept-loss`: going on where events are missing that an anchor names.
 """
 
-import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,7 +21,12 @@ from humanlayer_agent.cli.audit.export import export
 from humanlayer_agent.cli.audit.purge import purge
 from humanlayer_agent.cli.audit.report import report
 from humanlayer_agent.cli.audit.verify import verify
-from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, time_text
+from humanlayer_agent.cli.shared.completion import request_ids, rule_ids, run_ids
+from humanlayer_agent.cli.shared.help_pages import Commands
+from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, FormatOption, StoreOption
+from humanlayer_agent.cli.shared.output import print_record, print_records, prints
+from humanlayer_agent.cli.shared.records import EventRecord, HeadRecord, MarkedEventRecord, MarkRecord
+from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.anchor import Loss
@@ -32,9 +36,14 @@ NO_HUMAN = 3
 _WORDS_LIMIT = 2000
 
 
+@prints(MarkRecord)
 def hash_value(
-    value: Annotated[str, typer.Argument(help="The value; - reads it from standard input, where no history keeps it.")],
+    value: Annotated[
+        str,
+        typer.Argument(metavar="VALUE|-", help="The value; - reads it from standard input, where no history keeps it."),
+    ],
     store: StoreOption = None,
+    output: FormatOption = "table",
 ) -> None:
     """Say whether a value was used.
 
@@ -50,20 +59,25 @@ def hash_value(
     redactor = opened.redactor()
     mark = redactor.mark(text)
     whole = redactor.digest(text)
-    typer.echo(mark)
-    found = 0
+    found: list[MarkedEventRecord] = []
     for entry in opened.events():
         body = entry.body.decode()
         if mark in body or whole in body:
             event = entry.event
-            typer.echo(
-                f"{entry.seq:>6}  {time_text(event['at'])}  {str(event.get('run') or '-')[:8]:<8}  {event['type']}"
-            )
-            found += 1
+            found.append({"seq": entry.seq, "at": event["at"], "run": event.get("run"), "type": event["type"]})
+    if output == "table":
+        typer.echo(mark)
+        for each in found:
+            run = str(each["run"] or "-")[:8]
+            typer.echo(f"{each['seq']:>6}  {time_text(each['at'])}  {run:<8}  {each['type']}")
+    else:
+        record: MarkRecord = {"mark": mark, "events": found}
+        print_record(record, output)
     raise typer.Exit(0 if found else 1)
 
 
-def head(store: StoreOption = None) -> None:
+@prints(HeadRecord)
+def head(store: StoreOption = None, output: FormatOption = "table") -> None:
     """Sign the newest event, and print that on one line. Keep it where nobody who can write the log can reach it.
 
     Example: hla audit head | mail -s "head of the log" auditor@example.com
@@ -74,16 +88,18 @@ def head(store: StoreOption = None) -> None:
 
     path = open_store(store).path
     try:
-        typer.echo(head_text(SQLiteStore(path).write_head()))
+        written = SQLiteStore(path).write_head()
     except StoreError as error:
         raise ConfigError(str(error)) from error
+    if output == "table":
+        typer.echo(head_text(written))
+    else:
+        print_record({"head": head_text(written), **asdict(written)}, output)
 
 
 def accept_loss(
-    comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Words that are recorded with it.")] = "",
-    channels: Annotated[
-        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
-    ] = None,
+    comment: CommentOption = "",
+    channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
     """Go on with a store whose log was set back, or that is gone: you see what is missing, and sign that.
@@ -157,63 +173,91 @@ def _accepted(fd: int, path: Path, loss: "Loss", comment: str, channels: Path | 
     return 0
 
 
-app = typer.Typer(no_args_is_help=True, help="The audit log: what happened, and whether it was tampered with.")
+app = Commands(
+    help="""Read the log of decisions, verify that it is what was written, report on it, keep it elsewhere.
+
+    Examples: hla audit tail -f;  hla audit verify"""
+)
 app.command()(report)
 
 
-class QueryFormat(StrEnum):
-    """The forms in which `query` prints: `json` is one list of events, without their hashes."""
-
-    TABLE = "table"
-    JSON = "json"
-    JSONL = "jsonl"
-
-
-QueryFormatOption = Annotated[QueryFormat, typer.Option("--format", help="jsonl prints the bytes that were hashed.")]
-FormatOption = Annotated[Format, typer.Option("--format", help="jsonl prints the bytes that were hashed.")]
-
 _POLL_SECONDS = 0.25
+_INDENT = 8
 _SHOWN = 200  # characters of a command in a table; all of it is in the other format
 
 
 @app.command()
+@prints(EventRecord, many=True)
 def tail(
     store: StoreOption = None,
-    count: Annotated[int, typer.Option("-n", min=1, help="So many events.")] = 20,
+    count: Annotated[int, typer.Option("-n", metavar="N", min=1, help="So many events.")] = 20,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones until Ctrl-C.")] = False,
-    output: FormatOption = Format.TABLE,
+    output: FormatOption = "table",
 ) -> None:
     """Show the newest events.
 
     Example: hla audit tail -n 50 -f
     """
     opened = open_store(store)
-    seen = _print(opened.events(last=count), output)
-    while follow:
-        time.sleep(_POLL_SECONDS)
-        seen = max(seen, _print(opened.events(after=seen), output))
+
+    def entries() -> "Iterator[Entry]":
+        seen = -1
+        for entry in opened.events(last=count):
+            seen = entry.seq
+            yield entry
+        while follow:
+            time.sleep(_POLL_SECONDS)
+            for entry in opened.events(after=seen):
+                seen = entry.seq
+                yield entry
+
+    _print(entries(), output, live=follow)
 
 
 @app.command()
+@prints(EventRecord, many=True)
 def query(
     store: StoreOption = None,
-    run: Annotated[str | None, typer.Option(help="Only events of this run.")] = None,
-    request: Annotated[str | None, typer.Option(help="Only events of this request.")] = None,
-    kind: Annotated[str | None, typer.Option("--type", help='"vote.late", or a family: "vote".')] = None,
-    rule: Annotated[str | None, typer.Option(help="Only decisions that this rule was hit in.")] = None,
-    verdict: Annotated[str | None, typer.Option(help="Only decisions: allow, ask or deny.")] = None,
-    person: Annotated[str | None, typer.Option("--by", help="Only what this person or identity did.")] = None,
-    text: Annotated[str | None, typer.Option(help="Only events with this text in them, in any case.")] = None,
-    since: Annotated[str | None, typer.Option(help="2026-03-01, 2026-03-01T12:00, or 90m, 12h, 7d ago.")] = None,
-    until: Annotated[str | None, typer.Option(help="The same: only what was before.")] = None,
-    after: Annotated[int, typer.Option(help="Only events with a greater number.")] = -1,
-    output: QueryFormatOption = QueryFormat.TABLE,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only events of this run.", autocompletion=run_ids)
+    ] = None,
+    request: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only events of this request.", autocompletion=request_ids)
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help='"vote.late", or a family: "vote".')
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Only decisions that this rule was hit in.", autocompletion=rule_ids),
+    ] = None,
+    verdict: Annotated[
+        Literal["allow", "ask", "deny"] | None, typer.Option(help="Only decisions with this verdict.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Only what this person or identity did.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only events with this text in them, in any case.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="2026-03-01, 2026-03-01T12:00, or 90m, 12h, 7d ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="The same: only what was before.")] = None,
+    after: Annotated[
+        int, typer.Option(metavar="N", help="Only events with a greater number.", show_default=False)
+    ] = -1,
+    output: FormatOption = "table",
 ) -> None:
     """Show the events that match everything, oldest first.
 
     Example: hla audit query --type vote --by alice --since 7d
     """
+    from itertools import chain
+
     from humanlayer_agent.audit.search import Search, moment
+    from humanlayer_agent.errors import did_you_mean
+    from humanlayer_agent.safe_text import one_line
 
     now = time.time_ns() // 1_000_000
     search = Search(
@@ -227,10 +271,10 @@ def query(
     found = (
         entry for entry in open_store(store).events(run=run, request=request, type=kind, after=after) if search(entry)
     )
-    if output is QueryFormat.JSON:
-        typer.echo(json.dumps([entry.event for entry in found], indent=1))
-    else:
-        _print(found, Format(output))
+    first = next(found, None)
+    if first is None and rule is not None and (hint := did_you_mean(rule, map(str, rule_ids("")), "")):
+        typer.echo(f"no event has a rule {one_line(rule)}; {hint}", err=True)
+    _print(found if first is None else chain((first,), found), output)
 
 
 app.command()(verify)
@@ -241,34 +285,44 @@ app.command()(purge)
 app.command()(accept_loss)
 
 
-def _print(entries: Iterable["Entry"], output: Format) -> int:
-    """Print entries one by one; returns the number of the last (-1 where there is none)."""
-    seen = -1
-    for entry in entries:
-        seen = entry.seq
-        if output is Format.TABLE:
-            typer.echo(_readable(entry))
-        elif sys.stdout.isatty():  # the same JSON value, with nothing in it that a terminal would act on
-            typer.echo(json.dumps({"e": entry.event, "h": entry.hash}).replace("\x7f", "\\u007f"))
-        else:
+def _print(entries: Iterable["Entry"], output: str, *, live: bool = False) -> None:
+    """Print entries one by one."""
+    if output == "jsonl" and not sys.stdout.isatty():  # the very bytes that were hashed
+        for entry in entries:
             sys.stdout.buffer.write(entry.line)
-    sys.stdout.flush()
-    return seen
+            if live:
+                sys.stdout.buffer.flush()
+    elif output != "table":
+        print_records(map(_record, entries), output, live=live)
+    else:
+        from humanlayer_agent.cli.shared.tables import print_entry
+
+        for entry in entries:
+            print_entry(*_readable(entry), _INDENT)
 
 
-def _readable(entry: "Entry") -> str:
+def _record(entry: "Entry") -> EventRecord:
+    try:
+        event = entry.event
+    except ValueError:  # a log that was tampered with can hold anything
+        event = {"seq": entry.seq, "type": "unreadable"}
+    return {"e": event, "h": entry.hash}
+
+
+def _readable(entry: "Entry") -> tuple[str, str]:
+    """Return the number, time, run and type of an event, and what it says."""
     try:
         return _line(entry.event)
-    except (ValueError, KeyError, TypeError, AttributeError):  # a log that was tampered with can hold anything
-        return f"{entry.seq:>6}  this event can't be read: see hla audit verify"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{entry.seq:>6}", "this event can't be read: see hla audit verify"
 
 
-def _line(event: dict[str, Any]) -> str:
+def _line(event: dict[str, Any]) -> tuple[str, str]:
     from humanlayer_agent.safe_text import one_line
 
     run = str(event.get("run") or "")[:8] or "-"
-    text = f"{event['seq']:>6}  {time_text(event['at'])}  {run:<8}  {event['type']:<18}  {_what(event)}"
-    return one_line(text.rstrip())
+    head = f"{event['seq']:>6}  {time_text(event['at'])}  {run:<8}  {event['type']:<18}"
+    return one_line(head), one_line(_what(event).rstrip())
 
 
 def _what(event: dict[str, Any]) -> str:

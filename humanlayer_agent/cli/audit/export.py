@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.shared.store_access import StoreOption, open_store
+from humanlayer_agent.cli.shared.options import StoreOption
+from humanlayer_agent.cli.shared.store_access import open_store
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.export import Exporter
@@ -25,7 +26,10 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append to it, from where it ends.")
     ] = None,
-    after: Annotated[int, typer.Option(help="Only events with a greater number; not with --output.")] = -1,
+    after: Annotated[
+        int,
+        typer.Option(metavar="N", help="Only events with a greater number; not with --output.", show_default=False),
+    ] = -1,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones until Ctrl-C.")] = False,
 ) -> None:
     """Write the log as JSON lines. They end with a signed head, and `hla audit verify FILE` checks them.

@@ -10,7 +10,8 @@ import typer
 
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
 from humanlayer_agent.cli.shared.human_terminal import human_only
-from humanlayer_agent.cli.shared.store_access import StoreOption, time_text
+from humanlayer_agent.cli.shared.options import ChannelsOption, StoreOption
+from humanlayer_agent.cli.shared.store_access import time_text
 from humanlayer_agent.locations import kept_folder
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ def purge(
     exported: Annotated[Path, typer.Option("--exported", metavar="FILE", help="A whole export: hla audit export -o.")],
     older_than: Annotated[str, typer.Option(metavar="AGE", help="90d, 12w, or a date: 2026-03-01. At least a day.")],
     delete: Annotated[bool, typer.Option("--delete", help="Do it; without this it only says what would go.")] = False,
-    channels: Annotated[
-        Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")
-    ] = None,
+    channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
     """Delete what is settled, old, and covered by an export's signed head: full commands, requests, votes, permits.

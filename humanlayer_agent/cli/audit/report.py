@@ -1,18 +1,21 @@
 """`hla audit report`: what a log tells, for the people who answer for it."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from humanlayer_agent.cli.audit.verify import HeadOption, kept_heads, verify_files
-from humanlayer_agent.cli.shared.store_access import StoreOption, open_store
+from humanlayer_agent.cli.audit.verify import HeadOption, RequireHeadOption, kept_heads, unwitnessed, verify_files
+from humanlayer_agent.cli.shared.completion import run_ids
+from humanlayer_agent.cli.shared.options import FORMAT, StoreOption
+from humanlayer_agent.cli.shared.output import print_record, prints
+from humanlayer_agent.cli.shared.records import ReportRecord
+from humanlayer_agent.cli.shared.store_access import open_store, time_text
 from humanlayer_agent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,18 +25,26 @@ if TYPE_CHECKING:
     from humanlayer_agent.report.integrity import Integrity
 
 
+@prints(ReportRecord)
 def report(
-    html: Annotated[Path | None, typer.Option("--html", help="Write the report to this file, as one page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print every question to a human as CSV.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write it to this file, as a page only you can read.")
+    ] = None,
+    output: Annotated[Literal["table", "json", "jsonl", "csv"], FORMAT] = "table",
     store: StoreOption = None,
-    export: Annotated[Path | None, typer.Option("--export", help="An export, instead of a store.")] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="An export, instead of a store.")
+    ] = None,
     head: HeadOption = None,
-    since: Annotated[str | None, typer.Option(help="From then on: 2026-11-02, 2026-11-02T14:00Z, or 7d.")] = None,
-    until: Annotated[str | None, typer.Option(help="Before then.")] = None,
-    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    require_head: RequireHeadOption = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From then on: 2026-11-02, 2026-11-02T14:00Z, or 7d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before then.")] = None,
+    run: Annotated[str | None, typer.Option(metavar="ID", help="Only this run.", autocompletion=run_ids)] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="The policy in force: its rules that were never hit are named.")
+        str | None,
+        typer.Option("--policy", metavar="NAME|FILE", help="Of the page: whose rules that were never hit are named."),
     ] = None,
 ) -> None:
     """Report on a log: integrity, approvals, denials, rules, attention. Exit codes as `audit verify` has them.
@@ -42,8 +53,8 @@ def report(
 
     Example: hla audit report --html report.html --since 30d
     """
-    if sum((html is not None, as_json, as_csv)) != 1:
-        raise ConfigError("say what to make: --html FILE, --json or --csv")
+    if html is not None and output != "table":
+        raise ConfigError("--html FILE writes a page, and prints nothing else: leave --format out")
     if store is not None and export is not None:
         raise ConfigError("name a store or an export, not both")
     if export is not None and head is not None and export.exists() and Path(head).exists() and export.samefile(head):
@@ -62,13 +73,55 @@ def report(
         rules, base = _rules(facts, policy)
         _write(html, audit_page(facts, proof, rules=rules, policy=base))
         print(f"{html}: {proof.headline}")
+    elif output == "table":
+        _print_summary(facts, proof)
     else:
-        from humanlayer_agent.report.as_data import as_csv as csv_text
-        from humanlayer_agent.report.as_data import as_json_data
+        from humanlayer_agent.report.as_data import as_csv, as_json_data
 
-        sys.stdout.write(csv_text(facts) if as_csv else json.dumps(as_json_data(facts, proof), indent=2) + "\n")
+        if output == "csv":
+            sys.stdout.write(as_csv(facts))
+        else:
+            print_record(as_json_data(facts, proof), output)
         print(f"humanlayer-agent: {proof.headline}", file=sys.stderr)
-    raise typer.Exit(proof.exit_code)
+    raise typer.Exit(proof.exit_code or unwitnessed(proof.witnessed is not None, require_head))
+
+
+def _print_summary(facts: "Facts", proof: "Integrity") -> None:
+    """Print the figures that a person looks for first; the page and the other formats have all of it."""
+    from collections import Counter
+
+    from rich.text import Text
+
+    from humanlayer_agent.cli.shared.tables import console, print_hanging, print_rows
+    from humanlayer_agent.report.attention import attention
+    from humanlayer_agent.safe_text import one_line
+
+    out, found = console(), attention(facts)
+    print_hanging(out, Text(), Text(one_line(proof.headline), style="bold"))
+    first, last = (time_text(at) if at is not None else "-" for at in (facts.first, facts.last))
+    states = Counter(request.state for request in facts.requests.values())
+
+    def counts(of: Any) -> str:
+        return ", ".join(f"{n:,} {name}" for name, n in sorted(of.items()) if n) or "none"
+
+    rows = [
+        ("from", first),
+        ("to", last),
+        ("runs", f"{len(facts.runs):,}"),
+        ("decisions", counts(facts.verdicts)),
+        ("requests", counts(states)),
+        ("attention", f"{found.asks_per_100:.2f} asks per 100 commands"),
+        ("denials", f"{len(facts.denials):,}"),
+    ]
+    out.print()
+    print_rows(out, ("", ""), rows, whole=True)
+    rules = sorted(facts.rules.values(), key=lambda rule: -rule.applied)
+    if rules:
+        out.print()
+        table = [(f"{rule.applied:,}", one_line(rule.id or "no rule"), counts(rule.decided)) for rule in rules]
+        print_rows(out, (">applied", "rule", "decided"), table, whole=True)
+    out.print()
+    print_hanging(out, Text(), Text("All of it: hla audit report --html FILE, or --format json"))
 
 
 def _opened(

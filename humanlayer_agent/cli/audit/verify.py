@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from humanlayer_agent.cli.shared.store_access import StoreOption, open_store, time_text
+from humanlayer_agent.cli.shared.options import FormatOption, StoreOption
+from humanlayer_agent.cli.shared.output import print_record, prints
+from humanlayer_agent.cli.shared.records import VerificationRecord
+from humanlayer_agent.cli.shared.store_access import open_store, time_text
 
 if TYPE_CHECKING:
     from humanlayer_agent.audit.heads import Head
@@ -16,13 +19,17 @@ if TYPE_CHECKING:
     from humanlayer_agent.store.verification_record import Checked
 
 FilesArgument = Annotated[
-    list[Path] | None, typer.Argument(metavar="[FILE]...", help="Exports, in their order; the store if none is given.")
+    list[Path] | None, typer.Argument(metavar="FILE", help="Exports, in their order; the store if none is given.")
+]
+RequireHeadOption = Annotated[
+    bool, typer.Option("--require-head", help="Exit with 5 unless a head that was kept elsewhere agrees.")
 ]
 HeadOption = Annotated[
     str | None, typer.Option("--head", metavar="FILE|-", help="Heads that were kept elsewhere: a chat message, a mail.")
 ]
 
 
+@prints(VerificationRecord)
 def verify(
     files: FilesArgument = None,
     store: StoreOption = None,
@@ -31,14 +38,16 @@ def verify(
         bool,
         typer.Option("--since-checked", help="Read only what came after the last whole verification of this store."),
     ] = False,
+    require_head: RequireHeadOption = False,
+    output: FormatOption = "table",
 ) -> None:
     """Check that the log is what was written.
 
     Every hash is computed again, and every row of a store compared with the events that made it. An intact store's
     newest head is recorded with your audit key: --since-checked goes on from there, and says so.
 
-    Exit code 0: intact, and a head that was kept elsewhere agrees. 1: tampered with; the first bad event is named.
-    5: events are missing, the last line is torn, or nobody elsewhere has witnessed how far the log goes.
+    Exit code 0: intact; the last line says whether a head that was kept elsewhere agrees. 1: tampered with; the first
+    bad event is named. 5: events are missing, the last line is torn, or no head was given with --require-head.
 
     A store is compared with the anchor beside your keys too.
 
@@ -60,23 +69,24 @@ def verify(
         found, checked = _verify_store(store, heads, since_checked)
     if since_checked and checked is None:
         typer.echo("everything was read: there was no earlier verification to go on from", err=True)
-    raise typer.Exit(_report(found, heads, checked))
+    if output == "table":
+        _report(found, heads, checked)
+    else:
+        print_record(_record(found, heads, checked), output)
+    code = {"intact": 0, "tampered": 1}.get(found.kind, 5)
+    raise typer.Exit(code or unwitnessed(bool(heads), require_head))
 
 
 def _verify_store(
     location: str | None, heads: list["Head"], since_checked: bool
 ) -> "tuple[Verification, Checked | None]":
-    """Verify a store, by the anchor beside the user's keys as well. (That one is no witness: it is not elsewhere.)
-
-    Raises:
-        typer.Exit: it was tampered with, so that it does not even open (exit code 1).
-    """
+    """Verify a store, by the anchor beside the user's keys as well. (That one is no witness: it is not elsewhere.)"""
     from dataclasses import replace
 
     from humanlayer_agent.audit.anchor import anchor_of
     from humanlayer_agent.audit.heads import is_signed
+    from humanlayer_agent.audit.verify import Verification
     from humanlayer_agent.errors import ConfigError, StoreTampered
-    from humanlayer_agent.safe_text import one_line
     from humanlayer_agent.store.log_position import loss_of
     from humanlayer_agent.store.verification_record import verify_since_checked, verify_whole
 
@@ -85,8 +95,7 @@ def _verify_store(
     except ConfigError as error:
         if not isinstance(error.__cause__, StoreTampered):
             raise
-        typer.echo(f"TAMPERED: {one_line(str(error))}")
-        raise typer.Exit(1) from error
+        return Verification(0, "", problem=str(error), kind="tampered"), None  # so that it does not even open
     anchor = anchor_of(opened.path)
     known = [*heads, anchor.head] if anchor and is_signed(anchor.head) else heads
     checked = None
@@ -100,6 +109,11 @@ def _verify_store(
     if loss and found.kind == "tampered" and found.bad_seq is not None and found.bad_seq >= loss.first:
         found = replace(found, problem=str(loss))  # nobody has kept that head elsewhere
     return found, checked
+
+
+def unwitnessed(witnessed: bool, required: bool) -> int:
+    """Return the exit code for a log that is intact."""
+    return 5 if required and not witnessed else 0
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -159,18 +173,34 @@ def kept_heads(source: str | None) -> list["Head"]:
     return heads
 
 
-def _report(found: "Verification", heads: list["Head"], checked: "Checked | None" = None) -> int:
-    """Say what was found; returns the exit code."""
+def _record(found: "Verification", heads: list["Head"], checked: "Checked | None") -> VerificationRecord:
+    not_read = 0 if checked is None else checked.head.seq
+    return {
+        "result": found.kind,
+        "events": found.count,
+        "head": found.head,
+        "bad_event": found.bad_seq,
+        "problem": found.problem,
+        "not_read": not_read,
+        "last_head": found.last_head.seq if found.last_head is not None else None,
+        "signers": list(found.signers),
+        "witnessed": max((head.seq for head in heads), default=None) if found.kind == "intact" else None,
+    }
+
+
+def _report(found: "Verification", heads: list["Head"], checked: "Checked | None" = None) -> None:
+    """Say what was found."""
     from humanlayer_agent.safe_text import one_line
 
     if found.kind == "tampered":
-        typer.echo(f"TAMPERED: event {found.bad_seq}: {one_line(found.problem)}")
-        return 1
+        where = "" if found.bad_seq is None else f"event {found.bad_seq}: "
+        typer.echo(f"TAMPERED: {where}{one_line(found.problem)}")
+        return
     if found.kind in ("gap", "torn"):
         said = "TORN" if found.kind == "torn" else "INCOMPLETE"
         typer.echo(f"{said}: event {found.bad_seq}: {one_line(found.problem)}")
         typer.echo(f"intact before that: {found.count} events")
-        return 5
+        return
     if checked is None:
         typer.echo(f"intact: {found.count} events, head {found.head}")
     else:
@@ -188,13 +218,12 @@ def _report(found: "Verification", heads: list["Head"], checked: "Checked | None
             "the end is not witnessed: that later events were cut off may not show without a head that was kept "
             "elsewhere (hla audit head prints one, --head FILE compares)"
         )
-        return 5
+        return
     newest = max(heads, key=lambda head: head.seq)
     later = found.count - 1 - newest.seq
     newer = "1 event is newer" if later == 1 else f"{later} events are newer"
     whose = _whose(f"user {newest.signer[:16]}" if newest.key == "user" else "process")
     typer.echo(f"witnessed up to event {newest.seq} ({time_text(newest.time)}, signed by {whose}); {newer} than that")
-    return 0
 
 
 def _whose(signer: str) -> str:

@@ -146,7 +146,9 @@ def _refuse_other_home() -> None:
     try:
         owner = Path.home().stat().st_uid
     except OSError as error:
-        raise ConfigError(f"the home directory {Path.home()} can't be used: {error.strerror}") from error
+        raise ConfigError(
+            f"the home directory {Path.home()} can't be used: {error.strerror}: set HOME to one of yours"
+        ) from error
     if os.environ.get("SUDO_UID") and owner != os.geteuid():
         raise ConfigError(f"{Path.home()} belongs to another user than you are now: run hla init without sudo")
 

@@ -9,12 +9,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.cli.json_lines import BadRow, Row, read_row
 from humanlayer_agent.cli.policy.show import STYLES
+from humanlayer_agent.cli.shared.output import print_records
+from humanlayer_agent.cli.shared.records import CoverageRecord
+from humanlayer_agent.cli.shared.tables import print_rows
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Policy
@@ -43,7 +45,10 @@ def run_coverage(
     with _progress() as advance:
         found = [coverage(policy, advance) for policy in policies]
         counts, bad = _counted(director(), log) if log is not None else (None, 0)
-    {"table": print_coverage, "json": _json}[format](found, counts)
+    if format == "table":
+        print_coverage(found, counts)
+    else:
+        print_records((_record(each, counts) for each in found), format)
     if bad:
         print(f"humanlayer-agent: {log}: {bad} rows could not be read", file=sys.stderr)
         return INCOMPLETE
@@ -87,7 +92,7 @@ def print_coverage(found: Sequence[Coverage], counts: Counts | None = None, cons
         if not each.rules:
             console.print(Text("  no rules of its own", style="dim"))
         else:
-            console.print(_table(each, counts))
+            _print_rules(console, each, counts)
         if shown < of or each.idle:
             console.print(Text("\n  what no test shows, and an example that would", style="dim"))
         for rule in each.rules:
@@ -95,19 +100,16 @@ def print_coverage(found: Sequence[Coverage], counts: Counts | None = None, cons
         console.print()
 
 
-def _table(found: Coverage, counts: Counts | None) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("  rule", overflow="fold")
-    for title in ("matched", "decided", *(("in log", "decided") if counts is not None else ())):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("clauses", no_wrap=True)
+def _print_rules(console: Console, found: Coverage, counts: Counts | None) -> None:
+    titles = ("  rule", ">matched", ">decided", *((">in log", ">decided") if counts is not None else ()), "clauses")
+    rows: list[list[str | Text]] = []
     for each in found.rules:
         numbers = [each.matched, each.decided, *(counts.get(key(each.rule), (0, 0)) if counts is not None else ())]
         cells = [Text(str(n) if n else "never", style="" if n else "red") for n in numbers]
         shown, of = sum(bool(clause.shown) for clause in each.clauses), len(each.clauses)
         bar = _bar(shown, of, sum(clause.idle for clause in each.clauses), of).append(f" {shown}/{of}", style="dim")
-        table.add_row(Text("  ").append(each.rule.id, style=STYLES[each.rule.decision]), *cells, bar)
-    return table
+        rows.append([Text("  ").append(each.rule.id, style=STYLES[each.rule.decision]), *cells, bar])
+    print_rows(console, titles, rows)
 
 
 def _bar(shown: int, of: int, idle: int, width: int) -> Text:
@@ -147,12 +149,8 @@ def _quoted(command: str) -> str:
 # ---- for programs -----------------------------------------------------------------------------------------
 
 
-def _json(found: Sequence[Coverage], counts: Counts | None) -> None:
-    print(json.dumps([_public(each, counts) for each in found], indent=2))
-
-
-def _public(found: Coverage, counts: Counts | None) -> dict[str, Any]:
-    rules = []
+def _record(found: Coverage, counts: Counts | None) -> CoverageRecord:
+    rules: list[dict[str, Any]] = []
     for each in found.rules:
         row = {
             "rule": each.rule.id,
@@ -166,8 +164,14 @@ def _public(found: Coverage, counts: Counts | None) -> dict[str, Any]:
             row["log"] = {"matched": matched, "decided": decided}
         rules.append(row)
     shown, of = found.points
-    head = {"policy": found.policy.name, "percent": round(found.percent, 1), "shown": shown, "of": of}
-    return {**head, "idle": found.idle, "rules": rules}
+    return {
+        "policy": found.policy.name,
+        "percent": round(found.percent, 1),
+        "shown": shown,
+        "of": of,
+        "idle": found.idle,
+        "rules": rules,
+    }
 
 
 def _public_clause(clause: Clause) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from humanlayer_agent.cli.policy.replay import INCOMPLETE, counted, engine, items, name_unreadable, short
 from humanlayer_agent.cli.policy.show import STYLES
+from humanlayer_agent.cli.shared.output import print_record
 from humanlayer_agent.cli.shared.tables import print_rows
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.language.policy import Policy
@@ -56,8 +57,8 @@ def run_diff(
     names = (old.name, new.name)
     if format == "table":
         print_diff(diff, *names, over_tests=not paths, top=top)
-    elif format == "json":
-        print(json.dumps({"old": names[0], "new": names[1], **public(diff)}, indent=2))
+    elif format in ("json", "jsonl"):
+        print_record({"old": names[0], "new": names[1], **public(diff)}, format)
     elif format == "html":
         from humanlayer_agent.report.pages import diff_page
 

@@ -1,13 +1,16 @@
 """The output of `hla policy explain`: the command with what decides underlined, and a tree of its parts."""
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from humanlayer_agent.cli.check import public as decision_record
 from humanlayer_agent.cli.policy.show import STYLES
+from humanlayer_agent.cli.shared.records import EffectRecord, ExplainedCommandRecord, ExplainedRecord, ExplanationRecord
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried
@@ -42,6 +45,57 @@ def print_explanation(
         return
     for part in explanation.parts:
         console.print(_tree(part, why_not))
+
+
+def record(explanation: Explanation, command: str, why_not: str | None = None) -> ExplanationRecord:
+    """The same for programs; `missed` has every rule that could have applied."""
+    from humanlayer_agent.policy.explanation.why_not import changes
+
+    wanted = why_not == "allow" and explanation.decision.verdict is not Verdict.ALLOW
+    return {
+        "command": command,
+        "decision": decision_record(explanation.decision),
+        "spans": [list(span) for span in explanation.decision.spans],
+        "parts": [_part(part) for part in explanation.parts],
+        "changes": list(changes(explanation)) if wanted else [],
+    }
+
+
+def _part(part: Part) -> ExplainedCommandRecord:
+    command = part.command
+    return {
+        "command": command.text,
+        "verdict": str(part.verdict),
+        "via": list(command.via),
+        "inside": list(command.inside),
+        "unresolved": list(command.unresolved),
+        "found": [_found(finding) for finding in (part.own, *part.effects)],
+    }
+
+
+def _found(finding: Finding) -> ExplainedRecord:
+    return {
+        "effect": cast("EffectRecord", finding.effect.public()) if finding.effect is not None else None,
+        "verdict": str(finding.verdict),
+        "hits": [
+            {
+                "rule": hit.rule.rule.id if hit.rule is not None else None,
+                "verdict": str(hit.verdict),
+                "certain": hit.certain,
+                "origin": hit.rule.rule.origin if hit.rule is not None else None,
+            }
+            for hit in finding.hits
+        ],
+        "missed": [
+            {
+                "rule": tried.rule.rule.id,
+                "decision": tried.rule.rule.decision,
+                "because": list(tried.because),
+                "origin": tried.rule.rule.origin,
+            }
+            for tried in finding.missed
+        ],
+    }
 
 
 def underlined(command: str, spans: Sequence[tuple[int, int]], width: int) -> Iterator[str]:

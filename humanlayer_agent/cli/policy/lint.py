@@ -5,16 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from humanlayer_agent.cli.policy.show import STYLES
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.cli.shared.output import print_record, print_records
+from humanlayer_agent.cli.shared.records import CheckPageRecord, LintRecord
+from humanlayer_agent.cli.shared.tables import print_hanging
+from humanlayer_agent.errors import ConfigError, did_you_mean
 from humanlayer_agent.locations import data_file
 from humanlayer_agent.policy.language.loader import find
 from humanlayer_agent.policy.language.policy import Policy
@@ -50,7 +51,12 @@ def run_lint(
     policies = [] if files else layers()
     with _progress(len(CHECKS) * (len(files) or len(policies))) as advance:
         findings = lint_files(files, advance, routes=routes) if files else lint_all(policies, advance, routes=routes)
-    {"table": print_table, "json": _json, "sarif": _sarif}[format](findings, all_)
+    if format == "table":
+        print_table(findings, all_)
+    elif format == "sarif":
+        _sarif(findings)
+    else:
+        print_records(map(_record, findings), format)
     return 1 if wrong(findings, strict=strict) else 0
 
 
@@ -76,15 +82,19 @@ def wrong(findings: Sequence[Finding], *, strict: bool) -> bool:
     return any(finding.counts and finding.level != "note" for finding in findings)
 
 
-def print_page(check: str) -> None:
+def print_page(check: str, format: str = "table") -> None:
     """Print the documentation page of a check.
 
     Raises:
         ConfigError: there is no such check.
     """
     if check not in {each.id for each in CHECKS}:
-        raise ConfigError(f"there is no check {one_line(check)}; there are: {', '.join(c.id for c in CHECKS)}")
-    Console().print(Markdown(_page(check), code_theme="ansi_dark"))
+        raise ConfigError(f"there is no check {one_line(check)}; {did_you_mean(check, [each.id for each in CHECKS])}")
+    if format in ("json", "jsonl"):
+        page: CheckPageRecord = {"check": check, "page": _page(check)}
+        print_record(page, format)
+    else:
+        Console().print(Markdown(_page(check), code_theme="ansi_dark"))
 
 
 def _page(check: str) -> str:
@@ -103,16 +113,14 @@ def print_table(findings: Sequence[Finding], all_: bool = False, console: Consol
     shown = [finding for finding in findings if all_ or not finding.ignored]
     for file in dict.fromkeys(finding.place.file for finding in shown):
         console.print(Text(visible(file, keep=""), style="bold"), soft_wrap=True)
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        table.add_column(justify="right", no_wrap=True, style="dim")
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for finding in shown:
-            if finding.place.file == file:
-                level = _kind(finding)
-                place = f"  {finding.place.line}:{finding.place.column}"
-                table.add_row(place, Text(level, style=_LEVELS.get(level, "dim")), _body(finding))
-        console.print(table)
+        mine = [finding for finding in shown if finding.place.file == file]
+        places = [f"  {finding.place.line}:{finding.place.column}" for finding in mine]
+        widths = max(map(len, places)), max(len(_kind(finding)) for finding in mine)
+        for place, finding in zip(places, mine, strict=True):
+            level = _kind(finding)
+            head = Text(f"{place:>{widths[0]}}  ", style="dim")
+            head.append(f"{level:<{widths[1]}}  ", style=f"not dim {_LEVELS.get(level, 'dim')}")
+            print_hanging(console, head, _body(finding))
         console.print()
     console.print(_summary(findings))
     if shown:
@@ -155,11 +163,7 @@ def _summary(findings: Sequence[Finding]) -> Text:
 # ---- for programs -----------------------------------------------------------------------------------------
 
 
-def _json(findings: Sequence[Finding], all_: bool) -> None:
-    print(json.dumps([_public(finding) for finding in findings], indent=2))
-
-
-def _public(finding: Finding) -> dict[str, Any]:
+def _record(finding: Finding) -> LintRecord:
     witness = finding.witness
     return {
         "check": finding.check,
@@ -171,12 +175,13 @@ def _public(finding: Finding) -> dict[str, Any]:
         "column": finding.place.column,
         "about": finding.about,
         "message": finding.message,
-        "witness": witness
-        and {"command": witness.command, "verdict": witness.verdict or None, "rules": list(witness.rules)},
+        "witness": None
+        if witness is None
+        else {"command": witness.command, "verdict": witness.verdict or None, "rules": list(witness.rules)},
     }
 
 
-def _sarif(findings: Sequence[Finding], all_: bool) -> None:
+def _sarif(findings: Sequence[Finding]) -> None:
     from humanlayer_agent.policy_tools.sarif import lint_log
 
     print(json.dumps(lint_log(findings, folder=Path.cwd(), help_of=_page), indent=2))

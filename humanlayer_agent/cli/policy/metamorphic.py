@@ -1,7 +1,5 @@
 """`hla policy test --metamorphic`: every example rewritten and judged again; for people, as JSON, as JUnit XML."""
 
-import difflib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from xml.etree import ElementTree
@@ -9,7 +7,9 @@ from xml.etree import ElementTree
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.cli.shared.output import print_records
+from humanlayer_agent.cli.shared.records import RewritingRecord
+from humanlayer_agent.errors import ConfigError, did_you_mean
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.metamorphic.run import Checked, Failure, run, select
@@ -26,7 +26,7 @@ def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: s
         seed: what chance depends on.
         confined: as where what is allowed can be confined.
         transformations: names, separated by commas, with wildcards; "" for all.
-        format: text, json or junit.
+        format: table, json, jsonl or junit.
 
     Raises:
         ConfigError: no transformation has such a name.
@@ -36,10 +36,12 @@ def run_metamorphic(policies: Sequence[Policy], *, seed: int, transformations: s
     for policy in policies:
         with _progress(policy.name) as progress:
             results.append((policy, run(policy, seed=seed, names=names, confined=confined, progress=progress)))
-    if format == "text":
+    if format == "table":
         _text(results, seed)
+    elif format == "junit":
+        _junit(results)
     else:
-        {"json": _json, "junit": _junit}[format](results)
+        print_records(_records(results), format)
     return 1 if any(checked.failures for _, found in results for checked in found) else 0
 
 
@@ -48,9 +50,7 @@ def _named(patterns: str) -> list[str]:
         return select([each.strip() for each in patterns.split(",") if each.strip()])
     except KeyError as error:
         (name,) = error.args
-        near = difflib.get_close_matches(name, select(()), n=3, cutoff=0.4)
-        hint = f"; near it: {', '.join(near)}" if near else ""
-        raise ConfigError(f"no transformation is called {one_line(name)}{hint}") from None
+        raise ConfigError(f"no transformation is called {one_line(name)}; {did_you_mean(name, select(()))}") from None
 
 
 # ---- for people -------------------------------------------------------------------------------------------
@@ -96,22 +96,19 @@ def _decided(decision: PolicyDecision) -> str:
 # ---- for programs -----------------------------------------------------------------------------------------
 
 
-def _json(results: Results) -> None:
-    rows = [
-        {
-            "policy": policy.name,
-            "rule": checked.example.rule.id,
-            "origin": checked.example.rule.origin,
-            "kind": checked.example.kind,
-            "command": checked.example.command,
-            "rewritings": checked.tried,
-            "passed": not checked.failures,
-            "failures": [_row(failure) for failure in checked.failures],
-        }
-        for policy, found in results
-        for checked in found
-    ]
-    print(json.dumps(rows, indent=2))
+def _records(results: Results) -> Iterator[RewritingRecord]:
+    for policy, found in results:
+        for checked in found:
+            yield {
+                "policy": policy.name,
+                "rule": checked.example.rule.id,
+                "origin": checked.example.rule.origin,
+                "kind": checked.example.kind,
+                "command": checked.example.command,
+                "rewritings": checked.tried,
+                "passed": not checked.failures,
+                "failures": [_row(failure) for failure in checked.failures],
+            }
 
 
 def _row(failure: Failure) -> dict[str, object]:

@@ -6,44 +6,75 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from humanlayer_agent.cli.shared.completion import check_names, policy_names
+from humanlayer_agent.cli.shared.help_pages import Commands
+from humanlayer_agent.cli.shared.options import FORMAT, ConfinedOption, FormatOption, PolicyOption, ProjectOption
+from humanlayer_agent.cli.shared.output import print_record, prints
+from humanlayer_agent.cli.shared.records import (
+    CheckPageRecord,
+    CoverageRecord,
+    ExampleRecord,
+    ExplanationRecord,
+    LayersRecord,
+    LintRecord,
+    PolicyDiffRecord,
+    ReplayedRecord,
+    ReplayRecord,
+    RewritingRecord,
+)
+
 if TYPE_CHECKING:
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.language.policy import Policy
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = Commands(
+    help="""Look at the rules, ask why, test and compare them, trust a project's.
 
-Named = Annotated[str | None, typer.Option("--policy", help="A shipped policy's name, or a file; default: the layers.")]
-Confined = Annotated[bool, typer.Option("--confined", help="As if the kernel could confine what is allowed.")]
-Project = Annotated[Path | None, typer.Option("--project", help="Directory the agent works for.")]
+    Examples: hla policy show;  hla policy explain 'rm -rf build'"""
+)
+
+PoliciesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME|FILE",
+        help="Shipped policies, or files; the layers if none is given.",
+        autocompletion=policy_names,
+    ),
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME|FILE", help="A shipped policy, or a file.", autocompletion=policy_names)
+]
 
 
 @app.command()
-def show(
-    policy: Named = None,
-    project: Project = None,
-    format: Annotated[Literal["text", "json"], typer.Option(help="text or json")] = "text",
-) -> None:
+@prints(LayersRecord)
+def show(policy: PolicyOption = None, project: ProjectOption = None, output: FormatOption = "table") -> None:
     """Show the policies in force: layers and their authority, every rule with where it stands, what is overridden.
 
     Example: hla policy show
     """
-    from humanlayer_agent.cli.policy.show import print_json, print_layers
+    from humanlayer_agent.cli.policy.show import print_layers, record
 
     director = _director(policy, project)
-    (print_json if format == "json" else print_layers)(director)
+    if output == "table":
+        print_layers(director)
+    else:
+        print_record(record(director), output)
 
 
 @app.command()
+@prints(ExplanationRecord)
 def explain(
-    command: Annotated[str, typer.Argument(help="The command line.")],
-    policy: Named = None,
-    project: Project = None,
-    cwd: Annotated[Path | None, typer.Option("--cwd", help="Directory the command starts in.")] = None,
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="The command line, in quotes.")],
+    policy: PolicyOption = None,
+    project: ProjectOption = None,
+    cwd: Annotated[Path | None, typer.Option("--cwd", metavar="DIR", help="Directory the command starts in.")] = None,
     why_not: Annotated[
         Literal["allow", "ask", "deny"] | None,
         typer.Option("--why-not", help="Say what would have to change for this decision."),
     ] = None,
-    confined: Confined = False,
+    confined: ConfinedOption = False,
+    output: FormatOption = "table",
 ) -> None:
     """Explain a decision: what would run, its effects, the rules that decide, and those that nearly did.
 
@@ -51,29 +82,36 @@ def explain(
     """
     from humanlayer_agent.action import Action
     from humanlayer_agent.cli.check import start_of
-    from humanlayer_agent.cli.policy.explain import print_explanation
+    from humanlayer_agent.cli.policy.explain import print_explanation, record
     from humanlayer_agent.policy.explanation.explain import explain as explained
 
     director = _director(policy, project, confined=confined)
     start = str(cwd.absolute()) if cwd is not None else start_of(director)
-    print_explanation(explained(director, Action(command, cwd=start)), command, why_not)
+    found = explained(director, Action(command, cwd=start))
+    if output == "table":
+        print_explanation(found, command, why_not)
+    else:
+        print_record(record(found, command, why_not), output)
 
 
 @app.command("test")
+@prints(ExampleRecord, many=True)
+@prints(RewritingRecord, many=True, when="--metamorphic")
 def run_tests(
-    policies: Annotated[
-        list[str] | None, typer.Argument(help="Names of shipped policies, or files; default: the layers.")
-    ] = None,
-    project: Project = None,
-    format: Annotated[Literal["text", "json", "junit"], typer.Option(help="text, json or junit")] = "text",
+    policies: PoliciesArgument = None,
+    project: ProjectOption = None,
+    output: Annotated[Literal["table", "json", "jsonl", "junit"], FORMAT] = "table",
     metamorphic: Annotated[
         bool, typer.Option("--metamorphic", help="Rewrite the examples in ways that change nothing, and judge those.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="What chance depends on, with --metamorphic.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="What chance depends on, with --metamorphic.")] = 0,
     transformations: Annotated[
-        str, typer.Option(help="Names, with wildcards and commas between them; only these, with --metamorphic.")
+        str,
+        typer.Option(
+            metavar="NAMES", help="Only these, with --metamorphic: wildcards, and commas between.", show_default=False
+        ),
     ] = "",
-    confined: Confined = False,
+    confined: ConfinedOption = False,
 ) -> None:
     """Run the tests that stand in the rules: decision and rule are asserted, every failure is shown.
 
@@ -83,27 +121,30 @@ def run_tests(
         from humanlayer_agent.cli.policy.metamorphic import run_metamorphic
 
         found = _policies(policies or [], project)
-        code = run_metamorphic(found, seed=seed, transformations=transformations, confined=confined, format=format)
+        code = run_metamorphic(found, seed=seed, transformations=transformations, confined=confined, format=output)
         raise typer.Exit(code)
     from humanlayer_agent.cli.policy.test import print_results
     from humanlayer_agent.policy.language import examples
 
     results = [(policy, list(examples.run(policy))) for policy in _policies(policies or [], project)]
-    print_results(results, format)
+    print_results(results, output)
     if any(not result.passed for _, found in results for result in found):
         raise typer.Exit(1)
 
 
 @app.command()
+@prints(LintRecord, many=True)
+@prints(CheckPageRecord, when="--explain CHECK")
 def lint(
-    policies: Annotated[
-        list[str] | None, typer.Argument(help="Names of shipped policies, or files; default: the layers.")
-    ] = None,
-    project: Project = None,
-    format: Annotated[Literal["table", "json", "sarif"], typer.Option(help="table, json or sarif")] = "table",
+    policies: PoliciesArgument = None,
+    project: ProjectOption = None,
+    output: Annotated[Literal["table", "json", "jsonl", "sarif"], FORMAT] = "table",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 also for notes and what is unknown.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Show also what comments in the files hide.")] = False,
-    explain: Annotated[str | None, typer.Option("--explain", help="Say more of one check, and stop.")] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="CHECK", help="Say more of one check, and stop.", autocompletion=check_names),
+    ] = None,
 ) -> None:
     """Find what is wrong with policies, each finding with a command that shows it. Exit code 1 for errors and warnings.
 
@@ -112,12 +153,12 @@ def lint(
     from humanlayer_agent.cli.policy.lint import known_routes, print_page, run_lint
 
     if explain is not None:
-        print_page(explain)
+        print_page(explain, output)
         return
     code = run_lint(
         policies or [],
         lambda: _policies([], project),
-        format=format,
+        format=output,
         strict=strict,
         all_=all_,
         routes=known_routes(project),
@@ -126,14 +167,22 @@ def lint(
 
 
 @app.command()
+@prints(CoverageRecord, many=True)
 def coverage(
     policy: Annotated[
-        str | None, typer.Argument(help="A shipped policy's name, or a file; default: the layers.")
+        str | None,
+        typer.Argument(
+            metavar="NAME|FILE",
+            help="A shipped policy, or a file; the layers if none is given.",
+            autocompletion=policy_names,
+        ),
     ] = None,
-    project: Project = None,
-    log: Annotated[Path | None, typer.Option("--log", help="Count also what rules meet in these JSON lines.")] = None,
-    format: Annotated[Literal["table", "json"], typer.Option(help="table or json")] = "table",
-    fail_under: Annotated[float, typer.Option(help="Exit with 1 below this percentage.")] = 0.0,
+    project: ProjectOption = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="Count also what rules meet in these JSON lines.")
+    ] = None,
+    output: FormatOption = "table",
+    fail_under: Annotated[float, typer.Option(metavar="PERCENT", help="Exit with 1 below this percentage.")] = 0.0,
 ) -> None:
     """Show what the tests in the rules show: rules that never decide, clauses that no test needs, examples to add.
 
@@ -142,20 +191,23 @@ def coverage(
     from humanlayer_agent.cli.policy.coverage import run_coverage
 
     policies = _policies([policy] if policy is not None else [], project)
-    code = run_coverage(policies, lambda: _director(policy, project), log, format=format, fail_under=fail_under)
+    code = run_coverage(policies, lambda: _director(policy, project), log, format=output, fail_under=fail_under)
     raise typer.Exit(code)
 
 
 @app.command()
+@prints(ReplayRecord)
+@prints(ReplayedRecord, many=True, when="--rows")
 def replay(
-    policy: Annotated[str, typer.Argument(help="A shipped policy's name, or a file.")],
-    logs: Annotated[list[Path], typer.Argument(help="Recorded runs: files, and folders of them.")],
-    project: Project = None,
-    format: Annotated[
-        Literal["table", "json", "jsonl", "html"], typer.Option(help="table, json, jsonl (a line a row) or html")
-    ] = "table",
-    top: Annotated[int, typer.Option(min=1, help="So many commands in a table.")] = 15,
-    confined: Confined = False,
+    policy: NameArgument,
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG", help="Recorded runs: files, and folders of them.")],
+    project: ProjectOption = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Print every command with its verdict, not the figures.")
+    ] = False,
+    output: Annotated[Literal["table", "json", "jsonl", "html"], FORMAT] = "table",
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="So many commands in a table.")] = 15,
+    confined: ConfinedOption = False,
 ) -> None:
     """Judge recorded runs: what a policy would have asked and denied. Runs nothing. Exit code 5: rows were left out.
 
@@ -168,24 +220,32 @@ def replay(
     from humanlayer_agent.cli.policy.replay import run_replay
 
     (found,) = _policies([policy], None)
-    raise typer.Exit(run_replay(found, logs, project, confined=confined, format=format, top=top))
+    raise typer.Exit(run_replay(found, logs, project, confined=confined, format=output, rows=rows, top=top))
 
 
 @app.command()
+@prints(PolicyDiffRecord)
 def diff(
-    old: Annotated[str, typer.Argument(help="A shipped policy's name, or a file.")],
-    new: Annotated[str, typer.Argument(help="The one that is to take its place.")],
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", help="A shipped policy, or a file.", autocompletion=policy_names)
+    ],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="The one that is to take its place.", autocompletion=policy_names)
+    ],
     logs: Annotated[
-        list[Path] | None, typer.Argument(help="Recorded runs (see replay); default: the tests in both policies.")
+        list[Path] | None,
+        typer.Argument(metavar="LOG", help="Recorded runs (see replay); else the tests in both policies."),
     ] = None,
-    project: Project = None,
-    accept: Annotated[Path | None, typer.Option("--accept", help="Loosenings that are accepted, with reasons.")] = None,
-    format: Annotated[
-        Literal["table", "json", "html", "junit", "sarif", "accept"],
-        typer.Option(help="table, json, html, junit, sarif; accept: what --accept needs"),
+    project: ProjectOption = None,
+    accept: Annotated[
+        Path | None, typer.Option("--accept", metavar="FILE", help="Loosenings that are accepted, with reasons.")
+    ] = None,
+    output: Annotated[
+        Literal["table", "json", "jsonl", "html", "junit", "sarif", "accept"],
+        typer.Option("--format", help="As elsewhere; accept makes the file that --accept takes.", show_default=False),
     ] = "table",
-    top: Annotated[int, typer.Option(min=1, help="So many examples of each change.")] = 20,
-    confined: Confined = False,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="So many examples of each change.")] = 20,
+    confined: ConfinedOption = False,
 ) -> None:
     """Compare two policies: what is looser, what is stricter. Exit code 1: something is looser and not accepted.
 
@@ -194,13 +254,13 @@ def diff(
     from humanlayer_agent.cli.policy.diff import run_diff
 
     before, after = _policies([old, new], None)
-    code = run_diff(before, after, logs or [], project, accept=accept, confined=confined, format=format, top=top)
+    code = run_diff(before, after, logs or [], project, accept=accept, confined=confined, format=output, top=top)
     raise typer.Exit(code)
 
 
 @app.command()
 def trust(
-    project: Project = None,
+    project: ProjectOption = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Trust it no longer.")] = False,
 ) -> None:
     """Trust a project's own policy, after you have read it: then it may also allow what nothing else decides.

@@ -1,6 +1,5 @@
 """`hla policy replay`: recorded runs judged by a policy. Nothing is executed, nobody is asked, nothing is logged."""
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 from humanlayer_agent.cli.policy.show import STYLES
-from humanlayer_agent.cli.shared.tables import print_rows
+from humanlayer_agent.cli.shared.output import print_record, print_records
+from humanlayer_agent.cli.shared.records import ReplayedRecord, ReplayRecord
+from humanlayer_agent.cli.shared.tables import print_hanging, print_rows
+from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Policy
@@ -25,10 +27,18 @@ from humanlayer_agent.safe_text import one_line
 INCOMPLETE = 5
 _SHOWN = 15
 _NAMED = 10
+_INDENT = 7
 
 
 def run_replay(
-    policy: Policy, paths: Sequence[Path], project: Path | None, *, confined: bool, format: str, top: int = _SHOWN
+    policy: Policy,
+    paths: Sequence[Path],
+    project: Path | None,
+    *,
+    confined: bool,
+    format: str,
+    rows: bool = False,
+    top: int = _SHOWN,
 ) -> int:
     """Replay logs and print what comes of it. Returns the exit code: 5 where rows could not be replayed.
 
@@ -37,6 +47,7 @@ def run_replay(
         paths: files, and folders of them.
         project: the directory that agents worked for, whatever logs say.
         confined: see `engine`.
+        rows: print every command, and not the figures.
         top: how many commands are shown.
 
     Raises:
@@ -44,21 +55,25 @@ def run_replay(
     """
     found = find(paths)
     figures = Figures(rules={rule.id: RuleFigures(rule.id, rule.decision) for rule in rules_of([policy])})
-    rows = figures.count(engine([policy], project, confined=confined).replay(items(found)))
-    if format == "jsonl":
-        for row in rows:
-            print(json.dumps(public_row(row)))
-    else:
-        for _ in rows:
-            pass
-    if format == "table":
+    judged = figures.count(engine([policy], project, confined=confined).replay(items(found)))
+    if rows and format == "html":
+        raise ConfigError("--rows has no page: --format table, json or jsonl")
+    if rows and format == "table":
+        _print_replayed(judged)
+    elif rows:
+        print_records(map(public_row, judged), format)
+    for _ in judged:  # what is not printed one by one
+        pass
+    if rows:
+        pass
+    elif format == "table":
         print_figures(figures, policy, found, top=top)
-    elif format == "json":
-        print(json.dumps(public(figures, policy, found), indent=2))
     elif format == "html":
         from humanlayer_agent.report.pages import replay_page
 
         print(replay_page(figures, policy, found))
+    else:
+        print_record(public(figures, policy, found), format)
     if figures.unreadable_count:
         name_unreadable(figures.unreadable, figures.unreadable_count)
         return INCOMPLETE
@@ -157,6 +172,15 @@ def print_figures(
     _print_slowest(console, figures)
 
 
+def _print_replayed(judged: Iterable[Judged]) -> None:
+    from humanlayer_agent.cli.shared.tables import print_entry
+
+    for row in judged:
+        decision = row.decisions[0]
+        rules = one_line(", ".join(decision.rules)) or NO_RULE
+        print_entry(f"{decision.verdict!s:5}  {rules:30}", one_line(row.step.command), _INDENT)
+
+
 def counted(count: int, what: str) -> str:
     """A number with its noun.
 
@@ -194,8 +218,9 @@ def _print_rules(console: Console, figures: Figures) -> None:
         console.print()
         print_rows(console, ("rule", ">asks", ">denials", ">applied"), rows)
     if never := figures.never_hit:
-        console.print(Text(f"\n{len(never)} of {len(figures.rules)} rules met nothing: ", style="dim"), end="")
-        console.print(Text(", ".join(one_line(rule.id) for rule in never), style="dim"))
+        said = f"{len(never)} of {len(figures.rules)} rules met nothing: "
+        console.print()
+        print_hanging(console, Text(), Text(said + ", ".join(one_line(rule.id) for rule in never), style="dim"))
 
 
 def _print_stopped(console: Console, figures: Figures, top: int) -> None:
@@ -233,10 +258,10 @@ def short(command: str, length: int = 110) -> str:
 # ---- for programs -----------------------------------------------------------------------------------------
 
 
-def public_row(row: Judged) -> dict[str, Any]:
+def public_row(row: Judged) -> ReplayedRecord:
     """One replayed command, for JSON lines."""
     step, decision = row.step, row.decisions[0]
-    return {
+    record: ReplayedRecord = {
         "source": step.source,
         "place": step.place,
         "run": step.run,
@@ -249,13 +274,15 @@ def public_row(row: Judged) -> dict[str, Any]:
         "severity": decision.severity,
         "parse": decision.parse,
         "unread": row.unread,
-        **({} if decision.confinement is None else {"confined": decision.confinement.name}),
         "recorded": step.verdict or None,
         "us": row.microseconds,
     }
+    if decision.confinement is not None:
+        record["confined"] = decision.confinement.name
+    return record
 
 
-def public(figures: Figures, policy: Policy, found: Found) -> dict[str, Any]:
+def public(figures: Figures, policy: Policy, found: Found) -> ReplayRecord:
     """All figures, as JSON."""
     return {
         "policy": policy.name,

@@ -1,12 +1,12 @@
 """The output of `hla policy show`: the policies in force."""
 
-import json
 from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from humanlayer_agent.cli.shared.records import LayerRecord, LayersRecord
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.extension import KNOWN_LISTS
 from humanlayer_agent.policy.language.policy import Rule
@@ -48,7 +48,7 @@ def _print_layer(console: Console, layer: Layer, day: str) -> None:
     console.print(Padding(Text(f"defaults: {said}{locked}{observed}"), (0, 0, 0, 2), expand=False))
     for rule in policy.rules:
         line = Text(f"{rule.decision:5} ", style=STYLES[rule.decision] if rule.holds(day) else "dim")
-        line += Text(f"{rule.id:24} ", style="" if rule.holds(day) else "dim strike") + Text(rule.severity)
+        line += Text(f"{rule.id:24} ", style="" if rule.holds(day) else "dim strike") + Text(f"{rule.severity:8}")
         console.print(Padding(line + Text(f"  {one_line(rule.origin)}", style="dim"), (0, 0, 0, 2), expand=False))
         for note in notes(layer, rule, day):
             console.print(Padding(Text(one_line(note), style="italic"), (0, 0, 0, 8), expand=False))
@@ -87,10 +87,10 @@ def notes(layer: Layer, rule: Rule, day: str) -> list[str]:
     return found
 
 
-def print_json(director: Director) -> None:
+def record(director: Director) -> LayersRecord:
     """The same for programs."""
     day = director.in_force().day
-    layers = [
+    layers: list[LayerRecord] = [
         {
             "policy": layer.policy.name,
             "authority": layer.authority,
@@ -103,7 +103,7 @@ def print_json(director: Director) -> None:
         }
         for layer in director.layers
     ]
-    print(json.dumps({"digest": director.digest, "observe": director.observe, "layers": layers}, indent=2))
+    return {"digest": director.digest, "observe": director.observe, "layers": layers}
 
 
 def _rule(layer: Layer, rule: Rule, day: str) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """The output of `hla policy test`: for people, as JSON, as JUnit XML."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
+from humanlayer_agent.cli.shared.output import print_records
+from humanlayer_agent.cli.shared.records import ExampleRecord
 from humanlayer_agent.policy.language.examples import Result
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.safe_text import one_line, visible
@@ -12,8 +13,13 @@ Results = Sequence[tuple[Policy, Sequence[Result]]]
 
 
 def print_results(results: Results, format: str) -> None:
-    """Print them as text, json or junit."""
-    {"text": _text, "json": _json, "junit": _junit}[format](results)
+    """Print them as table, json, jsonl or junit."""
+    if format == "table":
+        _text(results)
+    elif format == "junit":
+        _junit(results)
+    else:
+        print_records(_records(results), format)
 
 
 def _text(results: Results) -> None:
@@ -29,23 +35,20 @@ def _text(results: Results) -> None:
         print(f"{policy.name}: {len(found) - len(failed)} of {len(found)} examples passed")
 
 
-def _json(results: Results) -> None:
-    rows = [
-        {
-            "policy": policy.name,
-            "rule": result.example.rule.id,
-            "origin": result.example.rule.origin,
-            "kind": result.example.kind,
-            "command": result.example.command,
-            "passed": result.passed,
-            "expected": result.expected,
-            "verdict": str(result.decision.verdict),
-            "rules": list(result.decision.rules),
-        }
-        for policy, found in results
-        for result in found
-    ]
-    print(json.dumps(rows, indent=2))
+def _records(results: Results) -> Iterator[ExampleRecord]:
+    for policy, found in results:
+        for result in found:
+            yield {
+                "policy": policy.name,
+                "rule": result.example.rule.id,
+                "origin": result.example.rule.origin,
+                "kind": result.example.kind,
+                "command": result.example.command,
+                "passed": result.passed,
+                "expected": result.expected,
+                "verdict": str(result.decision.verdict),
+                "rules": list(result.decision.rules),
+            }
 
 
 def _junit(results: Results) -> None:

@@ -51,7 +51,10 @@ def trust_project(project: Path, *, withdraw: bool = False) -> int:
         return 0
     offers = []
     with_channels = settings.exists(channels)
-    if settings.exists(project / PROJECT_FOLDER / FILE) or not with_channels:
+    if not with_channels and not settings.exists(project / PROJECT_FOLDER / FILE):
+        where = project / PROJECT_FOLDER
+        raise ConfigError(f"there is nothing to trust in {where}: hla init --project {project} writes a policy there")
+    if settings.exists(project / PROJECT_FOLDER / FILE):
         offers.append(_policy(project))
     if with_channels:
         offers.append(_channels(project, channels))

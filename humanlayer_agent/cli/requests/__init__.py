@@ -3,18 +3,22 @@
 `hla requests watch`: says what begins to wait for a human, and what becomes of it.
 """
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from humanlayer_agent.cli.shared.completion import request_ids, run_ids
+from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.human_terminal import human_only
-from humanlayer_agent.cli.shared.store_access import Format, StoreOption, open_store, stopped_line, time_text
+from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, FormatOption, StoreOption
+from humanlayer_agent.cli.shared.output import print_record, print_records, prints
+from humanlayer_agent.cli.shared.records import RequestRecord
+from humanlayer_agent.cli.shared.store_access import open_store, stopped_line, time_text
 from humanlayer_agent.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -22,26 +26,35 @@ if TYPE_CHECKING:
     from humanlayer_agent.cli.requests.answer import Wish
     from humanlayer_agent.store.sqlite import SQLiteStore
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A request's id, or the beginning of it.")]
-CommentOption = Annotated[str, typer.Option("--comment", help="Words that are recorded with it.")]
+IdArgument = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="A request's id, or the beginning of it.", autocompletion=request_ids),
+]
 YesOption = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Show nothing, ask only the passphrase; too little for what is of high severity."),
 ]
-ChannelsOption = Annotated[Path | None, typer.Option("--channels", metavar="FILE", help="The whole of who may decide.")]
 
+_INDENT = 22
 _LOOKS = "looks at requests"
 
-app = typer.Typer(no_args_is_help=True, help="Requests that wait for a human, and what became of the others.")
+app = Commands(
+    help="""See what waits for a human and what became of the rest; answer it.
+
+    Examples: hla requests ls;  hla requests approve 4f1c"""
+)
 
 
 @app.command()
+@prints(RequestRecord, many=True)
 def ls(
     store: StoreOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Also those that are settled.")] = False,
-    run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only those of this run.", autocompletion=run_ids)
+    ] = None,
     count: Annotated[int, typer.Option("-n", min=1, help="Only the newest so many.")] = 50,
-    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+    output: FormatOption = "table",
 ) -> None:
     """List requests, oldest first.
 
@@ -50,42 +63,40 @@ def ls(
     human_only("requests ls", _LOOKS, store)
     opened = open_store(store)
     if stopped := stopped_line(opened):
-        typer.echo(stopped, err=output is Format.JSONL)
+        typer.echo(stopped, err=output != "table")
     found = opened.requests(state=None if everything else "pending", run=run, last=count + 1)
     if len(found) > count:
         typer.echo(f"There are older ones: these are the newest {count} (-n shows more).", err=True)
     found = found[-count:]
-    if output is Format.JSONL:
-        for request in found:
-            typer.echo(json.dumps(_public(request)))
+    if output != "table":
+        print_records(map(_record, found), output)
         return
     if not found:
         typer.echo("No requests." if everything else "No request waits for an answer.")
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from humanlayer_agent.cli.shared.tables import console, print_rows, shorten
     from humanlayer_agent.safe_text import one_line
 
-    table = Table("id", "state", "asked", "rule", "command", box=None, header_style="bold")
-    for request in found:
-        cells = (
+    rows = [
+        (
             request.id[:12],
             f"{request.state}, agent gone" if request.abandoned else request.state,
             time_text(request.created),
             request.decision.rule or "-",
-            request.action.content,
+            shorten(request.action.content),
         )
-        table.add_row(*(Text(one_line(cell), overflow="ellipsis", no_wrap=True) for cell in cells))
-    Console().print(table)
+        for request in found
+    ]
+    titles = ("id", "state", "asked", "rule", "command")
+    print_rows(console(), titles, [[one_line(cell) for cell in row] for row in rows], whole=True)
 
 
 @app.command()
+@prints(RequestRecord)
 def show(
     request_id: IdArgument,
     store: StoreOption = None,
-    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+    output: FormatOption = "table",
 ) -> None:
     """Show one request whole: what was asked, why, and what became of it.
 
@@ -99,8 +110,8 @@ def show(
     human_only("requests show", _LOOKS, store)
     opened = open_store(store)
     request = find_request(opened, request_id)
-    if output is Format.JSONL:
-        typer.echo(json.dumps(_public(request)))
+    if output != "table":
+        print_record(_record(request), output)
         return
     typer.echo(f"request {request.id}\nstate   {request.state}\nasked   {time_text(request.created)}")
     typer.echo(f"by      {one_line(request.requester)}\nrun     {one_line(request.action.run_id)}")
@@ -181,14 +192,35 @@ def edit(
 
 
 @app.command()
+def respond(
+    request_id: IdArgument,
+    words: Annotated[str, typer.Argument(metavar="WORDS", help="What the agent gets instead of the output.")],
+    yes: YesOption = False,
+    channels: ChannelsOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Answer the agent in words: it gets them instead of the output, and nothing runs.
+
+    Example: hla requests respond 4f1c "the build directory is already clean"
+    """
+    from humanlayer_agent.cli.requests.answer import Wish
+
+    if not words.strip():
+        raise ConfigError("an answer in words needs words: the agent is told them")
+    _answer(Wish("respond", request_id, words, yes=yes), store, channels)
+
+
+@app.command()
+@prints(RequestRecord, many=True)
 def watch(
     store: StoreOption = None,
-    output: Annotated[Format, typer.Option("--format")] = Format.TABLE,
+    output: FormatOption = "table",
 ) -> None:
     """Follow what waits for a human, and what becomes of it, until Ctrl-C.
 
     Examples: hla requests watch;  hla requests watch --format jsonl
     """
+    from humanlayer_agent.cli.shared.tables import print_entry
     from humanlayer_agent.safe_text import one_line
 
     human_only("requests watch", _LOOKS, store)
@@ -196,13 +228,13 @@ def watch(
         with closing(open_store(store)) as opened:
             if stopped := stopped_line(opened):
                 print(stopped, file=sys.stderr, flush=True)
+            if output != "table":
+                print_records(map(_record, changes(opened)), output, live=True)
+                return
             for request in changes(opened):
-                if output is Format.JSONL:
-                    print(json.dumps(_public(request)), flush=True)
-                    continue
                 when = time_text(request.created if request.decided is None else request.decided)
                 said = "waits" if request.state == "pending" else request.state
-                print(f"{when}  {request.id[:12]}  {said:10}  {one_line(request.action.content)}", flush=True)
+                print_entry(f"{when}  {request.id[:12]}  {said:10}", one_line(request.action.content), _INDENT)
     except KeyboardInterrupt:
         return
 
@@ -213,7 +245,7 @@ def _answer(wish: "Wish", store: str | None, channels: Path | None) -> None:
     raise typer.Exit(answer_request(wish, store, channels))
 
 
-def _public(request: Any) -> dict[str, Any]:
+def _record(request: "ApprovalRequest") -> RequestRecord:
     return {
         "id": request.id,
         "state": request.state,

@@ -1,4 +1,4 @@
-"""The commands `hla requests approve|reject|edit`: a human's answer to a request that another process waits for.
+"""The commands `hla requests approve|reject|edit|respond`: a human answers a request that another process waits for.
 
 An agent's commands run as the same user, so neither that nor a terminal (`script` makes one) says that this is a human.
 What does: nothing that supervises commands is above this process, there is a controlling terminal, and the answer is
@@ -46,13 +46,15 @@ WALLS: Mapping[str, str] = MappingProxyType(
 )
 """Why nobody here may answer, whatever the request. Programs rely on the codes, beside those of `votes.REFUSALS`."""
 
-Kind = Literal["approve", "reject", "edit"]
+Kind = Literal["approve", "reject", "edit", "respond"]
 
 _CHANNEL = "command-line"
 _ID_SHOWN = 64
 _COMMENT_LIMIT = 2000
 _NO_INPUT = hashlib.sha256(b"").hexdigest()
-_DONE: Mapping[Kind, str] = MappingProxyType({"approve": "approved", "reject": "rejected", "edit": "changed"})
+_DONE: Mapping[Kind, str] = MappingProxyType(
+    {"approve": "approved", "reject": "rejected", "edit": "changed", "respond": "answered"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,12 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest) -> _Typed | None:
 
 
 def _means(kind: Kind) -> str:
-    return {"approve": "let it run once", "reject": "reject it", "edit": "put that in its place"}[kind]
+    return {
+        "approve": "let it run once",
+        "reject": "reject it",
+        "edit": "put that in its place",
+        "respond": "answer the agent in these words; nothing runs",
+    }[kind]
 
 
 def _in_editor(fd: int, request: ApprovalRequest) -> str:

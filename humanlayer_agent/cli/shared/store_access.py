@@ -2,26 +2,11 @@
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from humanlayer_agent.store.sqlite import SQLiteStore
-
-
-class Format(StrEnum):
-    """The forms in which a command prints what it found."""
-
-    TABLE = "table"
-    JSONL = "jsonl"
-
-
-StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="URL_OR_PATH", help="The store; yours if it is not given.")
-]
 
 
 def open_store(location: str | None) -> "SQLiteStore":

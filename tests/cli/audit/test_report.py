@@ -20,6 +20,8 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedAsker
 
+JSON, CSV = ("--format", "json"), ("--format", "csv")
+
 pytestmark = pytest.mark.usefixtures("compiled")
 
 Capture = pytest.CaptureFixture[str]
@@ -61,7 +63,8 @@ def kept(export: Path, tmp_path: Path) -> Path:
 
 def test_a_page_of_a_store(store: Path, tmp_path: Path, capsys: Capture) -> None:
     page = tmp_path / "report.html"
-    assert main(["audit", "report", "--store", str(store), "--html", str(page)]) == 5
+    assert main(["audit", "report", "--store", str(store), "--html", str(page)]) == 0
+    assert main(["audit", "report", "--store", str(store), "--html", str(page), "--require-head"]) == 5
     assert "The end is not witnessed" in capsys.readouterr().out
     made = page.read_text()
     assert "pip install x" in made
@@ -71,7 +74,7 @@ def test_a_page_of_a_store(store: Path, tmp_path: Path, capsys: Capture) -> None
 
 def test_a_witnessed_log_exits_with_0(store: Path, export: Path, kept: Path, capsys: Capture) -> None:
     for log in (["--store", str(store)], ["--export", str(export)]):
-        assert main(["audit", "report", *log, "--head", str(kept), "--json"]) == 0
+        assert main(["audit", "report", *log, "--head", str(kept), *JSON]) == 0
         data = json.loads(capsys.readouterr().out)
         assert data["integrity"]["intact"]
         assert data["integrity"]["witnessed_event"] is not None
@@ -80,7 +83,7 @@ def test_a_witnessed_log_exits_with_0(store: Path, export: Path, kept: Path, cap
 
 def test_a_log_that_was_edited_exits_with_1_and_is_told_all_the_same(export: Path, capsys: Capture) -> None:
     export.write_bytes(export.read_bytes().replace(b"pip install x", b"pip install y"))
-    assert main(["audit", "report", "--export", str(export), "--json"]) == 1
+    assert main(["audit", "report", "--export", str(export), *JSON]) == 1
     done = capsys.readouterr()
     assert "Tampered with at event" in done.err
     data = json.loads(done.out)
@@ -91,14 +94,14 @@ def test_a_log_that_was_edited_exits_with_1_and_is_told_all_the_same(export: Pat
 @pytest.mark.parametrize("cut", [1, 30])
 def test_a_torn_export_exits_with_5(export: Path, cut: int, capsys: Capture) -> None:
     export.write_bytes(export.read_bytes()[:-cut])
-    assert main(["audit", "report", "--export", str(export), "--csv"]) == 5
+    assert main(["audit", "report", "--export", str(export), *CSV]) == 5
     done = capsys.readouterr()
     assert "torn" in done.err
     assert [row["command"] for row in csv.DictReader(io.StringIO(done.out))] == ["pip install x"]
 
 
 def test_a_head_in_the_log_itself_is_no_witness(export: Path, capsys: Capture) -> None:
-    assert main(["audit", "report", "--export", str(export), "--head", str(export), "--json"]) == 2
+    assert main(["audit", "report", "--export", str(export), "--head", str(export), *JSON]) == 2
     assert "witnesses nothing" in capsys.readouterr().err
 
 
@@ -111,8 +114,8 @@ def test_secrets_are_in_no_form_of_the_report(tmp_path: Path, capsys: Capture) -
     opened.close()
     page = tmp_path / "report.html"
     main(["audit", "report", "--store", str(path), "--html", str(page)])
-    main(["audit", "report", "--store", str(path), "--json"])
-    main(["audit", "report", "--store", str(path), "--csv"])
+    main(["audit", "report", "--store", str(path), *JSON])
+    main(["audit", "report", "--store", str(path), *CSV])
     told = page.read_text() + capsys.readouterr().out
     assert "hunter22" not in told
     assert "db.internal" in told
@@ -121,24 +124,23 @@ def test_secrets_are_in_no_form_of_the_report(tmp_path: Path, capsys: Capture) -
 
 def test_only_a_part_is_told_but_all_is_verified(store: Path, export: Path, capsys: Capture) -> None:
     def told(*options: str) -> Any:
-        assert main(["audit", "report", "--store", str(store), "--json", *options]) == 5
+        assert main(["audit", "report", "--store", str(store), *JSON, *options]) == 0
         return json.loads(capsys.readouterr().out)
 
     assert told("--run", "other")["verdicts"] == {}
     assert told("--until", "2020-01-01")["verdicts"] == {}
     assert told("--since", "1h")["verdicts"]["ask"] == 1
     export.write_bytes(export.read_bytes().replace(b"pip install x", b"pip install y"))
-    assert main(["audit", "report", "--export", str(export), "--json", "--until", "2020-01-01"]) == 1
+    assert main(["audit", "report", "--export", str(export), *JSON, "--until", "2020-01-01"]) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "say what to make"),
-        (["--json", "--csv"], "say what to make"),
-        (["--json", "--export", "missing.jsonl"], "missing.jsonl"),
-        (["--json", "--store", "a", "--export", "b"], "not both"),
-        (["--json", "--since", "yesterday"], "is no time"),
+        (["--html", "report.html", *JSON], "leave --format out"),
+        ([*JSON, "--export", "missing.jsonl"], "missing.jsonl"),
+        ([*JSON, "--store", "a", "--export", "b"], "not both"),
+        ([*JSON, "--since", "yesterday"], "is no time"),
         (["--html", "/nowhere/at/all.html"], "can't be written"),
     ],
 )

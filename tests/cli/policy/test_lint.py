@@ -148,7 +148,7 @@ def test_more_of_a_check(capsys: Capture) -> None:
     assert main(["policy", "lint", "--explain", "broad-allow"]) == 0
     assert "python -c" in capsys.readouterr().out
     assert main(["policy", "lint", "--explain", "nothing\x1b[2J"]) == 2
-    assert "there is no check nothing\\x1b[2J; there are: broad-allow" in capsys.readouterr().err
+    assert "there is no check nothing\\x1b[2J; there are broad-allow" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("width", [20, 80, 120])
@@ -169,8 +169,9 @@ def test_any_text_in_any_width(width: int) -> None:
         print_table(findings, console=console)
         text = console.export_text()
     assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
-    assert max(map(len, text.splitlines()[1:-1])) <= width
-    assert text.count("a") > 400
+    longer = [line.split() for line in text.splitlines()[1:-1] if len(line) > width]
+    assert [words for words in longer if "a" * 200 not in words and len(words) > 3] == []  # place, level, a word
+    assert text.count("a" * 200) == 2
 
 
 def test_progress_is_for_terminals_only(mine: Path) -> None:
@@ -250,7 +251,7 @@ def test_bars_fit(covered: Coverage, width: int) -> None:
         console = Console(width=width, file=nowhere, record=True, color_system=None, highlight=False)
         print_coverage([covered], {} if width > 40 else None, console)
         lines = console.export_text().splitlines()
-    assert any("░" in line for line in lines[2:5])
+    assert any("░" in line for line in lines[2:7])
     assert max(map(len, lines[:3])) <= width
 
 

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.agents.mini import SupervisedLocalEnvironment
+from humanlayer_agent.agents.presenter import Presenter
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.policy.explain import print_explanation, underlined
-from humanlayer_agent.cli.shared.run_output import print_observed
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.explanation.explain import explain
@@ -278,7 +278,7 @@ def test_trust_withdrawn(project: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_without_a_policy_there_is_nothing_to_trust(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "trust", "--project", str(project)]) == 2
-    assert "policy.yaml: can't be read" in capsys.readouterr().err
+    assert "there is nothing to trust in" in capsys.readouterr().err
 
 
 # ---- layers and observation in the other commands -------------------------------------------------------
@@ -308,7 +308,7 @@ def test_a_run_that_only_observes_runs_everything_and_says_so(project: Path, mon
     assert (record.verdict, record.executed, record.rule) == ("ask", True, "list-outside-project")
     with open(os.devnull, "w") as nowhere:
         console = Console(record=True, file=nowhere)
-        print_observed(console, environment.supervisor)
+        Presenter(console).opening(environment.supervisor)
         assert "OBSERVED, NOT ENFORCED" in console.export_text()
 
 

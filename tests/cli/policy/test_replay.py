@@ -36,7 +36,8 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("format", ["table", "json", "jsonl", "html"])
 def test_replay(runs: Path, capsys: Capture, format: str) -> None:
-    assert main(["policy", "replay", "default", str(runs), "--format", format]) == 0
+    rows = ["--rows"] if format == "jsonl" else []
+    assert main(["policy", "replay", "default", str(runs), "--format", format, *rows]) == 0
     out = capsys.readouterr().out
     assert "pip install x" in out
     assert "\x1b[2J" not in out
@@ -64,7 +65,7 @@ def test_confined(runs: Path, capsys: Capture) -> None:
     assert data["confined"] == {"confined to project": 2}
     assert main(command) == 0
     assert "2 confined to project" in capsys.readouterr().out
-    assert main([*command, "--format", "jsonl"]) == 0
+    assert main([*command, "--rows", "--format", "jsonl"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[3])["confined"] == "project"
     assert main([*command, "--format", "html"]) == 0
     assert "2 confined to project" in capsys.readouterr().out
@@ -99,7 +100,9 @@ def test_a_file_that_is_no_log_is_a_mistake_of_usage(tmp_path: Path, capsys: Cap
 def test_the_project_can_be_named(runs: Path, capsys: Capture) -> None:
     runs.write_text(json.dumps(row(1, "rm -rf /srv/data")))
     for project, verdict in (("/srv/app", "ask"), ("/srv", "allow")):
-        assert main(["policy", "replay", "default", str(runs), "--project", project, "--format", "jsonl"]) == 0
+        assert (
+            main(["policy", "replay", "default", str(runs), "--project", project, "--rows", "--format", "jsonl"]) == 0
+        )
         assert json.loads(capsys.readouterr().out)["verdict"] == verdict
     assert main(["policy", "replay", "default", str(runs), "--project", "/"]) == 2
 

@@ -16,6 +16,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Permit
 from humanlayer_agent.cli import main
+from humanlayer_agent.cli.shared.records import RequestRecord
 from humanlayer_agent.configuration import build_authority
 from humanlayer_agent.keys.key_file import LockedKey
 from humanlayer_agent.keys.signing import Signer
@@ -25,6 +26,7 @@ from humanlayer_agent.processes import identity
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children
 from tests.support.keys import PASSPHRASE, QUICK, known_passphrase, make_key, passphrase_file
+from tests.support.records import faults
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "requests"]
 COMMAND = "make deploy"
@@ -164,7 +166,9 @@ def at_terminal(
     return child.exitstatus, shown
 
 
-@pytest.mark.parametrize("command", [["approve", "--yes"], ["reject", "no"], ["show"], ["ls"], ["watch"]])
+@pytest.mark.parametrize(
+    "command", [["approve", "--yes"], ["reject", "no"], ["respond", "hi"], ["show"], ["ls"], ["watch"]]
+)
 def test_below_the_process_that_waits(
     agent: Callable[..., Waiting], elsewhere: Identity, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
@@ -172,7 +176,7 @@ def test_below_the_process_that_waits(
     monkeypatch.setattr(identity, "identity", elsewhere)
     one = agent()
     name, *more = command
-    answers = name in ("approve", "reject")
+    answers = name in ("approve", "reject", "respond")
     code, shown = at_terminal(name, *([one.id] if answers or name == "show" else []), *more)
     assert code == (3 if answers else 2)
     assert "only a human at a terminal of their own" in shown
@@ -295,8 +299,17 @@ def test_reject(agent: Callable[..., Waiting]) -> None:
     assert (denial.by, denial.comment) == ("human", "use staging")
 
 
+def test_an_answer_in_words(agent: Callable[..., Waiting]) -> None:
+    one = agent()
+    assert at_terminal("respond", one.id, "it is clean already", typed="respond")[0] == 0
+    denial = one.answer()
+    assert isinstance(denial, Denial)
+    assert (denial.by, denial.answer, denial.comment) == ("human", "respond", "it is clean already")
+
+
 def test_a_rejection_says_why(ready: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["requests", "reject", "4f1c", "  "]) == 2
+    assert main(["requests", "respond", "4f1c", "  "]) == 2
     assert "needs a reason" in capsys.readouterr().err
 
 
@@ -422,14 +435,14 @@ def test_watch(agent: Callable[..., Waiting]) -> None:
     assert at_terminal("reject", one.id, "no", "--yes")[0] == 0
     child.expect(r"(\{.*\})\r\n")
     line = json.loads(child.match.group(1))
-    assert (line["id"], line["state"]) == (one.id, "rejected")
+    assert (line["id"], line["state"], faults(line, RequestRecord)) == (one.id, "rejected", [])
     child.sendintr()
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
 
 
-@pytest.mark.parametrize("command", ["approve", "reject", "edit", "watch"])
+@pytest.mark.parametrize("command", ["approve", "reject", "edit", "respond", "watch"])
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["requests", command, "--help"]) == 0
     shown = capsys.readouterr().out

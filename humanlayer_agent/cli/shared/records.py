@@ -1,0 +1,493 @@
+"""The records that commands print for programs (`--format json` and `jsonl`): every field, its type and its meaning.
+
+docs/output.md is made from these classes (`docs/make_output.py`). Times are milliseconds since the epoch, in UTC; null
+stands for what was not there.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+Status = Literal["ok", "partial", "failed"]
+
+# ---- check, parse, policy explain -------------------------------------------------------------------------
+
+
+class EffectRecord(TypedDict):
+    """One thing that a command does."""
+
+    kind: Annotated[str, "What: read, write, delete, execute, network, privilege, persist and so on."]
+    role: Annotated[str, "What the operand is to the command: operand, redirect, code and so on."]
+    operand: Annotated[str | None, "A path, host or name; null where nobody can know it."]
+    resolved: Annotated[bool, "Whether the operand is certain."]
+    unread: Annotated[bool, "Whether this is code that nobody could read."]
+    span: Annotated[list[int], "Where it stands in the command: [from, to) in Unicode code points."]
+
+
+class DecisionRecord(TypedDict):
+    """The policy's answer to one command. A bad row on standard input is answered with `line` and `error`."""
+
+    id: Annotated[NotRequired[str | None], "The row's own, where rows come by standard input."]
+    line: Annotated[NotRequired[int], "Number of a bad row, from 1."]
+    error: Annotated[NotRequired[str], "What is wrong with a bad row; it has none of the fields from rules to us."]
+    verdict: Annotated[str, "allow, ask or deny: the answer."]
+    rules: Annotated[NotRequired[list[str]], "Ids of the rules that decided, then of all others that were hit."]
+    reason: Annotated[NotRequired[str], "The deciding rule's, for people."]
+    severity: Annotated[NotRequired[str], "low, medium, high or critical."]
+    suggestion: Annotated[NotRequired[str], "What the agent could do instead; empty where nothing is known."]
+    parse: Annotated[str, "ok, partial or failed: how much of it was understood."]
+    effects: Annotated[NotRequired[list[EffectRecord]], "Everything the command does."]
+    us: Annotated[NotRequired[int], "Microseconds that judging it took."]
+    enforced: Annotated[NotRequired[bool], "false while the policy is only observed; absent else."]
+    confined: Annotated[NotRequired[str], "The confinement it would run in; absent where it has none."]
+
+
+class SimpleCommandRecord(TypedDict):
+    """One command that would run, at any depth."""
+
+    program: Annotated[str | None, "Its name as the catalog knows it; null where it can't be known."]
+    argv: Annotated[list[str], "The words after expansion."]
+    resolved: Annotated[bool, "Whether all of them are known."]
+    via: Annotated[list[str], "Programs that run it, such as sudo or xargs."]
+    inside: Annotated[list[str], "Constructs around it, such as loop or substitution."]
+    span: Annotated[list[int], "Where it stands: [from, to) in Unicode code points."]
+
+
+class ProgramRecord(TypedDict):
+    """What a command line would run. A bad row on standard input is answered with `line` and `error` too."""
+
+    id: Annotated[NotRequired[str | None], "The row's own, where rows come by standard input."]
+    line: Annotated[NotRequired[int], "Number of a bad row, from 1."]
+    error: Annotated[NotRequired[str], "What is wrong with a bad row."]
+    status: Annotated[Status, "How much of it was understood."]
+    reasons: Annotated[list[str], "What was not understood."]
+    commands: Annotated[list[SimpleCommandRecord], "Every command, in the order of the text."]
+
+
+class RuleHitRecord(TypedDict):
+    """A rule that applies to a command or an effect."""
+
+    rule: Annotated[str | None, "Its id; null for: no rule allows this."]
+    verdict: Annotated[str, "allow, ask or deny: what it says."]
+    certain: Annotated[bool, "false where it only can't be ruled out."]
+    origin: Annotated[str | None, "File, line and column of the rule."]
+
+
+class RuleMissRecord(TypedDict):
+    """A rule that nearly applied."""
+
+    rule: Annotated[str, "Its id."]
+    decision: Annotated[str, "allow, ask or deny: what it would say."]
+    because: Annotated[list[str], "What kept it from applying."]
+    origin: Annotated[str, "File, line and column of the rule."]
+
+
+class ExplainedRecord(TypedDict):
+    """What was found about a command itself, or about one of its effects."""
+
+    effect: Annotated[EffectRecord | None, "null: the command itself."]
+    verdict: Annotated[str, "allow, ask or deny: the verdict on it."]
+    hits: Annotated[list[RuleHitRecord], "The rules that apply."]
+    missed: Annotated[list[RuleMissRecord], "The rules of its kind that do not; all of them."]
+
+
+class ExplainedCommandRecord(TypedDict):
+    """A simple command of an explanation."""
+
+    command: Annotated[str, "Its text."]
+    verdict: Annotated[str, "allow, ask or deny: the verdict on it, and all its effects."]
+    via: Annotated[list[str], "Programs that run it."]
+    inside: Annotated[list[str], "Constructs around it."]
+    unresolved: Annotated[list[str], "What could not be known of it."]
+    found: Annotated[list[ExplainedRecord], "Of itself first, then of each effect."]
+
+
+class ExplanationRecord(TypedDict):
+    """A decision with all that led to it."""
+
+    command: Annotated[str, "What was judged."]
+    decision: Annotated[DecisionRecord, "As hla check has it."]
+    spans: Annotated[list[list[int]], "The deciding parts of the command."]
+    parts: Annotated[list[ExplainedCommandRecord], "Every simple command."]
+    changes: Annotated[list[str], "With --why-not allow: what would be needed; else empty."]
+
+
+# ---- doctor, channel, catalog ----------------------------------------------------------------------------
+
+
+class DoctorRecord(TypedDict):
+    """One finding of the doctor."""
+
+    check: Annotated[str, "Name of the check."]
+    group: Annotated[str, "The heading it stands under."]
+    status: Annotated[Literal["ok", "warning", "failed"], "failed makes the exit code 1."]
+    said: Annotated[str, "What was found."]
+    todo: Annotated[str, "What to do; empty where nothing is to be done."]
+
+
+class ChannelRecord(TypedDict):
+    """A channel of the channels files."""
+
+    channel: Annotated[str, "Its name."]
+    type: Annotated[str, "terminal, slack, mail, web or a registered one."]
+    routes: Annotated[list[str], "The routes that use it."]
+    hub: Annotated[bool, "Whether hla hub serves it; false asks where the agent runs."]
+    not_installed: Annotated[str | None, "What has to be installed for it, and how."]
+    not_set: Annotated[list[str], "Environment variables that it needs, and that are not set here."]
+    process: Annotated[int | None, "Process id of the hub that serves it now."]
+
+
+class CatalogProgramRecord(TypedDict):
+    """A program that the catalog describes."""
+
+    program: Annotated[str, "Its name."]
+    family: Annotated[str, "The file it stands in."]
+
+
+class CatalogOptionRecord(TypedDict):
+    """An option of a program."""
+
+    option: Annotated[str, "The catalog's name of it."]
+    spellings: Annotated[list[str], "As it is written: -o, --output."]
+    value: Annotated[
+        Literal["none", "required", "attached"], "Whether a value follows; attached: only as --name=VALUE."
+    ]
+    kind: Annotated[str | None, "What the value is, as with operands."]
+    does: Annotated[str | None, "An effect of the option itself."]
+
+
+class CatalogOperandRecord(TypedDict):
+    """An operand of a program."""
+
+    kind: Annotated[str, "What it is: read, write, delete, host, command and so on."]
+    repeat: Annotated[str, '"" one, "?" if given, "*" any number, "+" one or more.']
+    with_options: Annotated[list[str], "Only with one of these options; empty: always."]
+
+
+class CatalogEffectRecord(TypedDict):
+    """An effect that no operand stands for."""
+
+    kind: Annotated[str, "What it does."]
+    operand: Annotated[str | None, "To what; . is the working directory."]
+    with_options: Annotated[list[str], "Only with one of these options; empty: always."]
+    without_options: Annotated[list[str], "But not with one of these."]
+
+
+class CatalogExampleRecord(TypedDict):
+    """A command, and what it does."""
+
+    command: Annotated[str, "The command."]
+    effects: Annotated[list[str], "Its effects, as kind and operand."]
+    resolved: Annotated[bool, "Whether that is all it does, for certain."]
+
+
+class CatalogRecord(TypedDict):
+    """What the catalog knows of a program or sub-command."""
+
+    program: Annotated[str, "The name, with its sub-commands."]
+    about: Annotated[str, "What it is for."]
+    grammar: Annotated[str | None, "The reader that knows more than stands here."]
+    options: Annotated[list[CatalogOptionRecord], "Its options."]
+    operands: Annotated[list[CatalogOperandRecord], "Its operands, in their order."]
+    effects: Annotated[list[CatalogEffectRecord], "What it does by itself."]
+    recursive: Annotated[list[str], "Options with which its operands mean everything below them, too."]
+    subcommands: Annotated[list[str], "Its sub-commands."]
+    examples: Annotated[list[CatalogExampleRecord], "Examples; each is tested."]
+
+
+# ---- requests --------------------------------------------------------------------------------------------
+
+
+class RequestRecord(TypedDict):
+    """A request: a question to humans whether a command may run."""
+
+    id: Annotated[str, "Its id; commands take the beginning too."]
+    state: Annotated[str, "pending, approved, rejected, expired, withdrawn and so on."]
+    digest: Annotated[str, "SHA-256 of exactly what would run."]
+    body: Annotated[Mapping[str, Any], "What that digest is over: command, cwd, and so on."]
+    run: Annotated[str, "The run that asks."]
+    requester: Annotated[str, "Who started it."]
+    rules: Annotated[list[str], "The rules that made it ask."]
+    reason: Annotated[str, "Why, for people."]
+    created: Annotated[int, "When it was asked."]
+    expires: Annotated[int, "Until when it waits."]
+    decided: Annotated[int | None, "When it was settled."]
+    decided_by: Annotated[str | None, "Who settled it."]
+    comment: Annotated[str | None, "Words with the answer."]
+    edited: Annotated[str | None, "The command that a human put in its place."]
+    parent: Annotated[str | None, "The request that this one is an edit of."]
+    route: Annotated[str, "The route it took."]
+    needed: Annotated[int, "How many must approve it."]
+    abandoned: Annotated[bool, "Whether the agent that asked is gone."]
+
+
+# ---- audit -----------------------------------------------------------------------------------------------
+
+
+class EventRecord(TypedDict):
+    """An event of the log. Each type has its own fields; in a pipe, jsonl is the very bytes that were hashed."""
+
+    e: Annotated[dict[str, Any], "The event: seq, at, type, and the fields of its type."]
+    h: Annotated[str, "Its hash, which the next event holds as prev."]
+
+
+class HeadRecord(TypedDict):
+    """A signed head: how far the log goes."""
+
+    head: Annotated[str, "The line to keep elsewhere; --head takes it."]
+    store: Annotated[str, "Identifies the log."]
+    seq: Annotated[int, "Number of the newest event."]
+    hash: Annotated[str, "Its hash."]
+    count: Annotated[int, "How many events there are."]
+    time: Annotated[int, "When it was signed."]
+    key: Annotated[Literal["user", "process"], "Whose key signed it."]
+    signer: Annotated[str, "Fingerprint of that key."]
+    signature: Annotated[str, "The signature, in hex."]
+
+
+class MarkedEventRecord(TypedDict):
+    """An event in which a value stands."""
+
+    seq: Annotated[int, "Its number."]
+    at: Annotated[int, "When it was."]
+    run: Annotated[str | None, "Of which run."]
+    type: Annotated[str, "Its type."]
+
+
+class MarkRecord(TypedDict):
+    """Where a value was used."""
+
+    mark: Annotated[str, "What stands in the log in its place."]
+    events: Annotated[list[MarkedEventRecord], "The events in which it stands."]
+
+
+class VerificationRecord(TypedDict):
+    """What the verifier found."""
+
+    result: Annotated[Literal["intact", "tampered", "gap", "torn"], "Exit codes: 0; 1; 5; 5."]
+    events: Annotated[int, "So many are intact from the beginning on."]
+    head: Annotated[str, "Hash of the last of them."]
+    bad_event: Annotated[int | None, "Number of the first that is not what was written."]
+    problem: Annotated[str, "What is wrong there; empty where nothing is."]
+    not_read: Annotated[int, "With --since-checked: so many were verified before, and not read again."]
+    last_head: Annotated[int | None, "Event up to which the newest signed head in it goes."]
+    signers: Annotated[list[str], "Whose keys have signed heads in it."]
+    witnessed: Annotated[int | None, "Event up to which a head that was kept elsewhere agrees; null: none was given."]
+
+
+class ReportRecord(TypedDict):
+    """The whole report on a log."""
+
+    integrity: Annotated[dict[str, Any], "intact, events, head, problem, bad_seq, witnessed_event."]
+    store: Annotated[str, "Identifies the log."]
+    period: Annotated[dict[str, Any], "first, last, events."]
+    event_types: Annotated[dict[str, int], "How many events of each type."]
+    unreadable_events: Annotated[int, "So many could not be read."]
+    verdicts: Annotated[dict[str, int], "How many decisions of each verdict."]
+    days: Annotated[dict[str, dict[str, int]], "The same, by day."]
+    policies: Annotated[list[dict[str, Any]], "policy, digest, first, last, decisions."]
+    runs: Annotated[list[dict[str, Any]], "run, agent, requester, project, started, ended, status, verdicts."]
+    rules: Annotated[list[dict[str, Any]], "rule, applied, decided, ended."]
+    attention: Annotated[dict[str, Any], "How often people are asked, and how fast they answer."]
+    requests: Annotated[list[dict[str, Any]], "Every question to a human, its votes and what became of it."]
+    denials: Annotated[list[dict[str, Any]], "Every decision that denied."]
+    observed: Annotated[list[dict[str, Any]], "Decisions that were only observed."]
+    unknown_outcome: Annotated[list[dict[str, Any]], "Commands of which nobody knows how they ended."]
+    swapped_files: Annotated[list[dict[str, Any]], "Files that became others between judging and running."]
+    kept_files: Annotated[list[dict[str, Any]], "What was kept for hla undo, and what was put back."]
+    votes_not_counted: Annotated[list[dict[str, Any]], "Answers that did not count, and why."]
+    redactions: Annotated[dict[str, Any], "Commands with secrets taken out: commands, erased."]
+    stops: Annotated[list[dict[str, Any]], "hla stop and hla resume: seq, at, type, by, words."]
+    about_the_log: Annotated[list[dict[str, Any]], "Events about the log itself: seq, at, type, details."]
+
+
+# ---- policy ----------------------------------------------------------------------------------------------
+
+
+class LayerRecord(TypedDict):
+    """A layer of the policies in force."""
+
+    policy: Annotated[str, "Its name."]
+    authority: Annotated[str, "machine, user, project, builtin or given."]
+    trusted: Annotated[bool, "Whether its allows count."]
+    observe: Annotated[bool, "Whether it is only observed."]
+    defaults: Annotated[dict[str, Any], "What it says where no rule decides."]
+    sources: Annotated[list[Any], "Its files, with their digests."]
+    lists: Annotated[list[dict[str, Any]], "Its lists of names, by file: name and entries."]
+    rules: Annotated[list[dict[str, Any]], "As written, and in_force and notes."]
+
+
+class LayersRecord(TypedDict):
+    """The policies in force."""
+
+    digest: Annotated[str, "Identifies all of them together."]
+    observe: Annotated[bool, "Whether they are only observed."]
+    layers: Annotated[list[LayerRecord], "The highest first."]
+
+
+class ExampleRecord(TypedDict):
+    """An example of a rule, judged."""
+
+    policy: Annotated[str, "The policy's name."]
+    rule: Annotated[str, "The rule it stands in."]
+    origin: Annotated[str, "File, line and column of the rule."]
+    kind: Annotated[str, "match, maybe or not_match."]
+    command: Annotated[str, "The command."]
+    passed: Annotated[bool, "Whether it is as the rule says."]
+    expected: Annotated[str, "What was expected."]
+    verdict: Annotated[str, "allow, ask or deny: what the policy says of it."]
+    rules: Annotated[list[str], "The rules that were hit."]
+
+
+class RewritingRecord(TypedDict):
+    """An example of a rule, judged again in other spellings."""
+
+    policy: Annotated[str, "The policy's name."]
+    rule: Annotated[str, "The rule it stands in."]
+    origin: Annotated[str, "File, line and column of the rule."]
+    kind: Annotated[str, "match, maybe or not_match."]
+    command: Annotated[str, "The command."]
+    rewritings: Annotated[int, "In so many other spellings it was judged."]
+    passed: Annotated[bool, "Whether all were judged alike."]
+    failures: Annotated[list[dict[str, Any]], "transformations, expected, original, rewritten."]
+
+
+class LintRecord(TypedDict):
+    """Something that is wrong with a policy."""
+
+    check: Annotated[str, "The check that found it; --explain says more."]
+    level: Annotated[str, "error, warning or note."]
+    unknown: Annotated[bool, "Whether the check could not tell."]
+    ignored: Annotated[str | None, "The reason in a comment that hides it."]
+    file: Annotated[str, "Where: the file."]
+    line: Annotated[int, "The line, from 1."]
+    column: Annotated[int, "The column, from 1."]
+    about: Annotated[str, "The rule or key."]
+    message: Annotated[str, "What is wrong."]
+    witness: Annotated[dict[str, Any] | None, "A command that shows it: command, verdict, rules."]
+
+
+class CheckPageRecord(TypedDict):
+    """The documentation of a check of the linter."""
+
+    check: Annotated[str, "Its name."]
+    page: Annotated[str, "What it is about, in Markdown."]
+
+
+class CoverageRecord(TypedDict):
+    """What the tests of a policy show."""
+
+    policy: Annotated[str, "Its name."]
+    percent: Annotated[float, "How much of its rules and clauses a test shows."]
+    shown: Annotated[int, "So many."]
+    of: Annotated[int, "Of so many."]
+    idle: Annotated[int, "So many make no difference to any command that was found."]
+    rules: Annotated[list[dict[str, Any]], "rule, origin, matched, decided, clauses; log with --log."]
+
+
+class ReplayRecord(TypedDict):
+    """The figures of replayed runs."""
+
+    policy: Annotated[str, "The policy that judged."]
+    files: Annotated[list[str], "The logs."]
+    formats: Annotated[list[str], "What they are."]
+    other_files: Annotated[list[str], "Files in the folders that are no logs."]
+    commands: Annotated[int, "How many commands were judged."]
+    runs: Annotated[int, "Of how many runs."]
+    runs_asked: Annotated[int, "In how many of them somebody would have been asked."]
+    verdicts: Annotated[dict[str, int], "How many of each verdict."]
+    unread: Annotated[dict[str, int], "How many of those run code that nobody could read."]
+    confined: Annotated[dict[str, int], "How many are allowed in each confinement."]
+    asks_per_100_commands: Annotated[float, "Questions to a human."]
+    asks_per_run: Annotated[float, "Questions to a human."]
+    parse: Annotated[dict[str, int], "How much was understood."]
+    rules: Annotated[list[dict[str, Any]], "rule, decision, applied, decided."]
+    never_hit: Annotated[list[str], "Rules that met nothing."]
+    stopped: Annotated[list[dict[str, Any]], "What would be asked or denied, the most frequent first."]
+    slowest: Annotated[list[dict[str, Any]], "us, command."]
+    us: Annotated[dict[str, int], "Microseconds: p50, p99."]
+    recorded: Annotated[dict[str, Any], "What the logs say was decided: rows, changed."]
+    redacted: Annotated[int, "Commands with secrets taken out, judged without them."]
+    tool_calls_without_command: Annotated[dict[str, int], "By tool."]
+    unreadable: Annotated[dict[str, Any], "Rows that could not be replayed: count, rows."]
+
+
+class ReplayedRecord(TypedDict):
+    """One replayed command."""
+
+    source: Annotated[str, "The log."]
+    place: Annotated[str, "Where in it."]
+    run: Annotated[str, "Of which run."]
+    id: Annotated[str, "The row's own id."]
+    command: Annotated[str, "The command."]
+    cwd: Annotated[str, "Where it started."]
+    verdict: Annotated[str, "allow, ask or deny: what the policy says of it."]
+    rules: Annotated[list[str], "The rules that were hit."]
+    reason: Annotated[str, "Why, for people."]
+    severity: Annotated[str, "low, medium, high or critical."]
+    parse: Annotated[str, "ok, partial or failed."]
+    unread: Annotated[bool, "Whether it runs code that nobody could read."]
+    confined: Annotated[NotRequired[str], "The confinement it would run in; absent where it has none."]
+    recorded: Annotated[str | None, "What the log says was decided."]
+    us: Annotated[int, "Microseconds that judging it took."]
+
+
+class PolicyDiffRecord(TypedDict):
+    """What changes when one policy takes the place of another."""
+
+    old: Annotated[str, "The one that was."]
+    new: Annotated[str, "The one that is to be."]
+    headline: Annotated[str, "equivalent, stricter, looser or mixed."]
+    commands: Annotated[int, "How many were judged by both."]
+    loosened: Annotated[int, "So many are looser, and nobody has accepted it."]
+    accepted: Annotated[int, "So many are looser, and accepted."]
+    tightened: Annotated[int, "So many are stricter."]
+    same: Annotated[int, "So many are decided the same."]
+    decided_by_another_rule: Annotated[int, "So many of those by another rule."]
+    asked_with_less: Annotated[dict[str, int], "Asked by an easier route, by what is easier."]
+    confined_otherwise: Annotated[dict[str, int], "Allowed as before, in another confinement."]
+    no_longer_locked: Annotated[list[str], "What lower layers may weaken now."]
+    matrix: Annotated[dict[str, dict[str, int]], "Old verdict, new verdict, how many."]
+    changes: Annotated[list[dict[str, Any]], "digest, command, loosened, accepted, count, old, new, first."]
+    stale_acceptances: Annotated[list[dict[str, Any]], "digest, command, reason, why."]
+    unreadable: Annotated[dict[str, Any], "Rows that could not be replayed: count, rows."]
+
+
+# ---- undo ------------------------------------------------------------------------------------------------
+
+
+class KeptRunRecord(TypedDict):
+    """A run that files were kept for."""
+
+    run: Annotated[str, "The run."]
+    project: Annotated[str, "The directory it worked for."]
+    at: Annotated[int, "When they were kept."]
+    files: Annotated[int, "How many."]
+    bytes: Annotated[int, "Of which size."]
+    left_out: Annotated[int, "How many were not kept."]
+
+
+class KeptFileRecord(TypedDict):
+    """A file that was kept for a run, or was not."""
+
+    path: Annotated[str, "Where, from the project on."]
+    kept: Annotated[bool, "Whether it was kept."]
+    mode: Annotated[str | None, "Its mode, as ls has it."]
+    bytes: Annotated[int | None, "Its size."]
+    sha256: Annotated[str | None, "Of its content; null for what has none."]
+    why: Annotated[str | None, "Why it was not kept."]
+
+
+class ChangeRecord(TypedDict):
+    """A file that differs from what was kept."""
+
+    path: Annotated[str, "Where, from the project on."]
+    change: Annotated[Literal["deleted", "changed", "created", "committed"], "What became of it since."]
+
+
+class UndoneRecord(TypedDict):
+    """What an undo did."""
+
+    restored: Annotated[list[str], "Files that are as they were."]
+    deleted: Annotated[list[str], "Files that were new."]
+    failed: Annotated[dict[str, str], "By path: why it could not be put back."]
+    undo: Annotated[str | None, "The run to name for taking this back; null where nothing was done."]

@@ -1,0 +1,66 @@
+"""Attacks in several steps, judged one step after another as `hla check --run` does, with bash in between: each is real, and
+none is allowed to its end.
+
+There are more than 1,500, which `make soak` plays; `make test-all` plays a quarter, and `make test` one for each loader.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support import enclosures
+from tests.support.attack_player import Played
+from tests.support.extent import ALL, SOAK
+from tests.support.staged_attacks import Attack, attacks
+
+_ROOT = Path(__file__).parents[2]
+_PARTS = 24 if SOAK else 8 if ALL else 4
+_SEED = 1
+
+
+def _chosen() -> list[Attack]:
+    dear, cheap = (12, 52) if SOAK else (3, 13) if ALL else (0, 1)
+    return [each for each in attacks(_SEED, dear=dear, cheap=cheap) if all(map(shutil.which, each.needs))]
+
+
+@cache
+def played(part: int, folder: Path) -> list[Played]:
+    """What came of the attacks of one part."""
+    here = [asdict(attack) | {"needs": []} for attack in _chosen()[part::_PARTS]]
+    (folder / "home").mkdir()
+    (folder / "tmp").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {
+        "HOME": "/srv/home", "TMPDIR": "/srv/tmp", "PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(_ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }  # fmt: skip
+    words = [
+        enclosures.backend().path, "--ro-bind", "/", "/", "--bind", str(folder), "/srv", "--dev", "/dev", "--proc", "/proc",
+        "--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent", "--chdir", "/srv",
+        sys.executable, "-m", "tests.support.attack_player",
+    ]  # fmt: skip
+    done = subprocess.run(words, env=env, input=json.dumps(here), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [Played(**json.loads(line)) for line in done.stdout.splitlines()]
+    assert len(found) == len(here)
+    return found
+
+
+@pytest.mark.skipif(not Path("/srv").is_dir(), reason="there is no /srv here to put a folder in the place of")
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_no_attack_in_steps_is_allowed_to_its_end(part: int, tmp_path: Path) -> None:
+    found = played(part, tmp_path)
+    assert [each.name for each in found if not each.real] == []
+    assert [each.name for each in found if each.escaped] == []
+    read = {attack.name for attack in _chosen() if attack.read}
+    twins = [each for each in found if each.name in read]
+    asked = [f"{each.name}: {each.twin_stopped}" for each in twins if not each.twin]
+    assert len(asked) <= max(1, 0.05 * len(twins)), asked
