@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
-    from humanlayer_agent.shell import DiskReader, View
+    from humanlayer_agent.shell import Baseline, DiskReader, View
 
     G = TypeVar("G", bound="Gate")
 
@@ -47,7 +47,7 @@ def find_project(start: Path | str | None = None) -> Path:
 
 
 def checked_project(path: Path | str) -> Path:
-    """`path` as an absolute project directory (it may not exist). Raises ConfigError where it is too wide."""
+    """`path` as an absolute project directory (it may not exist). Raises ConfigError for a file, or one too wide."""
     return Path(_checked(_absolute(path)))
 
 
@@ -73,6 +73,8 @@ def _checked(path: str) -> str:
             f"{project} can't be the project: it is {reason}. Start in the directory the agent works for, "
             "or name it with --project DIR."
         )
+    if os.path.isfile(project):
+        raise ConfigError(f"{project} can't be the project: it is a file. Name its directory with --project DIR.")
     return project
 
 
@@ -115,6 +117,7 @@ def build_director(
     confined: "View | bool" = False,
     reduced: bool = False,
     container: "Confinement | None" = None,
+    run: str | None = None,
 ) -> "Director":
     """The Director for `project`.
 
@@ -126,6 +129,8 @@ def build_director(
         confined: what it allows runs confined, and in which view of the disk (see `Director`).
         reduced: what it allows is held by Landlock alone.
         container: everything runs in a container, which lets it reach this.
+        run: names the run that the actions belong to: what was the project's own when it began is kept by that. None:
+            they belong to none.
 
     Raises:
         PolicyError: a policy can't be found, has a mistake or fails its own tests (file:line:column and what was
@@ -133,14 +138,17 @@ def build_director(
     """
     from humanlayer_agent.confine.repository import repository_folder
     from humanlayer_agent.policy.director import Director
+    from humanlayer_agent.policy.run_record import RunRecord, known_baseline
 
     base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
-    reader, reads = readable(base, environ, confined=confined, reduced=reduced)
+    record = RunRecord(base, run) if run is not None else None
+    baseline = record.baseline if record is not None else known_baseline(base)
+    reader, reads = readable(base, environ, confined=confined, reduced=reduced, baseline=baseline)
     variables = {"REPOSITORY": repository_folder(base)} if confined else None
     if policy is not None:
         return Director.load(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
-            variables=variables, confined=confined, reduced=reduced, reads=reads, container=container,
+            variables=variables, confined=confined, reduced=reduced, reads=reads, container=container, record=record,
         )  # fmt: skip
     from humanlayer_agent.policy.layers import find_layers, observed
 
@@ -149,17 +157,22 @@ def build_director(
     observe = observed(layers, observe)
     return Director(
         layers, project=base, environ=environ, variables=variables, observe=observe, reader=reader,
-        confined=confined, reduced=reduced, reads=reads, container=container,
+        confined=confined, reduced=reduced, reads=reads, container=container, record=record,
     )  # fmt: skip
 
 
 def readable(
-    project: str, environ: Mapping[str, str] | None = None, *, confined: "View | bool", reduced: bool = False
+    project: str,
+    environ: Mapping[str, str] | None = None,
+    *,
+    confined: "View | bool",
+    reduced: bool = False,
+    baseline: "Baseline | None" = None,
 ) -> "tuple[DiskReader, tuple[str, ...]]":
     """Return what gives a Director the files of commands, and what held ones can read besides what policies say."""
     from humanlayer_agent.shell import DiskReader
 
-    reader = DiskReader(project)
+    reader = DiskReader(project, baseline=baseline)
     if not (confined or reduced):
         return reader, ()
     from humanlayer_agent.confine.environment import toolchain_reads
@@ -279,7 +292,8 @@ def build_hub(
         only_ready: leave out what this process lacks the secrets for; otherwise each of that is an error.
 
     Raises:
-        ConfigError: a file has a mistake, a secret is not set, or there is no key that may sign answers.
+        ConfigError: a file has a mistake, a secret is not set, what a channel needs is not installed, or there is no
+            key that may sign answers.
     """
     from humanlayer_agent.channels import registry, settings
     from humanlayer_agent.hub.hub import Hub
@@ -292,8 +306,7 @@ def build_hub(
     if not names:
         return None
     for name in names:
-        if lacking := registry.missing(name, found):
-            raise ConfigError(f"channel {name}: set {' and '.join(lacking)} in the environment of the hub")
+        registry.check(name, found)
     own = signer()
     note_signers(store, authority.signers)
     return Hub(store, names, lambda name: registry.build(name, found, signer=own), authority, own, tasks=tasks, say=say)

@@ -94,6 +94,36 @@ def new_stores(empty_store: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def compiled_before() -> dict[str, dict[str, Any]]:
+    """The compiled forms of shipped policies, by the names of their files: what tests of this session have compiled."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(compiled_before: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test has compiled of a shipped policy lies there for the next user too, as if they had compiled it.
+
+    Where compiling is what is tested, the module has a fixture of this name that does nothing.
+    """
+    from humanlayer_agent import locations
+    from humanlayer_agent.policy.language import loader, sources
+
+    def read(path: Path | str) -> dict[str, Any] | None:
+        known = compiled_before.get(os.path.basename(path))
+        if known is not None and not os.path.lexists(path):
+            locations.write_own_json(path, known)
+        return locations.read_own_json(path)
+
+    def write(path: Path | str, content: dict[str, Any]) -> None:
+        if all(each["name"].startswith(sources.BUILTIN) for each in content["policy"]["sources"]):
+            compiled_before[os.path.basename(path)] = content
+        locations.write_own_json(path, content)
+
+    monkeypatch.setattr(loader, "read_own_json", read)
+    monkeypatch.setattr(loader, "write_own_json", write)
+
+
+@pytest.fixture(scope="session")
 def compiled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state directory in which the shipped policies lie compiled, and the proof of what confines commands here."""
     from humanlayer_agent.agents.run_enclosures import PROOFS

@@ -6,7 +6,8 @@ comes in, what is answered and what ends a run differ: `mini.environment` and `m
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from minisweagent.environments.local import LocalEnvironment
 from humanlayer_agent.action import BASH, Action
 from humanlayer_agent.agents.containers import confinement_of
 from humanlayer_agent.agents.dotenv import refuse_env_file
+from humanlayer_agent.agents.preflight import check_model, end_retries_early
+from humanlayer_agent.agents.presenter import Presenter
 from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted, wanted
 from humanlayer_agent.agents.supervision import Record, Supervision, Supervisor, close_gate, open_gate, project_of
 from humanlayer_agent.approvals.model import Outcome, Permit
@@ -34,6 +37,47 @@ _INTERPRETERS = {
     "BubblewrapEnvironment": ("bash", "-c"),
     "DockerEnvironment": ("bash", "-lc"),  # version 1; version 2 has it in its settings
 }
+
+
+class RunStatus:
+    """The status that a run ends with, as mini has it."""
+
+    value = "failed"
+
+
+@contextmanager
+def whole_run(
+    environment: "EnforcingEnvironment", model: Any, presenter: Presenter | None, *, human: bool
+) -> Iterator[RunStatus]:
+    """Begin an agent's run in `environment`, and end it, however it ends.
+
+    Args:
+        human: a human proposes the commands at first: then no model need be there yet.
+
+    Raises:
+        ModelUnusable: the model can't be asked, and waiting does not mend that.
+    """
+    environment.new_run()
+    supervisor, status, shown = environment.supervisor, RunStatus(), presenter is not None
+    try:
+        if presenter is not None:
+            presenter.opening(supervisor)
+        end_retries_early(model)
+        note = "" if human else check_model(model)
+        if presenter is not None:
+            presenter.note(note)
+        yield status
+    except BaseException as error:
+        status.value = "Interrupted" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        shown = shown and not isinstance(error, SystemExit | GeneratorExit)
+        shown = shown and bool(supervisor.records or not isinstance(error, ConfigError))
+        environment.end_run(f"failed: {type(error).__name__}")
+        raise
+    else:
+        environment.end_run(status.value)
+    finally:
+        if presenter is not None and shown:
+            presenter.closing(supervisor, status.value)
 
 
 class EnforcingEnvironment:
@@ -69,7 +113,7 @@ class EnforcingEnvironment:
         self.runs_here = getattr(type(inner), "execute", None) is LocalEnvironment.execute
         self._inner = inner
         self.settings = settings
-        self._watch = watch
+        self.watch = watch
         self._start = os.getcwd()
         if self.runs_here:
             warn_unless_protected()
@@ -173,8 +217,8 @@ class EnforcingEnvironment:
             )
 
         record = self.supervisor.supervise(proposed, outcome)
-        if self._watch is not None:
-            self._watch(record, str(output.get("output", "")))
+        if self.watch is not None:
+            self.watch(record, str(output.get("output", "")))
         if ended:
             raise ended[0]
         return record, output

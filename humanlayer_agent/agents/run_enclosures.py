@@ -65,6 +65,11 @@ _LARGEST_SETTINGS = 1 << 21  # characters
 _NAMES_FILE = re.compile(r"^\s*(?:constraint|cert|cafile|cainfo)\s*=\s*[\"']?(/[^\s\"']+)", re.MULTILINE)
 """A setting without whose file a tool does not start."""
 _PLAIN_NAME = re.compile(r"[\w.+@-]{1,60}")
+_KEPT_BY_GIT = re.compile(
+    r"(?:unable to (?:unlink|create|write)|cannot (?:create|unlink|rename|update))[^\n]*"
+    r"(?:Read-only file system|Device or resource busy|Permission denied|Operation not permitted)"
+)
+_LONGEST = 200
 _LOOKED_AT = 20_000  # characters of an output, its last
 _ABSOLUTE = re.compile(r"(?<![\w./~-])/[\w.@+-][\w./@+-]*\w")
 _OWN = ("/tmp/", "/proc/", "/dev/", "/sys/")
@@ -323,7 +328,7 @@ def directed(
 
     name, run, confine = run or "", run or secrets.token_hex(16), wanted(confine)
     environ = os.environ if path is None else {**os.environ, "PATH": path}
-    judge = partial(build_director, policy, project=project, environ=environ, observe=observe)
+    judge = partial(build_director, policy, project=project, environ=environ, observe=observe, run=run)
     plain = judge()
     confinable = not plain.observe and plain.in_force().confine is not None
     if confine is False or (confine is None and not confinable):
@@ -406,6 +411,8 @@ def run_permitted(
     if confinement is not None:
         enclosure = enclosures.enclosure(confinement, *_known_changes(permit))
         result = say_moved(run(confinement=enclosure))
+        if kept := _mixed(result, permit.decision):
+            logger.warning("Warning: the work tree may be a mixture of two versions: %s", "; ".join(kept))
         return replace(result, note=_note(result, permit.decision, enclosure.withheld))
     assert reduced is not None
     restriction = enclosures.restriction(reduced, action.env)
@@ -427,6 +434,9 @@ def _note(result: CommandResult, decision: PolicyDecision, withheld: Iterable[st
     said = []
     if taken := [each.path for each in result.moved]:
         said.append(f"(Undone, since it could run code later: {', '.join(taken)}.)")
+    if mixed := _mixed(result, decision):
+        kept = "; ".join(mixed)
+        said.append(f"(The work tree may be a mixture of two versions now, since protected files were kept: {kept}.)")
     # Names with a dot are what tools keep for themselves: nobody looks for them.
     if gone := [name for name in result.lost if not name.startswith(".")]:
         said.append(f"(The home folder is a new one for each command, so what it made there is gone: {_few(gone)}.)")
@@ -475,6 +485,13 @@ def _settings_file(path: str, *_state: int) -> tuple[bool, str | None]:
         text = file.read(_LARGEST_SETTINGS)
     left = text if is_public(path) else settings_without_secrets(text)
     return left == text, left
+
+
+def _mixed(result: CommandResult, decision: PolicyDecision) -> list[str]:
+    """Return what git says of files that it could not replace. It may go on, and succeed."""
+    if all(part.program != "git" for part in decision.parts):
+        return []
+    return list(dict.fromkeys(found[0][:_LONGEST] for found in _KEPT_BY_GIT.finditer(result.output[-_LOOKED_AT:])))[:5]
 
 
 def _lack(result: CommandResult, decision: PolicyDecision) -> str:

@@ -17,7 +17,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.denial_texts import denial_text, edited_text, text
 from humanlayer_agent.approvals.model import Denial, Outcome, Permit
 from humanlayer_agent.confine.confinement import Unenforceable
-from humanlayer_agent.errors import ConfigError, NotAsJudged, RunTerminated, StoreError
+from humanlayer_agent.errors import ConfigError, NotAsJudged, RunTerminated, StoreError, did_you_mean
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.redaction.redactor import Redactor
 
@@ -62,6 +62,9 @@ class Supervision(BaseModel):
     are as without. true: the agent does not start where it can't be confined. false: nothing is confined."""
     keep_background: bool = False
     """Leave alone what a command still has running when its shell ends. Then nothing is confined."""
+    show: bool | None = None
+    """Show the run on standard output: the model's words, each command and what was decided about it, and a table at
+    the end. Default: where that is a terminal."""
     store: Path | None = None
     """Path of the store; default: the user's own."""
     agent: str = "mini-swe-agent"
@@ -104,9 +107,7 @@ def _explain(error: Any) -> str:
     if error["type"] != "extra_forbidden":
         return f"{key}: {error['msg']}"
     names = list(Supervision.model_fields)
-    close = difflib.get_close_matches(str(error["loc"][-1]), names, 1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
-    return f"{key}: no such setting; {hint}"
+    return f"{key}: no such setting; {did_you_mean(str(error['loc'][-1]), names)}"
 
 
 class SimpleDirector:

@@ -52,6 +52,7 @@ class Asking:
 
     Attributes:
         stopped: the denial that ended the run; None while it goes on.
+        held: all that the run has started so far is held by a confinement.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Asking:
         use_by_ms: int,
     ) -> None:
         self.stopped: Denial | None = None
+        self.held = True
         self._store = store
         self._asker = asker
         self._judge = judge
@@ -232,6 +234,7 @@ class Asking:
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
+        request = replace(request, held=self.held and request.decision.confinable)
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
         except (ChannelError, RunTerminated):

@@ -468,8 +468,8 @@ class Gate:
             use_by_ms=self._use_by_ms, authority=self.authority, outcome=outcome,
         )  # fmt: skip
         if isinstance(result, Permit) and result.started and result.digest == about_to_run:
+            self._is_first_start(result)
             with self._lock:
-                self._started.add(result.id)
                 self._denials = 0
             return replace(result, judged=files)
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
@@ -567,19 +567,22 @@ class Gate:
         if isinstance(result, Halted):
             return self._asking.halted(result.halt, decision, permit.request_id)
         if isinstance(result, Execution) and result.permit_id == permit.id and result.digest == digest:
-            return self._used_before(permit)
+            used = Denial("the permit was already used", by="policy", decision=permit.decision)
+            return None if self._is_first_start(permit) else used
         if permit.request and isinstance(result, Refused) and (revoked := self._asking.revoked(permit.request)):
             return revoked
         reason = result.reason if isinstance(result, Refused) else "the store did not confirm the permit"
         return Denial(reason, by="policy", decision=decision, request_id=permit.request_id)
 
-    def _used_before(self, permit: Permit) -> Denial | None:
-        """The denial of a permit that was started in this process already, although its row says that it was not."""
+    def _is_first_start(self, permit: Permit) -> bool:
+        """Note that what a permit lets run is about to start; False where it did in this process before, although its
+        row says that it did not.
+        """
         with self._lock:
-            if permit.id in self._started:
-                return Denial("the permit was already used", by="policy", decision=permit.decision)
+            first = permit.id not in self._started
             self._started.add(permit.id)
-            return None
+            self._asking.held = self._asking.held and permit.decision.confinement is not None
+        return first
 
     def _counted(self, denial: Denial) -> Denial:
         """The denial, as one more in a row: the last that is borne ends the run. (A stop of all agents is none.)"""

@@ -134,6 +134,8 @@ class ApprovalRequest:
         since: votes from before this (ms) don't count; set where a restarted run has adopted the request.
         abandoned: it is pending, and the process that asked is known to be gone; the same agent, started again, may
             adopt it until it expires.
+        held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
+            terminal. Known to the process that asks, and to no other.
     """
 
     id: str
@@ -157,6 +159,7 @@ class ApprovalRequest:
     escalated: int = 0
     since: int = 0
     abandoned: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.shell import Effect, View, plain_path
+from humanlayer_agent.shell import LOSS, VERSION, Effect, View, plain_path
 
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _REPLACES_FILES = frozenset({"package", "vcs-rewrite", "container"})
@@ -84,5 +84,9 @@ def _is_above(effect: Effect, names: set[str], view: View) -> bool:
 
 
 def _covers(shown: PolicyDecision, again: PolicyDecision) -> bool:
-    """Tell whether everything that speaks against it now was known then."""
-    return set(again.rules) <= set(shown.rules)
+    """Tell whether everything that speaks against it now was known then, and git would do the same to its files."""
+    return set(again.rules) <= set(shown.rules) and _versions(again) <= _versions(shown)
+
+
+def _versions(decision: PolicyDecision) -> set[tuple[str | None, str | None]]:
+    return {(effect.operand, effect.value) for effect in decision.effects if effect.role in (VERSION, LOSS)}

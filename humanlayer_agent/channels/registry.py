@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ConfigError, did_you_mean
+from humanlayer_agent.extras import lacks
 
 if TYPE_CHECKING:
     from humanlayer_agent.channels.contract import Channel, Factory
@@ -19,6 +20,12 @@ FACTORIES: Mapping[str, str] = {
 }
 """Types of channels that the hub serves, and what builds one: `module:function`. (The terminal asks in the agent's own
 process, and is no channel of the hub.)"""
+_NEEDED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "slack": ("slack", ("slack_sdk", "websockets")),
+    "email": ("mail", ("imapclient",)),
+    "web": ("web", ("starlette", "uvicorn")),
+}
+"""By type: the extra of pyproject.toml that it needs, and the modules which that brings."""
 
 
 def served(profiles: "Profiles") -> tuple[str, ...]:
@@ -69,16 +76,24 @@ def check(name: str, profiles: "Profiles", environ: Mapping[str, str] | None = N
     """
     settings = profiles.channels.get(name)
     if settings is None:
-        raise ConfigError(f"there is no channel {name!r}; channels here: {', '.join(profiles.channels) or 'none'}")
+        raise ConfigError(f"there is no channel {name!r}; {did_you_mean(name, profiles.channels, 'channels here:')}")
     place = FACTORIES.get(settings.type)
     if place is None:
         raise ConfigError(f"channel {name}: the hub serves {', '.join(FACTORIES)}, and it is of type {settings.type}")
     if lacking := missing(name, profiles, environ):
         raise ConfigError(f"channel {name}: set {' and '.join(lacking)} in the environment of the hub")
+    if why := uninstalled(name, profiles):
+        raise ConfigError(why)
     module, _, function = place.partition(":")
+    return cast("Factory", getattr(import_module(module), function))
+
+
+def uninstalled(name: str, profiles: "Profiles") -> str:
+    """Say what has to be installed before the channel `name` can be served, and how; "" where nothing has."""
+    extra, modules = _NEEDED[profiles.channels[name].type]
     try:
-        return cast("Factory", getattr(import_module(module), function))
+        for module in modules:
+            import_module(module)
     except ImportError as error:
-        raise ConfigError(
-            f"channel {name}: {error}; install what it needs: pip install 'humanlayer-agent[all]'"
-        ) from None
+        return lacks(f"channel {name}", extra, error)
+    return ""

@@ -39,6 +39,7 @@ class Profile:
         protect: what can't be written, although it lies within `write`. Wildcards as in policies: `*`, `**`, `?`.
         hide: what can't be read either. With a wildcard as in policies it holds within `write`, where it is looked for;
             without, anywhere.
+        lift: files that can be made, replaced and removed although they are protected. No wildcard means anything.
         network: "none" is a network of the command's own, where nobody else is; "forwarded" the same, from where a
             `forwarder` leads to `hosts`; "host" is that of the machine.
         hosts: what the forwarder leads to: `name`, `name:port` or `hosts.PUBLIC`.
@@ -58,9 +59,10 @@ class Profile:
     hide: tuple[str, ...] = ()
     network: Network = "none"
     hosts: tuple[str, ...] = ()
+    lift: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for kind in ("read", "write", "protect", "hide"):
+        for kind in ("read", "write", "protect", "hide", "lift"):
             for entry in getattr(self, kind):
                 if not entry.startswith("/") or "\0" in entry or posixpath.normpath(entry) != entry:
                     raise ValueError(f"confinement {self.name}: {kind}: {entry!r} is no absolute path")
@@ -83,7 +85,7 @@ class Profile:
 
     def writes(self, path: str) -> bool:
         """Tell whether an absolute path without links can be written."""
-        return within(path, self.write) and not within(path, (*self.protect, *self.hide))
+        return path in self.lift or (within(path, self.write) and not within(path, (*self.protect, *self.hide)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class Confinement:
         """Tell whether an absolute path without links can be written."""
         return any(profile.writes(path) for profile in self.profiles)
 
-    def entries(self, kind: Literal["read", "write", "protect", "hide"]) -> tuple[str, ...]:
+    def entries(self, kind: Literal["read", "write", "protect", "hide", "lift"]) -> tuple[str, ...]:
         """Return the path sets of one kind, of every profile."""
         return tuple(dict.fromkeys(entry for profile in self.profiles for entry in getattr(profile, kind)))
 

@@ -35,7 +35,7 @@ def confined_environment(env: Mapping[str, str], *, caches: str = "", project: s
         '/bin'
     """
     kept = {name: value for name, value in env.items() if name not in _TEMPORARY}
-    return _without_bare_repositories(kept | (cache_variables(kept.get("HOME", ""), caches, project) if caches else {}))
+    return kept | (cache_variables(kept.get("HOME", ""), caches, project) if caches else {})
 
 
 def leads_out(name: str) -> bool:
@@ -70,20 +70,6 @@ def settings_files(home: str) -> tuple[str, ...]:
     """Return the files, below `home` or of the machine, with which tools are set up for all projects."""
     paths = (os.path.join(home, below) for below in _known_caches()["settings"])
     return tuple(path for path in paths if os.path.isfile(path))
-
-
-def _without_bare_repositories(env: dict[str, str]) -> dict[str, str]:
-    """A folder that looks like a bare repository may have a configuration that runs code: git is to be told of it.
-
-    https://git-scm.com/docs/git-config#Documentation/git-config.txt-safebareRepository
-    """
-    said = env.get("GIT_CONFIG_COUNT", "0")
-    count = int(said) if said.isascii() and said.isdigit() else 0
-    return env | {
-        "GIT_CONFIG_COUNT": str(count + 1),
-        f"GIT_CONFIG_KEY_{count}": "safe.bareRepository",
-        f"GIT_CONFIG_VALUE_{count}": "explicit",
-    }
 
 
 @cache

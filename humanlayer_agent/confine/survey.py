@@ -65,8 +65,8 @@ _known: dict[tuple[str, str], _Folder] = {}
 """By confinement and path. The time of change of a folder, which nobody can set, tells whether it is still so."""
 
 
-class _Wanted:
-    """The path sets that are looked for. There are hundreds, and most paths are ruled out by their last name alone."""
+class Wanted:
+    """Path sets that are looked for. There are hundreds, and most paths are ruled out by their last name alone."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._named: dict[str, list[re.Pattern[str]]] = {}
@@ -126,8 +126,8 @@ def survey(confinement: Confinement, *, limit: int = LIMIT) -> Survey:
 
 
 @lru_cache(maxsize=64)
-def _wanted(confinement: Confinement) -> _Wanted:
-    return _Wanted([*confinement.entries("protect"), *confinement.entries("hide")])
+def _wanted(confinement: Confinement) -> Wanted:
+    return Wanted([*confinement.entries("protect"), *confinement.entries("hide")])
 
 
 def roots_of(confinement: Confinement) -> list[str]:
@@ -141,7 +141,7 @@ def is_writable(confinement: Confinement, path: str) -> bool:
     return any(is_below(path, root) for root in roots_of(confinement))
 
 
-def _look(path: str, name: str, wanted: "_Wanted", confinement: Confinement) -> _Folder | None:
+def _look(path: str, name: str, wanted: Wanted, confinement: Confinement) -> _Folder | None:
     known = _known.get((name, path))
     try:
         about = os.lstat(path)
@@ -169,19 +169,24 @@ def _read(
     listed: list["os.DirEntry[str]"],
     path: str,
     state: tuple[int, int, int],
-    wanted: "_Wanted",
+    wanted: Wanted,
     confinement: Confinement,
 ) -> _Folder:
     hits: list[tuple[str, Literal["protect", "hide"]]] = []
     below, git, links = [], [], []
     names = {each.name for each in listed}
+    lifted = confinement.entries("lift")
+    inside = any(each.startswith(f"{path}/") for each in lifted)
     if any(needed <= names for needed in _BARE):
         git.append(path)
     for each in listed:
-        if wanted.has(each.name, each.path):
-            if not confinement.reads(each.path):
-                hits.append((each.path, "hide"))
-            if not confinement.writes(each.path) and within(each.path, confinement.entries("protect")):
+        if wanted.has(each.name, each.path) and not confinement.reads(each.path):
+            hits.append((each.path, "hide"))
+        # In a folder of which a part is lifted, what it holds is protected one by one.
+        if (inside or wanted.has(each.name, each.path)) and within(each.path, confinement.entries("protect")):
+            folder = each.is_dir(follow_symlinks=False)
+            opened = folder and any(other.startswith(f"{each.path}/") for other in lifted)
+            if not opened and (not confinement.writes(each.path) or (folder and each.path in lifted)):
                 hits.append((each.path, "protect"))
         if each.name == ".git":
             git.append(each.path)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.channels.registry import FACTORIES
+from humanlayer_agent.channels.registry import FACTORIES, uninstalled
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, config_folder, default_store_path, key_path
@@ -121,7 +121,7 @@ def ignored(context: Context) -> Iterator[Finding]:
 
 
 def secrets(context: Context) -> Iterator[Finding]:
-    """The environment variables that channels need are set. What they hold is not shown."""
+    """What channels need is installed, and their environment variables are set. What those hold is not shown."""
     from humanlayer_agent.channels.settings import secret_variables
 
     try:
@@ -130,10 +130,12 @@ def secrets(context: Context) -> Iterator[Finding]:
         return
     used = {step.to for route in profiles.routes.values() for step in route.steps}
     for name, channel in profiles.channels.items():
+        say = failed if name in used else warning
+        if channel.type in FACTORIES and (why := uninstalled(name, profiles)):
+            yield say(why.partition(": ")[0], why.partition(": ")[2])
         wanted = sorted({variable for _, variable in secret_variables(channel)})
         missing = [variable for variable in wanted if not context.environ.get(variable)]
         if missing:
-            say = failed if name in used else warning
             yield say(f"channel {name}: {', '.join(missing)} not set", "Set them where agents are started.")
         elif wanted:
             yield ok(f"channel {name}: {', '.join(wanted)} set")

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -126,12 +126,16 @@ def read(*names: str) -> Callable[[Inputs], str]:
     return lambda inputs: f"cat -- {' '.join(spellings(text_of(inputs, *names)))}"
 
 
-def searched(*names: str) -> Callable[[Inputs], str]:
-    """A call that searches the folder or file that one of these inputs names; without one, the directory it is in."""
+def searched(*names: str, only: Sequence[str] = ()) -> Callable[[Inputs], str]:
+    """A call that searches the folder or file that one of these inputs names; without one, the directory it is in. Of
+    inputs called as in `only`, the value is a pattern for the names of files that are searched.
+    """
 
     def find(inputs: Inputs) -> str:
         where = text_of(inputs, *names) if any(inputs.get(name) is not None for name in names) else "."
-        return f"grep -r -e {shlex.quote(text_of(inputs, 'pattern'))} -- {' '.join(spellings(where))}"
+        files = [text_of(inputs, name) for name in only if inputs.get(name) is not None]
+        options = " ".join(f"--include={shlex.quote(each)} " for each in files)
+        return f"grep -r {options}-e {shlex.quote(text_of(inputs, 'pattern'))} -- {' '.join(spellings(where))}"
 
     return find
 
@@ -175,7 +179,7 @@ TOOLS: Mapping[str, Tool] = {
                 "MultiEdit": written("file_path"),
                 "NotebookEdit": written("notebook_path", "file_path"),
                 "Read": read("file_path"),
-                "Grep": searched("path"),
+                "Grep": searched("path", only=["glob"]),
             },
             # bypassPermissions and dontAsk ask nobody, and of a mode that we don't know we can't tell
             prompts=frozenset({"default", "acceptEdits", "plan"}),
@@ -193,8 +197,8 @@ TOOLS: Mapping[str, Tool] = {
                 "write_file": written("file_path"),
                 "replace": written("file_path"),
                 "read_file": read("file_path", "absolute_path"),
-                "search_file_content": searched("dir_path", "path"),
-                "grep_search": searched("dir_path", "path"),
+                "search_file_content": searched("dir_path", "path", only=["include", "include_pattern"]),
+                "grep_search": searched("dir_path", "path", only=["include", "include_pattern"]),
             },
             prompts=frozenset(),  # its reference documents allow and deny
             render=_gemini_cli,

@@ -299,8 +299,9 @@ class _Session:
     ) -> None:
         self._paths = list(_settings(project, options))
         self._seen = _state(self._paths)
-        director = build_director(options.policy, project=project)
-        director.reader = reader or director.reader or DiskReader(project)
+        director = build_director(options.policy, project=project, run=f"{tool.name} {name}" if name else None)
+        if not name:
+            director.reader = reader or director.reader or DiskReader(project)
         self.reader = director.reader
         self._paths += [source.path for layer in director.layers for source in layer.policy.sources]
         self._seen = self._seen | _state(self._paths)

@@ -111,7 +111,7 @@ def command_environment(
     *,
     inherits: Callable[[str, str], bool] = is_listed,
 ) -> dict[str, str]:
-    """The environment of a supervised command.
+    """The environment of a supervised command. Git is told by it to take no folder for a bare repository by its looks.
 
     Args:
         environ: our own environment, of which variables are taken as `inherits` says. Its PATH is taken as `safe_path`
@@ -127,7 +127,8 @@ def command_environment(
             name of the variable which says where the user's passphrase is.
 
     Example:
-        >>> command_environment({"PATH": "/bin", "OPENAI_API_KEY": "sk"}, {"PAGER": "cat"})
+        >>> env = command_environment({"PATH": "/bin", "OPENAI_API_KEY": "sk"}, {"PAGER": "cat"})
+        >>> {name: value for name, value in env.items() if not name.startswith("GIT_CONFIG")}
         {'PATH': '/bin', 'PAGER': 'cat', 'HUMANLAYER_SUPERVISED': '1'}
     """
     wanted = set(pass_env)
@@ -150,7 +151,21 @@ def command_environment(
     }
     if path := taken.get("PATH"):
         taken["PATH"] = safe_path(path, project)
-    return taken | extra | {SUPERVISED: "1"}
+    return _without_bare_repositories(taken | extra) | {SUPERVISED: "1"}
+
+
+def _without_bare_repositories(env: dict[str, str]) -> dict[str, str]:
+    """A folder that looks like a bare repository may have a configuration that runs code: git is to be told of it.
+
+    https://git-scm.com/docs/git-config#Documentation/git-config.txt-safebareRepository
+    """
+    said = env.get("GIT_CONFIG_COUNT", "0")
+    count = int(said) if said.isascii() and said.isdigit() else 0
+    return env | {
+        "GIT_CONFIG_COUNT": str(count + 1),
+        f"GIT_CONFIG_KEY_{count}": "safe.bareRepository",
+        f"GIT_CONFIG_VALUE_{count}": "explicit",
+    }
 
 
 @lru_cache(maxsize=64)

@@ -343,8 +343,12 @@ class Database:
             yield
         except StoreError:
             raise
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             raise StoreError(f"the store {self.path}: {error}") from error
+        except OSError as error:
+            raise StoreError(
+                f"the store {self.path} can't be used: {error.strerror or error} (HUMANLAYER_STORE names another)"
+            ) from error
         except (ValueError, OverflowError) as error:  # text that is not Unicode, an integer too large
             raise StoreError(f"the store {self.path} can't hold this: {error}") from error
 

@@ -18,7 +18,7 @@ from humanlayer_agent.agents import run_enclosures
 from humanlayer_agent.approvals.model import Denial, Permit
 from humanlayer_agent.confine.confinement import Unenforceable
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.shell import HOST
+from humanlayer_agent.shell import HOST, Baseline, DiskReader
 from tests.agents.conftest import Human
 from tests.support import children, enclosures, loopback_servers
 
@@ -599,11 +599,17 @@ def reduced(project: Path, human: Human, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield gate
 
 
+def written_before(gate: Any, project: Path) -> None:
+    """All that is in the project now, its human wrote before the run: it is not read."""
+    gate.director.reader = DiskReader(project, baseline=Baseline(str(project), since_ns=2**63))
+
+
 def test_landlock_holds_what_is_allowed_and_nothing_is_said_to_be_confined(
     reduced: Gate, place: Path, human: Human
 ) -> None:
     outside, tests = place / "outside", place / "project/test_it.py"
     tests.write_text(f"open('made', 'w')\nopen('{outside}/new', 'w')\n")
+    written_before(reduced, place / "project")
     tried = reduced.run("python3 -m unittest")  # nobody asks what a project's own tests do
     assert "Permission denied" in tried.output, tried.output
     assert ((place / "project/made").exists(), (outside / "new").exists()) == (True, False)
@@ -694,6 +700,7 @@ def test_commands_of_mini_are_held_by_landlock(reduced: Gate, place: Path, human
     (place / "project/test_it.py").write_text(f"open('{place}/outside/new', 'w')\n")
     settings = Supervision(policy="default", project=place / "project")
     environment = SupervisedEnvironment(LocalEnvironment(), user=human, settings=settings)
+    written_before(environment.supervisor.gate, place / "project")
     made = environment.execute({"command": "python3 -m unittest"})
     assert "Landlock held it to what it can of project" in made["exception_info"]
     assert not (place / "outside/new").exists()

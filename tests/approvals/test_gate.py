@@ -516,7 +516,7 @@ ERRORS = [
         RecursionError(),
         MemoryError(),
         StoreError("x"),
-        ActionDenied("x"),
+        ActionDenied(Denial(reason="x", by="policy")),
         StopIteration(),
     ),
     *(AssertionError(), UnicodeDecodeError("utf-8", b"", 0, 1, "x"), ExceptionGroup("x", [ValueError()])),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.confine import survey as module
 from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable, pattern
 from humanlayer_agent.confine.mounts import mounts
-from humanlayer_agent.confine.survey import _Wanted, survey
+from humanlayer_agent.confine.survey import Wanted, survey
 from tests.confine.conftest import Done
 
 
@@ -171,7 +171,7 @@ _ENTRIES = st.sampled_from(
 def test_what_is_ruled_out_by_its_name_is_in_no_path_set(names: list[str], entries: list[str]) -> None:
     path = "/p/" + "/".join(names)
     expected = any(pattern(entry.removesuffix("/**")).fullmatch(path) for entry in entries)
-    assert _Wanted(entries).has(names[-1], path) == expected
+    assert Wanted(entries).has(names[-1], path) == expected
 
 
 def test_the_whole_folder_may_be_protected(project: Path) -> None:

@@ -122,17 +122,16 @@ def project_file(project: Path, name: str, text: str) -> Path:
 
 def test_nothing_fails_after_init(settled: None, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert main(["doctor", "--json"]) == 0
+    assert main(["doctor", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["ok"]
-    assert {each["check"] for each in found["findings"]} == {check.name for check in CHECKS} - {
+    assert {each["check"] for each in found} == {check.name for check in CHECKS} - {
         "channels.ignored",
         "channels.secrets",
         "channels.links",
         "hooks",
     }
-    assert {each["status"] for each in found["findings"]} <= {"ok", "warning"}
-    assert all(each["todo"] for each in found["findings"] if each["status"] == "failed")
+    assert {each["status"] for each in found} <= {"ok", "warning"}
+    assert all(each["todo"] for each in found if each["status"] == "failed")
 
 
 def test_nothing_fails_with_no_files_at_all(project: Path, own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,8 +157,8 @@ def test_in_no_project_the_rest_is_checked(
 ) -> None:
     monkeypatch.chdir(own_user)
     capsys.readouterr()
-    assert main(["doctor", "--json"]) == 0
-    found = {each["check"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
+    assert main(["doctor", "--format", "json"]) == 0
+    found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["policies.project"]["status"] == "warning"
     assert found["policies.load"]["status"] == "ok"
 
@@ -195,9 +194,9 @@ def test_it_can_be_read_at_any_width(width: int) -> None:
         found = [(check, ok("fine")), (check, warning(f"see {long}", "do this")), (check, failed("\x1b[2J", "do that"))]
         assert print_findings(found, console) == Counter(ok=1, warning=1, failed=1)
         text = console.export_text()
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    assert [line for line in text.splitlines() if len(line.rstrip()) > width and line.strip() != long] == []
     assert "\x1b" not in text
-    assert long in text.replace("\n", "").replace(" ", "")
+    assert long in text
     assert text.splitlines()[0].rstrip() == "A group"
     assert "  ok      fine" in text
     assert "          > do this" in text
@@ -623,7 +622,7 @@ def as_user(tmp_path: Path, project: Path) -> Callable[..., dict[str, Finding]]:
     """Runs the doctor as a user: its findings on the walls and on who it is, by what they say first."""
 
     def run(uid: int | None, *, cap: str = "", home: Path | None = None) -> dict[str, Finding]:
-        argv = [sys.executable, "-c", RUN, "doctor", "--json", "--project", str(project)]
+        argv = [sys.executable, "-c", RUN, "doctor", "--format", "json", "--project", str(project)]
         env = {**os.environ, "HOME": str(home or os.environ["HOME"])}
         if uid is not None and os.getuid() == 0:
             # It may read all files, because this checkout may lie where nobody can't go.
@@ -649,7 +648,7 @@ def as_user(tmp_path: Path, project: Path) -> Callable[..., dict[str, Finding]]:
             argv, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, start_new_session=True
         )
         assert done.stdout, f"it ended with {done.returncode}: {done.stderr}"
-        found = json.loads(done.stdout)["findings"]
+        found = json.loads(done.stdout)
         wanted = [each for each in found if each["check"] in ("user", "walls.processes")]
         return {each["said"]: Finding(each["status"], each["said"], each["todo"]) for each in wanted}
 

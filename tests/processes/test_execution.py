@@ -311,6 +311,9 @@ def test_many_at_once_do_not_end_each_other() -> None:
     assert sorted(results) == [f"{n}\n" for n in range(1, 6)]
 
 
+GIT = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
+
+
 class TestEnvironment:
     def test_only_what_is_listed(self) -> None:
         environ = {
@@ -321,7 +324,7 @@ class TestEnvironment:
             "PYTHONPATH": "p",
             "FOO": "1",
         }
-        assert command_environment(environ) == {"PATH": "/bin", "LC_TIME": "C", "HUMANLAYER_SUPERVISED": "1"}
+        assert command_environment(environ) == {"PATH": "/bin", "LC_TIME": "C", "HUMANLAYER_SUPERVISED": "1"} | GIT
 
     def test_what_is_passed_on_purpose(self) -> None:
         environ = {"PATH": "/bin", "FOO": "1", "PYTHONPATH": "p"}
@@ -332,7 +335,29 @@ class TestEnvironment:
             "PATH": "/usr/bin",
             "PAGER": "cat",
             "HUMANLAYER_SUPERVISED": "1",
+            **GIT,
         }
+
+    @pytest.mark.parametrize("said", ["1", "0", "", "x", "-1", "\u0661"])
+    def test_what_git_was_told_before_stays(self, said: str) -> None:
+        before = {"GIT_CONFIG_COUNT": said, "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "Ann"}
+        env = {**os.environ, **command_environment({"PATH": os.environ["PATH"]}, before)}
+        for more in ((), ("-c", "user.email=x")):
+            words = ["git", *more, "config", "--get-regexp", "user.name|safe.*"]
+            done = subprocess.run(words, capture_output=True, text=True, env=env)
+            assert ("safe.barerepository explicit" in done.stdout) is True
+            assert ("user.name Ann" in done.stdout) is (said == "1")
+
+    def test_git_does_not_take_a_folder_for_a_bare_repository(self, tmp_path: Path) -> None:
+        planted = tmp_path / "innocent"
+        subprocess.run(["git", "init", "-q", "--bare", planted], check=True)
+        with (planted / "config").open("a") as config:
+            config.write(f"[alias]\nlog = !touch {tmp_path}/ran\n[core]\nfsmonitor = touch {tmp_path}/ran;\n")
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        for ours, code in ((env, 0), (command_environment(env), 128)):
+            for words in (["git"], ["git", "-c", "core.pager=cat"]):
+                done = subprocess.run([*words, "rev-parse", "--git-dir"], cwd=planted, env=ours, capture_output=True)
+                assert done.returncode == code
 
     @pytest.mark.parametrize("name", ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_ls%%", "CDPATH", "IFS"])
     def test_never_what_changes_how_bash_reads(self, name: str) -> None:

@@ -150,7 +150,7 @@ def test_what_the_report_shows(entries: Any) -> None:
     ("proof", "words", "look", "code"),
     [
         (INTACT, "witnessed up to event 6", "good", 0),
-        (Integrity("x", 7, "a"), "The end is not witnessed", "warn", 5),
+        (Integrity("x", 7, "a"), "The end is not witnessed", "warn", 0),
         (Integrity("x", 7, "a", "Its hash is wrong", 3, kind="tampered"), "Tampered with at event 3", "bad", 1),
         (Integrity("x", 7, "a", "Events are missing", 3, kind="gap"), "Events are missing at event 3", "bad", 5),
     ],
@@ -187,7 +187,7 @@ def test_a_diff_shows_every_change_and_every_link_leads_somewhere() -> None:
 def test_a_table_that_is_cut_says_so(sealed: Any, decided: Any, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(pages, "MAX_ROWS", most)
     made = audit_page(Facts().collect(sealed([decided(f"rm -rf /{n}", "deny") for n in range(5)])), INTACT)
-    assert ("3 of 5 are shown, the newest. All: hla audit report --json" in made) is (most == 3)
+    assert ("3 of 5 are shown, the newest. All: hla audit report --format json" in made) is (most == 3)
     assert ("rm -rf /1" in made) is (most == 1_000)
     assert "rm -rf /4" in made
 

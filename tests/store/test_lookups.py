@@ -211,15 +211,16 @@ class Steps:
         return 0
 
     def of(self, call: Callable[[], Any]) -> int:
-        call()  # what is read once only
-        with self.store.database.read() as connection:
-            pass
-        self.count = 0
-        connection.set_progress_handler(self.one, 1)
-        try:
-            call()
-        finally:
-            connection.set_progress_handler(None, 1)
+        with self.store.database.alone():  # a heartbeat meanwhile would be counted too
+            call()  # what is read once only
+            with self.store.database.read() as connection:
+                pass
+            self.count = 0
+            connection.set_progress_handler(self.one, 1)
+            try:
+                call()
+            finally:
+                connection.set_progress_handler(None, 1)
         return self.count
 
 

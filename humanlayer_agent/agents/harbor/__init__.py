@@ -4,8 +4,8 @@
 
 mini-swe-agent's loop runs here, in a thread, and its commands go to Harbor's environment: so what Harbor itself does
 there (set-up, verifier) is not the agent's, and is not judged. What a trial's time-out has cut off does not happen any
-more: its gate is closed, and a late approval finds nothing that waits for it. Needs Python 3.12: `pip install
-humanlayer-agent[harbor]`.
+more: its gate is closed, and a late approval finds nothing that waits for it. Needs Python 3.12 and the extra
+`harbor`.
 """
 
 import asyncio
@@ -22,15 +22,13 @@ from humanlayer_agent import __version__
 from humanlayer_agent.action import BASH
 from humanlayer_agent.agents.supervision import refuse_misspelled_section, supervision_settings
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.extras import lacks
 
 try:
     from harbor.agents.base import BaseAgent
     from harbor.agents.capabilities import AgentCapabilities
 except ImportError as error:
-    raise ConfigError(
-        f"Harbor is needed here, and it can't be imported ({error}): with Python 3.12 or newer, "
-        "pip install 'humanlayer-agent[harbor]'"
-    ) from error
+    raise ConfigError(lacks("With Python 3.12 or newer, Harbor", "harbor", error)) from error
 
 if TYPE_CHECKING:
     from humanlayer_agent.agents.mini import SupervisedAgent
@@ -198,7 +196,9 @@ class SupervisedMini(BaseAgent):  # type: ignore[misc]
         own = {**((merged.get("agent") or {}).get("supervision") or {}), **self._settings}
         settings["output_path"] = Path(self.logs_dir) / TRAJECTORY
         model = get_model(self.model_name, merged.get("model") or {})
-        return SupervisedAgent(model, bridge, supervision={"project": bridge.config.cwd, **own}, **settings)
+        return SupervisedAgent(
+            model, bridge, supervision={"project": bridge.config.cwd, "show": False, **own}, **settings
+        )
 
     def _report(self, agent: "SupervisedAgent", context: Any) -> None:
         """The trajectory as ATIF, and Harbor's summary of it."""

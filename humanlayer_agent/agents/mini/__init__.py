@@ -9,19 +9,20 @@ exception out of the middle of a message would leave tool calls without results,
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from humanlayer_agent.agents.presenter import Presenter, attached
 from humanlayer_agent.agents.supervision import Record, Supervision, refuse_misspelled_section, supervision_settings
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.extras import lacks
 
 try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent
     from minisweagent.exceptions import InterruptAgentFlow
 
-    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment, SupervisedLocalEnvironment
+    from humanlayer_agent.agents.enforcement import whole_run
+    from humanlayer_agent.agents.mini.environment import SupervisedEnvironment, SupervisedLocalEnvironment, model_words
 except ImportError as error:
     # Not as an ImportError: mini would report it as "Unknown agent type" and hide what is missing.
-    raise ConfigError(
-        f"mini-swe-agent 2.4 is needed here, and it can't be imported ({error}): pip install 'mini-swe-agent>=2.4,<2.5'"
-    ) from error
+    raise ConfigError(lacks("mini-swe-agent 2.4", "mini", error)) from error
 
 if TYPE_CHECKING:
     from humanlayer_agent.approvals.gate import Gate
@@ -46,7 +47,7 @@ class Supervised:
         user: is asked where the director does not allow: has `query(prompt, options=[...])`, of which only an answer
             that is exactly the last option approves. Default: the terminal.
         gate: instead of both; decides, asks and records.
-        watch: called with a `Record` and the output for each action, for display.
+        watch: called with a `Record` and the output for each action, for display. Then nothing else is shown.
         config: mini's own settings, and `supervision` (see `Supervision`).
 
     Raises:
@@ -54,6 +55,9 @@ class Supervised:
     """
 
     default_config_class: type = AgentConfig
+    presenter: Presenter | None = None
+    model: Any
+    config: Any
     _start_time: float
     n_calls: int
 
@@ -77,6 +81,7 @@ class Supervised:
         self._supervision = settings
         self._judges: dict[str, Any] = {"director": director, "user": user, "gate": gate, "watch": watch}
         super().__init__(model, env, config_class=config_class, **config)  # type: ignore[call-arg]
+        self.presenter = self._presented()
 
     @property
     def env(self) -> SupervisedEnvironment:
@@ -96,24 +101,36 @@ class Supervised:
             self._env = env
         else:
             self._env = SupervisedEnvironment(env, settings=self._supervision, **self._judges)
+        if self.presenter is not None:
+            self._env.watch = self.presenter.record
 
     def run(self, task: str = "", **kwargs: Any) -> dict[str, Any]:
         """Run until the agent is finished.
 
         Returns:
             mini's dictionary with exit_status and submission.
+
+        Raises:
+            ModelUnusable: the model can't be asked, and waiting does not mend that (see `agents.preflight`).
         """
-        self.env.new_run()
-        status = "failed"
-        try:
-            result: dict[str, Any] = super().run(task, **kwargs)  # type: ignore[misc]
-            status = str(result.get("exit_status") or status)
+        with whole_run(self.env, self.model, self.presenter, human=self._is_human()) as status:
+            result: dict[str, Any] = self._mini().run(task, **kwargs)
+            status.value = str(result.get("exit_status") or status.value)
             return result
-        except BaseException as error:
-            status = f"failed: {type(error).__name__}"
-            raise
-        finally:
-            self.env.end_run(status)
+
+    def add_messages(self, *messages: dict[str, Any]) -> list[dict[str, Any]]:
+        """mini's, and the model's words are shown."""
+        added: list[dict[str, Any]] = self._mini().add_messages(*messages)
+        if self.presenter is None:
+            return added
+        for message in messages:
+            extra = message.get("extra") or {}
+            if message.get("role") == "assistant" or message.get("object") == "response":
+                commands = [str(action.get("command", "")) for action in extra.get("actions") or ()]
+                self.presenter.words(model_words(message), commands)
+            elif extra.get("interrupt_type") == "FormatError":
+                self.presenter.no_command()
+        return added
 
     def execute_actions(self, message: dict[str, Any]) -> list[dict[str, Any]]:
         """Execute what the model proposed, as far as it is permitted.
@@ -123,12 +140,24 @@ class Supervised:
         """
         self.env.new_message(message, self.n_calls)
         try:
-            observations: list[dict[str, Any]] = super().execute_actions(message)  # type: ignore[misc]
+            observations: list[dict[str, Any]] = self._mini().execute_actions(message)
         finally:
             self._start_time += self.env.supervisor.take_waited()
         if (exit_message := self.env.exit_message()) is not None:
             raise InterruptAgentFlow(exit_message)
         return observations
+
+    def _mini(self) -> Any:
+        """Return mini's own methods."""
+        return super()
+
+    def _presented(self) -> Presenter | None:
+        """Return what shows this agent's runs."""
+        return attached(self.env)
+
+    def _is_human(self) -> bool:
+        """Tell whether it is a human who proposes the commands at first, and no model need be there."""
+        return getattr(self.config, "mode", "") == "human"
 
 
 class SupervisedAgentConfig(AgentConfig):  # type: ignore[misc]

@@ -6,6 +6,7 @@ from minisweagent.agents import interactive
 from minisweagent.agents.interactive import InteractiveAgent, InteractiveAgentConfig
 
 from humanlayer_agent.agents.mini import Supervised
+from humanlayer_agent.agents.presenter import Presenter, attached
 from humanlayer_agent.agents.safe_console import announce, make_safe
 from humanlayer_agent.agents.supervision import Supervision
 
@@ -27,3 +28,7 @@ class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         announce(console, self.config.mode)
+
+    def _presented(self) -> Presenter | None:
+        """mini shows what the model says, its commands and their output."""
+        return attached(self.env, console, says="steps")

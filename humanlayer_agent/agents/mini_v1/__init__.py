@@ -8,10 +8,12 @@ and can't be installed together.
     python -m humanlayer_agent.agents.mini_v1 -m MODEL -t TASK
 """
 
+import re
 import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from humanlayer_agent.agents.presenter import Presenter, attached
 from humanlayer_agent.agents.supervision import Record, refuse_misspelled_section, supervision_settings
 from humanlayer_agent.approvals.denial_texts import text
 from humanlayer_agent.errors import ConfigError
@@ -19,7 +21,7 @@ from humanlayer_agent.errors import ConfigError
 try:
     from minisweagent.agents.default import AgentConfig, DefaultAgent, NonTerminatingException, TerminatingException
 
-    from humanlayer_agent.agents.enforcement import WORDS_LIMIT, EnforcingEnvironment
+    from humanlayer_agent.agents.enforcement import WORDS_LIMIT, EnforcingEnvironment, whole_run
 except ImportError as error:
     raise ConfigError(
         f"mini-swe-agent 1.17 is needed here, and it can't be imported ({error}): pip install 'mini-swe-agent==1.17.*' "
@@ -146,6 +148,9 @@ class Supervised:
     """
 
     env: Any
+    model: Any
+    config: Any
+    presenter: Presenter | None = None
 
     def __init__(
         self,
@@ -170,20 +175,42 @@ class Supervised:
         )
         super().__init__(model, supervised, **config)  # type: ignore[call-arg]
         supervised.agent = self._proposer()
+        self.presenter = self._presented()
 
     def run(self, task: str, **kwargs: Any) -> tuple[str, str]:
-        """Run until the agent is finished. Returns mini's exit status and result."""
-        self.env.new_run()
-        status = "failed"
-        try:
-            result: tuple[str, str] = super().run(task, **kwargs)  # type: ignore[misc]
-            status = result[0]
+        """Run until the agent is finished.
+
+        Returns:
+            mini's exit status and result.
+
+        Raises:
+            ModelUnusable: the model can't be asked, and waiting does not mend that (see `agents.preflight`).
+        """
+        with whole_run(self.env, self.model, self.presenter, human=self._is_human()) as status:
+            result: tuple[str, str] = self._mini().run(task, **kwargs)
+            status.value = result[0]
             return result
-        except BaseException as error:
-            status = f"failed: {type(error).__name__}"
-            raise
-        finally:
-            self.env.end_run(status)
+
+    def add_message(self, role: str, content: str, **kwargs: Any) -> None:
+        """mini's, and the model's words are shown."""
+        self._mini().add_message(role, content, **kwargs)
+        if self.presenter is not None and role == "assistant":
+            commands = re.findall(self.config.action_regex, content, re.DOTALL)
+            self.presenter.words(content, commands)
+            if len(commands) != 1:
+                self.presenter.no_command()
+
+    def _mini(self) -> Any:
+        """Return mini's own methods."""
+        return super()
+
+    def _presented(self) -> Presenter | None:
+        """Return what shows this agent's runs."""
+        return attached(self.env)
+
+    def _is_human(self) -> bool:
+        """Tell whether it is a human who proposes the commands at first, and no model need be there."""
+        return getattr(self.config, "mode", "") == "human"
 
     def _own_user(self) -> Any:
         """Return whom this agent asks where nobody was given; None: the terminal."""

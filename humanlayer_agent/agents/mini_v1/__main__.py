@@ -61,7 +61,8 @@ def run(
         status, result = agent.run(task)
     finally:
         save_traj(agent, output, exit_status=status, result=result, extra_info={"supervision": agent.env.records()})
-    print(f"{status}: {len(agent.env.supervisor.records)} commands, {_denied(agent)} of them not run")
+    if agent.presenter is None:
+        print(f"{status}: {len(agent.env.supervisor.records)} commands, {_denied(agent)} of them not run")
     raise typer.Exit(0 if status == "Submitted" else 1)
 
 

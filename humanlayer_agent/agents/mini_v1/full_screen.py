@@ -6,6 +6,7 @@ from minisweagent.agents.interactive_textual import TextualAgent
 from rich.text import Text
 
 from humanlayer_agent.agents.mini_v1 import Supervised
+from humanlayer_agent.agents.presenter import Presenter, attached
 
 
 class SupervisedTextualAgent(Supervised, TextualAgent):  # type: ignore[misc]
@@ -24,6 +25,10 @@ class SupervisedTextualAgent(Supervised, TextualAgent):  # type: ignore[misc]
 
     def _proposer(self) -> Any:
         return self.agent
+
+    def _presented(self) -> Presenter | None:
+        """Only the table, once mini's screen is closed."""
+        return attached(self.env, says="screen")
 
 
 class _InputLine:

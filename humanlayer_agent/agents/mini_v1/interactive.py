@@ -6,6 +6,7 @@ from minisweagent.agents import interactive
 from minisweagent.agents.interactive import InteractiveAgent
 
 from humanlayer_agent.agents.mini_v1 import Supervised
+from humanlayer_agent.agents.presenter import Presenter, attached
 from humanlayer_agent.agents.safe_console import announce, make_safe
 
 console = make_safe(interactive)
@@ -21,3 +22,7 @@ class SupervisedInteractiveAgent(Supervised, InteractiveAgent):  # type: ignore[
         kwargs.setdefault("mode", "yolo")
         super().__init__(*args, **kwargs)
         announce(console, self.config.mode)
+
+    def _presented(self) -> Presenter | None:
+        """mini shows what the model says, its commands and their output."""
+        return attached(self.env, console, says="steps")

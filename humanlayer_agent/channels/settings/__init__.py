@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ConfigError, did_you_mean
 from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_folder
 from humanlayer_agent.policy.language import sources, yaml_positions
 
@@ -289,8 +289,8 @@ def _check_references(merged: _Merged) -> None:
         for n, step in enumerate(route.steps):
             at = ("routes", name, "steps", n)
             if step.to not in found["channels"]:
-                known = ", ".join(sorted(found["channels"])) or "none"
-                raise document.error((*at, "to"), f"there is no channel {step.to!r}; channels here: {known}")
+                known = did_you_mean(step.to, found["channels"], "channels here:")
+                raise document.error((*at, "to"), f"there is no channel {step.to!r}; {known}")
             for m, who in enumerate(step.approvers or ()):
                 _check_approver(document, (*at, "approvers", m), who, found)
 
@@ -302,7 +302,7 @@ def _check_approver(
     known = found["groups"] if kind == "group" else found["people"]
     if kind not in ("", "group") or name not in known:
         what = "group" if kind == "group" else "person"
-        raise document.error(at, f"{who!r}: there is no such {what}; known: {', '.join(sorted(known)) or 'none'}")
+        raise document.error(at, f"{who!r}: there is no such {what}; {did_you_mean(name, known, 'known:')}")
 
 
 def _check_secrets(document: yaml_positions.Document, name: str, channel: Any, allowed: set[str]) -> None:

@@ -49,7 +49,8 @@ class TerminalAsker:
     whole.
 
     Where something holds the terminal that other processes can have type (`processes.multiplexer`), an answer is worth
-    no more than the OS user, until the human has typed the passphrase of the signing key there.
+    no more than the OS user, until the human has typed the passphrase of the signing key there; but not while all that
+    the run starts is confined, since that reaches no terminal.
 
     Args:
         key: gives the user's signing key, locked and new each time; None where none may sign for this run.
@@ -87,8 +88,7 @@ class TerminalAsker:
                 return None
             if not tty.in_foreground(fd):
                 raise NoTerminal("this became a background job while it waited for the terminal")
-            # The place to look at confinement, once there is one: what confined commands can't reach types for nobody.
-            assurance = _Assurance(request.rule, multiplexer(), self._key)
+            assurance = _Assurance(request.rule, "" if request.held else multiplexer(), self._key)
             view = present(request)
             view = replace(view, warnings=(*assurance.warning(), *view.warnings))
             decision = _asked(_Question(request, view, fd, place, until, cancelled, assurance))

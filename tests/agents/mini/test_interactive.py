@@ -91,6 +91,8 @@ def session(project: Path) -> Iterator[Callable[..., Session]]:
 def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
     run = session([["touch one", "touch FORBIDDEN", "touch three"], [SUBMIT]], confirm_exit=False)
     run.child.expect(r"mode\s+is\s+yolo:\s+supervision\s+asks")
+    run.child.expect("✗ not run: because of no-forbidden")
+    run.child.expect("The run ended Submitted: 4 commands, 3 ran, 1 did not; 0 needed a human")
     assert run.result()["exit_status"] == "Submitted"
     assert sorted(p.name for p in project.iterdir()) == ["one", "three"]
     assert [o["returncode"] for o in run.observations()[:3]] == [0, 126, 0]

@@ -620,7 +620,7 @@ class TestSettings:
         ("given", "complaint"),
         [
             ({"polcy": "strict"}, "supervision.polcy: no such setting; did you mean policy?"),
-            ({"whatever": 1}, "supervision.whatever: no such setting; there are policy, project"),
+            ({"whatever": 1}, "supervision.whatever: no such setting; there are after_denial, agent,"),
             ({"timeout": "soon"}, "supervision.timeout: "),
             ({"timeout": 0}, "supervision.timeout: "),
             ({"after_denial": "stop"}, "supervision.after_denial: "),

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -385,7 +386,7 @@ def test_the_run_script(project: Path) -> None:
 
 
 def test_the_modules_for_version_2_say_what_they_need() -> None:
-    with pytest.raises(ConfigError, match=r"2\.4 is needed"):
+    with pytest.raises(ConfigError, match=r"2\.4 needs the extra mini"):
         import humanlayer_agent.agents.mini  # noqa: F401
 
 
@@ -395,3 +396,34 @@ def test_the_example(project: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Not executed" in done.stdout
     assert "exit status: Submitted done" in done.stdout
+
+
+def test_a_run_is_shown_where_that_is_wanted(
+    judges: Callable[..., Any], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the presenter that `hla run` has: words, each command once, what was decided, and the table."""
+    agent = agent_of("default", said("echo one", "FORBIDDEN", SUBMIT), gate=judges().gate, supervision={"show": True})
+    assert agent.run("task")[0] == "Submitted"
+    shown = capsys.readouterr().out
+    assert "● because of 0\n  $ echo one\n    ✓ allowed by harmless" in shown.replace("\n\n", "\n")
+    assert "✗ not run: because of no-forbidden" in shown
+    assert shown.count("What the agent wanted, and what became of it") == 1
+    assert "The run ended Submitted: 3 commands, 2 ran, 1 did not; 0 needed a human." in shown
+    quiet = agent_of("default", said(SUBMIT), gate=judges().gate)
+    assert quiet.run("task")[0] == "Submitted"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.long  # it imports litellm
+def test_a_model_that_can_not_be_asked(project: Path) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        base = f"http://127.0.0.1:{unheard.getsockname()[1]}/v1"
+        environment = {**os.environ, "OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": base, "MSWEA_CONFIGURED": "true"}
+        done = subprocess.run(
+            [sys.executable, "-m", "humanlayer_agent.agents.mini_v1", "-m", "openai/test", "-t", "x"],
+            env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "connection refused" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -24,6 +24,7 @@ options = json.loads(sys.argv[1])
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.configuration import build_gate
+from humanlayer_agent.confine.confinement import Confinement, Profile
 from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes.execution import command_environment, run_command
@@ -34,8 +35,10 @@ class Judge:
 
     def evaluate(self, action):
         route = {"min_assurance": options["least"]} if options.get("least") else "default"
+        severity, *how = action.content.split("-")[0].split("/")
         return PolicyDecision(
-            Verdict.ASK, "a rule says so", "test", "0" * 64, rules=("r1",), severity=action.content.split()[0], route=route
+            Verdict.ASK, "a rule says so", "test", "0" * 64, rules=("r1",), severity=severity, route=route,
+            confinable=bool(how), confinement=Confinement((Profile("project"),)) if how == ["confined"] else None,
         )
 
 
@@ -50,7 +53,7 @@ for severity in options["severities"]:
     if severity == "later":
         time.monotonic = lambda: really() + 901
         continue
-    said = gate.check(Action(f"{severity} {len(found)}", cwd=options["project"], project=options["project"]))
+    said = gate.check(Action(f"{severity}-{len(found)}", cwd=options["project"], project=options["project"]))
     if isinstance(said, Permit):
         said = gate.start(said, said.action) or said
     found.append([type(said).__name__, getattr(said, "reason", "")])
@@ -361,3 +364,23 @@ def test_at_a_terminal_emulator_nothing_is_asked_for(
     screen.send("y")
     assert screen.result() == [["Permit", ""]]
     assert agent.votes() == [("approve", "terminal")]
+
+
+def test_where_all_commands_of_the_run_are_confined_nobody_types_but_the_human(
+    open_screen: Callable[..., Any], agent: Agent
+) -> None:
+    """The third is approved to run unconfined, and may have left something that types."""
+    severities = ["critical/confined", "high/confined", "high/bare", "critical/confined"]
+    screen = open_screen(program_text=PROGRAM, columns=140, **agent.wants(*severities))
+    for answered, severity in enumerate(severities[:3]):
+        screen.shows(f"{severity}-{answered}")
+        screen.armed()
+        assert "can type here too" not in screen.text()
+        screen.send("y")
+        screen.until(lambda answered=answered: len(agent.votes()) > answered, "a vote")
+    assert agent.votes() == [("approve", "terminal")] * 3
+    screen.shows("can type here too, through python")
+    screen.armed()
+    screen.send("\x03")
+    screen.ended()
+    assert screen.result() == [["Permit", ""]] * 3 + [["Denial", "the run was stopped"]]
