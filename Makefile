@@ -29,7 +29,7 @@ $(BIN)/python:
 
 .venv/.run: pyproject.toml | $(BIN)/python
 	@echo "==> installing humanlayer-agent into .venv"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	@touch $@
 
 .venv/.test: pyproject.toml | .venv/.run
@@ -78,7 +78,8 @@ test-environments: .venv/.compiled .venv-mini-v1/.test .venv-harbor/.test
 	@touch $@
 
 demo: .venv/.run
-	@$(BIN)/hla demo
+	@$(BIN)/hla demo; code=$$?; \
+	echo "From here hla is $(BIN)/hla; after \`. $(BIN)/activate\` it is hla. Next: $(BIN)/hla init"; exit $$code
 
 # One recipe: how much is tried is told by variables (tests/support: extent, remembered).
 test: export HLA_REMEMBER = 1
