@@ -1,5 +1,6 @@
 """Attacks in several steps, judged one step after another as `hla check --run` does, with bash in between: each is real, and
-none is allowed to its end.
+none is allowed to its end, without confinement. Of their harmless twins hardly one is asked about where commands run
+confined, as is the default; without it, hardly one of those whose code can be read when it is loaded.
 
 There are more than 1,500, which `make soak` plays; `make test-all` plays a quarter, and `make test` one for each loader.
 """
@@ -60,7 +61,8 @@ def test_no_attack_in_steps_is_allowed_to_its_end(part: int, tmp_path: Path) -> 
     found = played(part, tmp_path)
     assert [each.name for each in found if not each.real] == []
     assert [each.name for each in found if each.escaped] == []
-    read = {attack.name for attack in _chosen() if attack.read}
-    twins = [each for each in found if each.name in read]
-    asked = [f"{each.name}: {each.twin_stopped}" for each in twins if not each.twin]
-    assert len(asked) <= max(1, 0.05 * len(twins)), asked
+    stopped = [f"{each.name}: {each.twin_stopped}" for each in found if each.twin_stopped]
+    assert len(stopped) <= max(1, 0.05 * len(found)), stopped
+    read = [each for each in found if each.name in {attack.name for attack in _chosen() if attack.read}]
+    stopped = [f"{each.name}: {each.unconfined_twin_stopped}" for each in read if each.unconfined_twin_stopped]
+    assert len(stopped) <= max(1, 0.05 * len(read)), stopped

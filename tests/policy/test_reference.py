@@ -321,6 +321,13 @@ def unseen(kinds: Iterable[str], around: Around) -> int:
     return MAYBE if possible else NO
 
 
+def worded(command: SimpleCommand, around: Around) -> bool:
+    """Are all words of a command known? Confined, a file that nobody can read is no doubt of that."""
+    files = [doubt for doubt in command.unresolved if doubt.startswith("/")]
+    words = {command.text, *(word.word.raw for word in command.words)}
+    return command.resolved or (around.held is not None and files == command.unresolved != [] and not words & {*files})
+
+
 def strictest(hits: list[tuple[str, str | None]]) -> str:
     return max((said for said, _ in hits), key=ORDER.index, default="allow")
 
@@ -406,7 +413,7 @@ def clause(
         case "flags":
             return flags(value, command, around)
         case "options":
-            unseen_option = NO if command.flags_complete and command.resolved else MAYBE
+            unseen_option = NO if command.flags_complete and worded(command, around) else MAYBE
             said = []
             for name, patterns in value.items():
                 given = [
@@ -530,7 +537,7 @@ def contacts(effect: Effect, wanted: Mapping[str, list[str]]) -> int:
 
 
 def flags(wanted: Mapping[str, list[str]], command: SimpleCommand, around: Around) -> int:
-    sure = command.flags_complete and command.resolved
+    sure = command.flags_complete and worded(command, around)
     off = ("false", "no", "none", "off", "null", "f", "n", "0")
     taken_back = {name for name, texts in command.options.items() for t in texts if t is None or t.lower() in off}
     answers = []

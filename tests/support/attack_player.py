@@ -40,16 +40,16 @@ class Played:
         real: bash alone does the harm.
         escaped: the policy let it be done.
         stopped: the first step that was not allowed, with its verdict and why; "" where all were.
-        twin: all steps of the twin were allowed.
-        twin_stopped: as `stopped`.
+        twin_stopped: as `stopped`, of the twin, judged as what may run confined is.
+        unconfined_twin_stopped: as `stopped`, of the twin of an attack that is read, judged as what nothing confines is.
     """
 
     name: str
     real: bool
     escaped: bool
     stopped: str
-    twin: bool
     twin_stopped: str
+    unconfined_twin_stopped: str
 
 
 def main() -> None:
@@ -68,18 +68,24 @@ def _played(attack: dict[str, Any], run: str) -> Played:
     stopped = _supervised(attack["steps"], run)
     escaped = not CANARY.exists()
     _fresh()
-    twin_stopped = _supervised(attack["twin"], f"{run}-twin")
-    return Played(attack["name"], real, escaped, stopped, not twin_stopped, twin_stopped)
+    twin_stopped = _supervised(attack["twin"], f"{run}-confined", "--confined")
+    unconfined = ""
+    if attack["read"]:
+        _fresh()
+        unconfined = _supervised(attack["twin"], f"{run}-twin")
+    return Played(attack["name"], real, escaped, stopped, twin_stopped, unconfined)
 
 
-def _supervised(steps: Sequence[str], run: str) -> str:
+def _supervised(steps: Sequence[str], run: str, *options: str) -> str:
     """Run the steps up to the first one that is not allowed; says which that is."""
     from humanlayer_agent.cli import check
 
     for number, step in enumerate(steps):
         said = StringIO()
         with redirect_stdout(said):
-            check.main(["--format", "json", "--policy", "default", "--project", str(PROJECT), "--run", run, step])
+            check.main(
+                ["--format", "json", "--policy", "default", "--project", str(PROJECT), "--run", run, *options, step]
+            )
         decision = json.loads(said.getvalue())
         if decision["verdict"] != "allow":
             return f"step {number}: {decision['verdict']}: {', '.join(decision['rules'])}: {decision['reason']}"

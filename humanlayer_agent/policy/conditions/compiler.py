@@ -282,9 +282,9 @@ def _resolved(value: bool) -> Clause:
 # ---- its words ----------------------------------------------------------------------------------------
 
 
-def _absent(command: SimpleCommand) -> int:
+def _absent(command: SimpleCommand, situation: Situation) -> int:
     """The answer for an option that was not seen: a word that is not understood may be it, or add it."""
-    return NO if command.flags_complete and command.resolved else MAYBE
+    return NO if command.flags_complete and _worded(command, situation) else MAYBE
 
 
 _OFF = frozenset({"false", "no", "none", "off", "null", "f", "n", "0"})
@@ -304,7 +304,7 @@ def _flags(flags: Flags, excuses: bool) -> Clause:
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         # A word of unknown value may add a flag; it can't take one away.
-        absent = _absent(command)
+        absent = _absent(command, situation)
         given = _given(command) if excuses and command.options else command.flags
         value = YES
         if some is not None and some.isdisjoint(given):
@@ -322,7 +322,7 @@ def _options(options: Mapping[str, Texts], excuses: bool) -> Clause:
     wanted = {name: TextSet(texts) for name, texts in options.items()}
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
-        value, absent = YES, _absent(command)
+        value, absent = YES, _absent(command, situation)
         for name, texts in wanted.items():
             answers = [texts.has(text) for text in command.options.get(name, ())]
             if excuses:
@@ -341,7 +341,9 @@ def _worded(command: SimpleCommand, situation: Situation) -> bool:
     if command.resolved or situation.confinement is None:
         return command.resolved
     written = {command.text, *(word.word.raw for word in command.words)}
-    return all(doubt.startswith("/") and doubt not in written for doubt in command.unresolved)
+    return bool(command.unresolved) and all(
+        doubt.startswith("/") and doubt not in written for doubt in command.unresolved
+    )
 
 
 def _operands(operands: Operands) -> Clause:
