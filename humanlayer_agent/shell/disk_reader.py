@@ -128,9 +128,12 @@ class DiskReader(DiskLooks, ProjectReader):
         """Tell whether a path below a folder would, or may, become several words, or none, where it is split."""
         return has_odd_names(folder, self._view, name)
 
-    def changed(self, wanted: Callable[[str], bool], places: Collection[str] = ()) -> list[str] | None:
-        """Return the files of these names that are not the human's any more, or perhaps not: of the project, and of
-        these places. None where there are too many to look at, or where nobody can look.
+    def changed(
+        self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
+    ) -> list[str] | None:
+        """Return the files of these names that are not the human's any more, or perhaps not: of the project, of these
+        places and all below them, and of the folders `beside` and the folders in those. None where there are too many to
+        look at, or where nobody can look.
         """
         try:
             found = self._changed(wanted, _files([self._project], self.baseline.since_ns, _NOT_LOADED), MAX_LOOKED)
@@ -140,6 +143,11 @@ class DiskReader(DiskLooks, ProjectReader):
                     found += self._outside(wanted, place)
                 elif not is_looked_at(place):
                     found += self._changed(wanted, _files([place], self.baseline.since_ns), MAX_LOOKED)
+            for folder in beside:
+                real = self._view.real(folder)
+                if not _is_below(real, self._project) and os.path.isdir(real):
+                    seen = {folder.rstrip("/") + path.removeprefix(real): path for path in _near(real)}
+                    found += [name for name, path in seen.items() if wanted(name) and self._is_changed(path)]
         except OSError:
             return None
         return list(dict.fromkeys(found))
@@ -312,6 +320,16 @@ def _files(places: Collection[str], since_ns: int, left_out: Collection[str] = (
                         waiting.append(entry.path)
                 else:
                     yield entry.path
+
+
+def _near(folder: str) -> Iterator[str]:
+    """The files in a folder and in the folders in it. Raises OSError where nobody can look."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from (f"{entry.path}/__init__{ending}" for ending in (".py", ".pyc"))
+            else:
+                yield entry.path
 
 
 def baseline_of(project: str) -> Baseline:

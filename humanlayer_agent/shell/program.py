@@ -4,6 +4,7 @@ Effects: what a simple command does to files, hosts, processes and the system, a
 """
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -32,11 +33,14 @@ LOSS = "loss"
 """The role of the effects that throw away work which git has nowhere else. Their operand says which, for people."""
 
 
-def code_name(path: str, text: str, language: str) -> str:
-    """Return a name (hex) for a text as code in a language at a path: elsewhere it may do something else."""
+def code_name(path: str, text: str, language: str, cwd: Sequence[str] | None) -> str:
+    """Return a name (hex) for a text as code in a language at a path that runs in one of these directories: elsewhere it
+    may do something else.
+    """
     from hashlib import sha256
 
-    return sha256(f"{language}\0{path}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    here = None if cwd is None else sorted(cwd)
+    return sha256(f"{language}\0{path}\0{here}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 ParseStatus = Literal["ok", "partial", "failed"]
@@ -162,8 +166,16 @@ class SimpleCommand:
     """The variables from outside whose values it uses, as effects (`environment`, `expanded`): most are harmless, so
     whoever judges it says which of them count."""
 
+    moves: tuple[str, ...] | None = ()
+    """The directories that code which it runs may change to; None where they are not known."""
+
     head: bool = False
     """Whether this is no command, but what the head of a loop or a `case` uses."""
+
+    @property
+    def places(self) -> tuple[str, ...] | None:
+        """The directories that its code may be in; None where they are not known."""
+        return None if self.cwd is None or self.moves is None else (*self.cwd, *self.moves)
 
     def doubt(self, word: str) -> None:
         """Record that `word` keeps this command from being fully resolved."""

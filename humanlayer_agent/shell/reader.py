@@ -86,9 +86,11 @@ class ProjectReader(ABC):
     """The base of readers that also know which files of a project are no longer those that a human started from."""
 
     @abstractmethod
-    def changed(self, wanted: Callable[[str], bool], places: Collection[str] = ()) -> Sequence[str] | None:
-        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, and of these
-        places; None where nobody can say.
+    def changed(
+        self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
+    ) -> Sequence[str] | None:
+        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, of these places
+        and all below them, and of the folders `beside` and the folders in those; None where nobody can say.
         """
 
     @abstractmethod

@@ -124,7 +124,7 @@ def test_the_texts_of_a_run_are_known_to_it_alone(world: World) -> None:
     record.note(program, judged=False)
     assert not RunRecord(world.project, "a").judged
     record.note(program, judged=True)
-    name = code_name(str(world.project / "a.py"), "x = 1\n", "python")
+    name = code_name(str(world.project / "a.py"), "x = 1\n", "python", (str(world.project),))
     assert name in RunRecord(world.project, "a").baseline.judged
     assert not RunRecord(world.project, "b").judged
 

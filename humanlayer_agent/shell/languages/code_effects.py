@@ -26,6 +26,9 @@ def perform(run: Run, behaviour: Behaviour, language: str) -> None:
         language: the name under which commands that the code runs are listed (`via`).
     """
     run = run.having(state=_moved(run.state, behaviour))
+    if behaviour.directories:
+        known = run.command.moves is not None and run.state.cwd is not None
+        run.command.moves = dedupe((*(run.command.moves or ()), *(run.state.cwd or ()))) if known else None
     for reason in behaviour.doubts:
         run.code(None, what=reason, role="code", origin=language, unread=behaviour.opaque)
         run.doubt(reason)
@@ -80,6 +83,8 @@ def _file(run: Run, act: Act, operand: Text, origin: str) -> None:
     for field in _fields(operand, run.command, run.state):
         if act.role == "import-path":
             run.path("execute", field, role="project", origin=origin)
+            for path in {plain_path(absolute_path(name, cwd)) for name in field.texts or () for cwd in run.state.cwd or ("/",)}:
+                run.walk.scripts.import_paths.append((run.command, path))
         elif act.kind == "execute":
             run.script(field, origin, language="python")
         else:

@@ -158,8 +158,6 @@ def _paths(kind: str, setting: str, value: str, here: str, out: Behaviour) -> No
         known = _HERE.sub(".", word)
         if kind == "" and not _PLACE.fullmatch(known):
             continue
-        if kind == "import-path" and not known.startswith(("/", "~")) and ".." not in known.split("/"):
-            continue  # the project's own code
         if not known or (kind == "" and re.search(r"[*?|\\^()\s]", known)):
             continue
         where = Text() if _OPEN.search(known) else Text.of(known if known[:1] == "~" else posixpath.join(here, known))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages import SHELLS, by_name
-from humanlayer_agent.shell.paths import plain_path
+from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import ProjectReader
 from humanlayer_agent.shell.script_files.implicit_imports import CODE_FORMATTERS, LOADS, UNREAD_NAMES, is_python
@@ -81,9 +81,9 @@ class LoadedFiles:
 
     def __init__(self, scripts: "Scripts") -> None:
         self._scripts, self._walk = scripts, scripts.walk
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: set[tuple[str, str, tuple[str, ...] | None]] = set()
         self._count = 0
-        self._changed: dict[tuple[frozenset[str], frozenset[str]], Sequence[str] | None] = {}
+        self._changed: dict[tuple[frozenset[str] | None, frozenset[str]], Sequence[str] | None] = {}
         self._shadows: set[tuple[int, str | None]] = set()
 
     def judge(self) -> None:
@@ -95,42 +95,57 @@ class LoadedFiles:
         loads = list(self._loads())
         if not loads:
             return
-        kinds = {self._kind(command): command for command, _ in reversed(loads)}
+        loaders = {(self._kind(command), self._where(command)): command for command, _ in reversed(loads)}
+        kinds = frozenset(kind for kind, _ in loaders)
         places = frozenset(self._places(loads))
-        key = frozenset(kinds), places
+        named = frozenset(self._named(loads))
+        key = kinds, places
         if key not in self._changed:
-            self._changed[key] = reader.changed(lambda path: any(_languages(path, kind) for kind in kinds), places)
+            self._changed[key] = reader.changed(
+                lambda path: path in named or any(_languages(path, kind) for kind in kinds), places
+            )
         found = self._changed[key]
-        for kind, command in kinds.items():
+        for (kind, _), command in loaders.items():
             left = None if found is None else [p for p in found if not self._judged(reader, p, kind, command)]
-            if left is None or left:
+            if left is None or left or not named.isdisjoint(found or ()):
                 self._unread(kind, loads)
             for path in list(self._scripts.written.texts):
-                if DOCTEST in _languages(path, kind):
-                    source = self._scripts.source(path)
-                    for text in self._scripts.written.contents(path, source.text if source is not None else None):
-                        self._scripts.judge_loaded(path, text, DOCTEST, command)
+                for language in _languages(path, kind):
+                    source = self._scripts.source(path) if language != UNREAD else None
+                    before = source.text if source is not None else None
+                    for text in self._scripts.written.contents(path, before) if language != UNREAD else ():
+                        self._scripts.judge_loaded(path, text, language, command, self._where(command, path, kind))
 
     def _judge_shadows(self, reader: ProjectReader) -> None:
         """Judge files that Python would load instead of its own modules: it looks for them where it is started."""
         for command, folders in self._pythons():
             key = folders, frozenset[str]()
             if key not in self._changed:
-                self._changed[key] = reader.changed(partial(_is_shadow, folders=folders))
+                self._changed[key] = reader.changed(partial(_is_shadow, folders=folders), beside=folders or ())
             found = self._changed[key]
             for path in (None,) if found is None else found:
                 if path is None or not self._judged(reader, path, "python", command):
                     self._add_unread(command, path)
 
-    def _pythons(self) -> list[tuple[SimpleCommand, frozenset[str]]]:
-        """The commands that start Python, and where each looks for modules before it looks for its own."""
+    def _judge_import_paths(self) -> None:
+        """Make unread what imports from files, and from folders that the action makes in a way that is not known."""
+        made = {plain_path(e.operand or "") for by, e in self._changes(None) if e is not None and by.program != "mkdir"}
+        added = [(command, path) for path in self._added() for command, _ in self._pythons()]
+        for command, path in (*added, *self._scripts.import_paths):
+            above = (path[:at] for at in range(2, len(path) + 1) if path[at : at + 1] in ("", "/"))
+            if self._scripts.is_packed(path) or not made.isdisjoint(above):
+                self._add_unread(command, path)
+
+    def _pythons(self) -> list[tuple[SimpleCommand, frozenset[str] | None]]:
+        """The commands that start Python, and where each looks for modules before its own; None: in any folder."""
         found, added = [], self._added()
         for command in self._walk.program.commands:
             if WRITTEN in command.inside or not is_python(command) or "isolated" in command.flags:
                 continue
             run = (e.operand or "" for e in command.effects if e.kind == "execute" and e.origin != "python import")
             scripts = (posixpath.dirname(each) for each in run if each[:1] == "/")
-            found.append((command, frozenset((*(command.cwd or ()), *scripts, *added))))
+            anywhere = command.moves is None  # it looks where it is by then
+            found.append((command, None if anywhere else frozenset((*(command.places or ()), *scripts, *added))))
         return found
 
     def _add_unread(self, command: SimpleCommand, path: str | None) -> None:
@@ -146,6 +161,7 @@ class LoadedFiles:
         if not isinstance(self._scripts.reader, ProjectReader):
             return
         loads = list(self._loads())
+        self._judge_import_paths()
         if pythons := self._pythons():
             changed = [plain_path(change.operand or "") for _, change in self._changes(None) if change is not None]
             for command, folders in pythons:
@@ -179,12 +195,13 @@ class LoadedFiles:
     def _added(self) -> list[str]:
         """The folders in PYTHONPATH, where a command sets it."""
         return [
-            plain_path(place)
+            plain_path(absolute_path(place, cwd))
             for command in self._walk.program.commands
             for e in command.effects
             if e.kind == "environment" and e.operand == "PYTHONPATH"
             for place in (e.value or "").split(":")
-            if place[:1] == "/"
+            if place
+            for cwd in command.places or ("/",)
         ]
 
     def _places(self, loads: list[tuple[SimpleCommand, Effect]]) -> Iterator[str]:
@@ -195,9 +212,17 @@ class LoadedFiles:
                 yield from (each for each in (effect.operand,) if each is not None and each[:1] == "/")
                 continue
             scripts = [e.operand for e in command.effects if e.kind == "execute" and (e.operand or "")[:1] == "/"]
-            for folder in (*(command.cwd or ()), *(posixpath.dirname(each or "") for each in scripts)):
+            for folder in (*(command.places or ()), *(posixpath.dirname(each or "") for each in scripts)):
                 base = f"{folder.rstrip('/')}/{(effect.operand or '').partition('.')[0]}"
                 yield from (base, f"{base}.py")
+
+    def _named(self, loads: list[tuple[SimpleCommand, Effect]]) -> Iterator[str]:
+        """The files that they are told to load, of which no name says what they are."""
+        for command, effect in loads:
+            path = plain_path(effect.operand or "") if effect.role == "project" else ""
+            if path[:1] == "/" and not path.endswith(".pyi") and not _languages(path, self._kind(command)):
+                if self._scripts.source(path) is not None:
+                    yield path
 
     def _kind(self, command: SimpleCommand) -> str:
         """What a command loads: "python", which is that and what can be read, or "any"; and whether examples."""
@@ -210,6 +235,17 @@ class LoadedFiles:
         if _ANY_DOCUMENT.search(said):
             return f"{kind} {ALL_EXAMPLES}"
         return f"{kind} {DOCTEST}" if DOCTEST in said or self._runs_examples() else kind
+
+    def _where(self, command: SimpleCommand, path: str = "", kind: str = "") -> tuple[str, ...] | None:
+        """Return the directories in which code that `command` loads may run: where it is, or is told to work, and where
+        the file at `path` stands, for what looks for its files above; None where they are not known.
+        """
+        if command.places is None:
+            return None
+        told = (e.operand for e in command.effects if e.kind == "execute" and e.role == "project")
+        folders = [plain_path(each) for each in told if each and each[:1] == "/" and self._scripts.source(each) is None]
+        beside = [posixpath.dirname(path)] if path and not kind.startswith("python") else []
+        return dedupe((*command.places, *folders, *beside))
 
     def _runs_examples(self) -> bool:
         """Do the project's settings say that its tests run the examples of docstrings?"""
@@ -224,29 +260,31 @@ class LoadedFiles:
     def _judged(self, reader: ProjectReader, path: str, kind: str, command: SimpleCommand) -> bool:
         """Judge a file that differs; False where it can't be read."""
         for language in _languages(path, kind):
-            if (path, language) in self._seen:
+            where = self._where(command, path, kind)
+            key = path, language, where
+            if key in self._seen:
                 continue
-            self._seen.add((path, language))
+            self._seen.add(key)
             if language == UNREAD:
-                self._seen.discard((path, language))
+                self._seen.discard(key)
                 return False
             source = self._scripts.source(path)
             if source is not None and source.project:
                 continue
             if source is None or source.text is None:
-                self._seen.discard((path, language))
+                self._seen.discard(key)
                 return False
             made = _OUTPUTS.search(path) or "/CMakeFiles/" in path or source.text.startswith(_GENERATED)
             if made and language in _WITH_GOALS:
-                self._seen.discard((path, language))
+                self._seen.discard(key)
                 return False
-            if reader.is_judged(code_name(path, source.text, language)):
+            if reader.is_judged(code_name(path, source.text, language, where)):
                 continue
             self._count += 1
             if self._count > MAX_LOADED:
-                self._seen.discard((path, language))
+                self._seen.discard(key)
                 return False
-            self._scripts.judge_loaded(path, source.text, language, command)
+            self._scripts.judge_loaded(path, source.text, language, command, where)
         return True
 
     def _unread(self, kind: str, loads: list[tuple[SimpleCommand, Effect]]) -> None:
@@ -294,7 +332,7 @@ class LoadedFiles:
                 if language == UNREAD:
                     return False
                 for text in found.texts:
-                    self._scripts.judge_loaded(path, text, language, command)
+                    self._scripts.judge_loaded(path, text, language, command, command.places)
         return True
 
     def _is_changed(self, path: str, by: SimpleCommand) -> bool:
@@ -319,14 +357,14 @@ class LoadedFiles:
         return not exact and "." not in name
 
 
-def _is_shadow(path: str, folders: Container[str]) -> bool:
+def _is_shadow(path: str, folders: Container[str] | None) -> bool:
     """Is it a module in one of these folders that has the name of one of Python's own?"""
     from humanlayer_agent.shell.languages.python.library.tables import STANDARD
 
     folder, name = posixpath.split(path)
     if name in ("__init__.py", "__init__.pyc"):
         folder, name = posixpath.split(folder)
-    return folder in folders and name.partition(".")[0] in STANDARD | _SITE and path.endswith(_MODULES)
+    return (folders is None or folder in folders) and name.partition(".")[0] in STANDARD | _SITE and path.endswith(_MODULES)
 
 
 def _languages(path: str, kind: str) -> tuple[str, ...]:

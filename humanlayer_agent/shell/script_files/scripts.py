@@ -5,6 +5,7 @@ file that can't be read, that is too long, or whose content this action makes in
 A file under version control that nobody changed is the project's own code.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_FILES = 16
 """Most files that are judged for one action."""
+_ARCHIVES = (".zip", ".egg", ".whl", ".pyz", ".pyzw")
 _CHANGES = frozenset({"write", "append", "move"})
 _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
@@ -71,11 +73,14 @@ class Scripts:
         self.notes: dict[object, bool] = {}
         """What readers of one language found out, so that they do it once."""
         self._sources: dict[str, Source | None] = {}
+        self.import_paths: list[tuple[SimpleCommand, str]] = []
+        """Where code of a command looks for modules, besides where all do."""
         self._runs: list[_Run] = []
         self._later: list[tuple[SimpleCommand, Callable[[], None]]] = []
         self._judged: list[tuple[str, _Run]] = []
         self._texts: set[tuple[object, ...]] = set()
         self._count = 0
+        self._looks = 0
         self._loaded = LoadedFiles(self)
 
     def add(
@@ -109,6 +114,17 @@ class Scripts:
             return False
         found = self.look(path)
         return found.project or found.texts != ()
+
+    def is_packed(self, path: str) -> bool:
+        """Is what stands at `path`, from which code is imported, a file, whose modules nobody can list? It may be an archive
+        of any name, and `path` may go on inside it.
+        """
+        place = plain_path(path)
+        while len(place) > 1:
+            if place.endswith(_ARCHIVES) or self.there(place):
+                return True
+            place = posixpath.dirname(place)
+        return False
 
     def judged(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
         """What `effect` runs of the file at `path` was judged: should its content be doubtful, so is the effect."""
@@ -182,6 +198,7 @@ class Scripts:
         """The file at `path`, as it is on disk."""
         if self.reader is None or path.startswith(("/dev/", "/proc/")):
             return None
+        self._looks += 1
         if path not in self._sources:
             found = self._sources[path] = self.reader.read(path)
             if found is not None:
@@ -286,20 +303,31 @@ class Scripts:
             for text in self.written.contents(path, before) if path not in run else ():
                 for language in dict.fromkeys((by_name(path), interpreter(text))):
                     if language is not None:
-                        self._written(path, text, language, texts[0].by)
+                        self._written(path, text, language, texts[0].by, texts[0].by.places)
 
-    def judge_loaded(self, path: str, text: str, language: str, by: SimpleCommand) -> None:
-        """Judge `text`, which `by` may load from `path`, as if it had been written by this action."""
+    def judge_loaded(
+        self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None
+    ) -> None:
+        """Judge `text`, which `by` may load from `path` and run in a directory of `cwd`, as if this action had written it."""
         self._count -= 1  # they have a limit of their own
-        self._written(path, text, language, by)
+        self._written(path, text, language, by, cwd)
 
-    def _written(self, path: str, text: str, language: str, by: SimpleCommand) -> None:
-        if (path, text, language) in self._texts:
+    def _written(self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None) -> None:
+        if (path, text, language, cwd) in self._texts:
             return
-        self._texts.add((path, text, language))
-        self.walk.program.judged.add(code_name(path, text, language))
-        command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, WRITTEN), by.cwd)
-        state = State(by.cwd, self.walk.environ, havoc=True)
+        self._texts.add((path, text, language, cwd))
+        before = self._looked()
+        self._judge_text(path, text, language, by, cwd)
+        if self._looked() == before:  # else what it does is not said by it alone: another file may say more tomorrow
+            self.walk.program.judged.add(code_name(path, text, language, cwd))
+
+    def _looked(self) -> tuple[int, ...]:
+        """Return how many files were looked at so far, and how many will be."""
+        return self._looks, len(self._runs), len(self._later), len(self.import_paths)
+
+    def _judge_text(self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None) -> None:
+        command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, WRITTEN), cwd)
+        state = State(cwd, self.walk.environ, havoc=True)
         context = Context((*by.inside, WRITTEN), by.via, depth=len(by.via) + 1)
         self._count += 1
         if self._count > MAX_FILES or len(text) > MAX_TEXT or context.depth > MAX_DEPTH:

@@ -21,7 +21,9 @@ class Changed(GivenReader, ProjectReader):
         super().__init__(files)
         self._paths, self._judged, self._blind = list(files), judged, blind
 
-    def changed(self, wanted: Callable[[str], bool], places: Collection[str] = ()) -> Sequence[str] | None:
+    def changed(
+        self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
+    ) -> Sequence[str] | None:
         return None if self._blind else [path for path in self._paths if wanted(path)]
 
     def is_judged(self, name: str) -> bool:
@@ -88,11 +90,11 @@ def test_what_is_not_loaded_is_not_judged(command: str, name: str) -> None:
 
 
 def test_what_was_judged_is_not_judged_again() -> None:
-    assert not deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/a.py", HARM, "python")]))
-    assert deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/b.py", HARM, "python")]))
-    assert deletes(judge("pytest --doctest-modules", {"a.py": DOCTEST}, [code_name("/p/a.py", DOCTEST, "python")]))
+    assert not deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/a.py", HARM, "python", ("/p",))]))
+    assert deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/b.py", HARM, "python", ("/p",))]))
+    assert deletes(judge("pytest --doctest-modules", {"a.py": DOCTEST}, [code_name("/p/a.py", DOCTEST, "python", ("/p",))]))
     written = analyse("printf 'x = 1' > a.py", cwd="/p").judged
-    assert written == {code_name("/p/a.py", "x = 1", "python")}
+    assert written == {code_name("/p/a.py", "x = 1", "python", ("/p",))}
 
 
 def test_too_many_are_unread() -> None:

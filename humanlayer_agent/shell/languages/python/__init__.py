@@ -12,19 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.behaviour import Behaviour, Text
-from humanlayer_agent.shell.languages.python.parsing import parse
+from humanlayer_agent.shell.languages.python.parsing import odd_coding, parse
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.languages.python.engine import Engine
 
 MAX_SOURCE = 256 * 1024
 """In bytes."""
-
-_CODING = re.compile(r"\A(?:\ufeff)?(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
-_PLAIN_CODING = re.compile(
-    r"utf[-_]?8(?:[-_](?:sig|unix|dos))?|(?:us-)?ascii|latin[-_]?1|iso[-_]?8859[-_]\d+|cp125\d", re.IGNORECASE
-)
-"""Encodings in which code that looks harmless is."""
 
 __all__ = ["read"]
 
@@ -40,8 +34,8 @@ def read(source: str, *, argv: Sequence[Text] | None = None, path: str | None = 
     """
     if len(source) > MAX_SOURCE:
         return _doubtful("the Python code is too long to be read")
-    if (coding := _CODING.search(source[:1000])) and not _PLAIN_CODING.fullmatch(coding[1]):
-        return _doubtful(f"the Python code is written in {coding[1]}, which may be other code than it looks")
+    if coding := odd_coding(source):
+        return _doubtful(f"the Python code is written in {coding}, which may be other code than it looks")
     try:
         tree = parse(source)
     except (SyntaxError, ValueError) as error:

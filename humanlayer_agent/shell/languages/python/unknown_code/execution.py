@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.languages.python import scopes
 from humanlayer_agent.shell.languages.python.library import tables
 from humanlayer_agent.shell.languages.python.objects import Cell, Closure, Container
-from humanlayer_agent.shell.languages.python.parsing import parse
+from humanlayer_agent.shell.languages.python.parsing import odd_coding, parse
 from humanlayer_agent.shell.languages.python.syntax import calls, expressions, statements
 from humanlayer_agent.shell.languages.python.syntax.call_arguments import Args
 from humanlayer_agent.shell.languages.python.types import containers
@@ -84,6 +84,9 @@ def inline(engine: "Engine", text: str) -> Value:
         return ANYTHING  # it is being read
     if len(engine.executing) > 4:
         engine.doubt("code that makes code is nested too deep")
+        return ANYTHING
+    if coding := odd_coding(text):  # of bytes it counts, of a text it does not
+        engine.doubt(f"code is run that is written in {coding}")
         return ANYTHING
     if text not in engine.parsed:
         engine.step(len(text) // 8)
