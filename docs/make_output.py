@@ -32,6 +32,20 @@ Every command that prints data takes `--format`:
 Some have more: `junit`, `sarif`, `html`, `csv`, `accept` (see their `--help`). With any format but `table`, standard
 output holds nothing else; what is said to people is on standard error.
 
+`hla check --format jsonl` and `hla parse --format jsonl` without a command read one JSON object a line from standard input, and
+answer each with one line, in order:
+
+```json title="rows.jsonl"
+{"id": "1", "command": "ls", "cwd": "/srv/app"}
+{"id": "2", "command": "rm -rf /srv/data", "cwd": "/srv/app"}
+```
+
+```console
+$ hla check --format jsonl --project /srv/app < rows.jsonl
+{"id": "1", "verdict": "allow", "rules": ["read-project"], ...}
+{"id": "2", "verdict": "ask", "rules": ["delete-outside-project"], ...}
+```
+
 Times are milliseconds since the epoch. `null` stands for what was not there. Fields may be added; none changes its
 meaning or goes without a line in the changelog. Optional fields are left out where they say nothing.
 

@@ -2,7 +2,7 @@
 
     python docs/render_inbox_pictures.py [FOLDER]
 
-Needs Chromium and `pip install 'humanlayer-agent[web]'`. FOLDER is docs/pictures where it is not given.
+Needs Chromium and `pip install '.[web]'`. FOLDER is docs/pictures where it is not given.
 """
 
 import secrets

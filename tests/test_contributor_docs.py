@@ -54,7 +54,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_the_picture_of_the_layers_is_what_lint_checks() -> None:
-    picture = (ROOT / "ARCHITECTURE.md").read_text().split("```")[1].strip("\n")
+    picture = (ROOT / "ARCHITECTURE.md").read_text().split("```text\n")[1].split("```")[0].strip("\n")
     drawn = [line.split("  ")[0].replace(" · ", " | ") for line in picture.splitlines()]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert drawn == project["tool"]["importlinter"]["contracts"][0]["layers"]

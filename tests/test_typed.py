@@ -72,7 +72,7 @@ WRONG = {
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What `mypy --strict` says of each file of a user's project: app.py, and one for each program that is wrong."""
     if find_spec("mypy") is None:
-        pytest.skip("mypy is not installed: pip install 'humanlayer-agent[test]'")
+        pytest.skip("mypy is not installed: pip install '.[test]'")
     folder = tmp_path_factory.mktemp("typed")
     programs = {"app.py": USER} | {f"wrong{n}.py": program for n, program in enumerate(WRONG)}
     for name, program in programs.items():

@@ -1,34 +1,41 @@
-"""What docs/policies.md shows is a policy that works, and it names every clause."""
+"""What docs/policies.md shows is a policy that works, and docs/policy-file.md names every clause."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.field_types import keys_of
-from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.policy.language.loader import find, load
 from humanlayer_agent.policy.language.policy import Match
 from humanlayer_agent.policy.language.sources import shipped_names
+from humanlayer_agent.policy_tools.diff import over_tests
+from humanlayer_agent.policy_tools.diff.acceptance import Accepted
 
-TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+PAGES = Path(__file__).parents[2] / "docs"
+TEXT = (PAGES / "policies.md").read_text()
+KEYS = (PAGES / "policy-file.md").read_text()
 
 
-_SHOWN = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+FIRST = re.findall(r"```yaml title=\"team.yaml\"\n(.*?)```", TEXT, re.DOTALL)[0]
+"""The first example that a reader copies."""
 
 
-@pytest.mark.parametrize("shown", _SHOWN, ids=["a file", "confinements"])
-def test_the_policy_it_shows(tmp_path: Path, shown: str) -> None:
+@pytest.mark.parametrize("confined", [False, True])
+def test_the_first_example_loosens_what_it_names_and_nothing_else(tmp_path: Path, confined: bool) -> None:
     path = tmp_path / "team.yaml"
-    path.write_text(shown if shown.startswith("version: 1\n") else f"version: 1\npolicy: team\n{shown}")
-    policy = load(path)
-    failed = [(r.example.rule.id, r.example.command, r.expected, r.found) for r in examples.run(policy) if not r.passed]
-    assert [f for f in failed if not next(r for r in policy.rules if r.id == f[0]).inherited] == []
+    path.write_text(FIRST)
+    found = over_tests(load(find("default")), load(path), Accepted(), confined=confined)
+    loosened = [change.command for change in found.changes.values() if change.loosened]
+    assert loosened
+    assert [each for each in loosened if "go.sum" not in each and "/srv/toolbox" not in each] == []
+    assert not found.unlocked
+    assert not found.eased
 
 
 @pytest.mark.parametrize("name", [*keys_of(Match)])
 def test_every_clause_is_named(name: str) -> None:
-    assert f"`{name}" in TEXT
+    assert f"`{name}`" in KEYS
 
 
 def test_every_shipped_policy_is_named() -> None:

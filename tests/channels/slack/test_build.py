@@ -1,4 +1,4 @@
-"""From a channels file to a channel, and what the README says of it."""
+"""From a channels file to a channel, and what docs/slack.md says of it."""
 
 import re
 from pathlib import Path
@@ -14,31 +14,30 @@ TOKENS = {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
 
 
 @pytest.fixture
-def readme(tmp_path: Path) -> Path:
-    """The channels file of the README's section about Slack."""
-    section = (ROOT / "README.md").read_text().partition("## Slack: ")[2]
-    found = re.search(r"```yaml\n(.*?)```", section, re.DOTALL)
+def shown(tmp_path: Path) -> Path:
+    """The channels file of docs/slack.md."""
+    found = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/slack.md").read_text(), re.DOTALL)
     assert found
     file = tmp_path / "channels.yaml"
     file.write_text("\n".join(line.removeprefix("   ") for line in found[1].splitlines()))
     return file
 
 
-def test_the_readmes_channels_file_makes_a_channel(readme: Path) -> None:
-    made = registry.build("slack", settings.load(file=readme), TOKENS)
+def test_the_channels_file_of_the_page_makes_a_channel(shown: Path) -> None:
+    made = registry.build("slack", settings.load(file=shown), TOKENS)
     assert isinstance(made, SlackChannel)
     assert (made.name, made.pace, made.shows) == ("slack", 1.0, 2800)
     made.close()
 
 
-def test_a_missing_token_is_named(readme: Path) -> None:
+def test_a_missing_token_is_named(shown: Path) -> None:
     with pytest.raises(ConfigError, match="SLACK_APP_TOKEN"):
-        registry.build("slack", settings.load(file=readme), {"SLACK_BOT_TOKEN": "xoxb-1"})
+        registry.build("slack", settings.load(file=shown), {"SLACK_BOT_TOKEN": "xoxb-1"})
 
 
-def test_tokens_that_were_mixed_up_are_named(readme: Path) -> None:
+def test_tokens_that_were_mixed_up_are_named(shown: Path) -> None:
     with pytest.raises(ConfigError, match="SLACK_BOT_TOKEN must hold the bot token"):
-        registry.build("slack", settings.load(file=readme), dict(zip(TOKENS, reversed(TOKENS.values()), strict=True)))
+        registry.build("slack", settings.load(file=shown), dict(zip(TOKENS, reversed(TOKENS.values()), strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -53,12 +52,12 @@ def test_tokens_that_were_mixed_up_are_named(readme: Path) -> None:
         "bot_token_env: AWS_SECRET_ACCESS_KEY",
     ],
 )
-def test_settings_that_send_tokens_elsewhere_or_make_no_sense(readme: Path, setting: str) -> None:
-    text = readme.read_text().replace("extends: [builtin:slack]\nset: {SLACK_CHANNEL: C0123456789}\n", "")
+def test_settings_that_send_tokens_elsewhere_or_make_no_sense(shown: Path, setting: str) -> None:
+    text = shown.read_text().replace("extends: [builtin:slack]\nset: {SLACK_CHANNEL: C0123456789}\n", "")
     channel = f"channels: {{terminal: {{type: terminal}}, slack: {{type: slack, post_to: C0123456789, {setting}}}}}\n"
-    readme.write_text(text + "\n" + channel)
+    shown.write_text(text + "\n" + channel)
     with pytest.raises(ConfigError):
-        settings.load(file=readme)
+        settings.load(file=shown)
 
 
 def test_the_manifest_is_shipped() -> None:
@@ -68,8 +67,8 @@ def test_the_manifest_is_shipped() -> None:
 
 
 def test_the_pictures_are_small() -> None:
-    for name in ("terminal", "slack"):
-        assert f"docs/pictures/{name}.png" in (ROOT / "README.md").read_text()
+    for name, page in (("terminal", "README.md"), ("slack", "docs/slack.md")):
+        assert f"pictures/{name}.png" in (ROOT / page).read_text()
         assert 10_000 < (ROOT / "docs" / "pictures" / f"{name}.png").stat().st_size < 200 * 1024
 
 
