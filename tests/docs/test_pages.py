@@ -33,7 +33,9 @@ NOT_RUN = Path(__file__).with_name("not_run.txt")
 WRITE = os.environ.get("HLA_PAGES") == "write"
 BY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 RUN_BY_PAGE = pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(not each.not_run for each in blocks(page))], ids=lambda page: page.relative_to(ROOT).as_posix()
+    "page",
+    [page for page in PAGES if any(not each.not_run for each in blocks(page))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 IN_A_RULE = "- id: it\n  decision: ask\n  suggestion: Leave it.\n"
 
@@ -83,10 +85,8 @@ def pythons(block: Block, scene: Scene) -> Iterator[str]:
     if block.title:
         return  # a console runs it
     os.chdir(scene.where)
-    try:
-        run_python(block, {})
-    except Exception as error:
-        yield f"{type(error).__name__}: {error}"
+    if wrong := run_python(block, scene.names):
+        yield wrong
 
 
 def yamls(block: Block, scene: Scene) -> Iterator[str]:
@@ -207,7 +207,9 @@ def test_each_call_of_hla_exists(page: Path) -> None:
 
 def exists(call: str) -> bool:
     """Tell whether there is such a command, with these options."""
-    words = list(itertools.takewhile(lambda word: word not in ("|", "&&", ";", "<", ">"), shlex.split(call, comments=True)))[1:]
+    words = list(
+        itertools.takewhile(lambda word: word not in ("|", "&&", ";", "<", ">"), shlex.split(call, comments=True))
+    )[1:]
     command: Any = typer.main.get_command(app)
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         if words[0] not in command.commands:
@@ -221,7 +223,12 @@ def exists(call: str) -> bool:
 def test_nothing_is_installed_as_if_it_were_published() -> None:
     """Until it is, what installs it names a clone or a wheel."""
     published = re.compile(r"(pip|pipx|uv tool|uv pip) install [^\n`]*(?<![/\w])humanlayer-agent(?![/\w-])")
-    places = [*PAGES, *(ROOT / "examples").rglob("*"), *(ROOT / "docs").rglob("*.py"), *(ROOT / "humanlayer_agent").rglob("*.py")]
+    places = [
+        *PAGES,
+        *(ROOT / "examples").rglob("*"),
+        *(ROOT / "docs").rglob("*.py"),
+        *(ROOT / "humanlayer_agent").rglob("*.py"),
+    ]
     assert [str(each) for each in places if each.is_file() and published.search(each.read_text(errors="replace"))] == []
 
 

@@ -17,9 +17,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support import children
 
@@ -108,6 +109,8 @@ class Scene:
     home: Path
     code: int = 0
     environment: dict[str, str] = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    """What the page's Python has defined."""
 
     def __post_init__(self) -> None:
         self.project = self.where = self.folder / "app"
@@ -117,7 +120,12 @@ class Scene:
         for name, program in {"hla": f'-c "{_HLA}"', "python": ""}.items():
             (tools / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {program} "$@"\n')
             (tools / name).chmod(0o755)
-        self.environment = {**os.environ, "COLUMNS": "80", "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+        self.environment = {
+            **os.environ,
+            "COLUMNS": "80",
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+        }
         self.environment.pop("HUMANLAYER_STORE", None)  # the home has one where everybody's has it
 
     def put(self, name: str, text: str) -> Path:
@@ -145,7 +153,13 @@ class Scene:
             return self._run([sys.executable, *start, *words[1:]])
         after = self.folder / "after"
         out = self._run(
-            ["bash", "--norc", "-c", f'(exit {self.code})\n{command}\ncode=$?; {{ pwd; env -0; }} > "$0"; exit $code', str(after)]
+            [
+                "bash",
+                "--norc",
+                "-c",
+                f'(exit {self.code})\n{command}\ncode=$?; {{ pwd; env -0; }} > "$0"; exit $code',
+                str(after),
+            ]
         )
         where, _, variables = after.read_text().partition("\n")
         self.where = Path(where)
@@ -179,20 +193,21 @@ def same(printed: str, wanted: str) -> bool:
     return doctest.OutputChecker().check_output(f"{wanted}\n", f"{printed}\n", doctest.ELLIPSIS)
 
 
-def run_python(block: Block, names: Mapping[str, object]) -> None:
-    """Run a block of Python in this process.
+def run_python(block: Block, names: dict[str, Any]) -> str:
+    """Run a block of Python in this process; `names` are those of the page's blocks before it.
 
-    Raises:
-        AssertionError: an example prints something else.
+    Returns:
+        What is wrong: an example that prints something else.
     """
-    given = dict(names, __name__=f"{block.page}:{block.line}")
+    name = f"{block.page}:{block.line}"
     if ">>>" not in block.text:
-        exec(compile(block.text, given["__name__"], "exec"), given)  # type: ignore[call-overload]
-        return
-    test = doctest.DocTestParser().get_doctest(block.text, given, str(given["__name__"]), block.page, block.line)
+        exec(compile(block.text, name, "exec"), names)
+        return ""
+    test = doctest.DocTestParser().get_doctest(block.text, names, name, block.page, block.line)
     said: list[str] = []
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False).run(test, out=said.append)
-    assert not said, "".join(said)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False).run(test, out=said.append, clear_globs=False)
+    names.update(test.globs)
+    return "".join(said)
 
 
 def calls(page: Path) -> Iterator[str]:
