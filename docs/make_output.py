@@ -32,8 +32,8 @@ Every command that prints data takes `--format`:
 Some have more: `junit`, `sarif`, `html`, `csv`, `accept` (see their `--help`). With any format but `table`, standard
 output holds nothing else; what is said to people is on standard error.
 
-`hla check --format jsonl` and `hla parse --format jsonl` without a command read one JSON object a line from standard input, and
-answer each with one line, in order:
+Without a command, `hla check --format jsonl` and `hla parse --format jsonl` read one JSON object a line from standard
+input, and answer each with one line, in order:
 
 ```json title="rows.jsonl"
 {"id": "1", "command": "ls", "cwd": "/srv/app"}

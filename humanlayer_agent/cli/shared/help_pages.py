@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,7 @@ class _Page:
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does, and its examples."""
-        text = inspect.cleandoc(self.help or "")
-        said, examples = _divided(text)
+        said, examples = divided(self.help)
         with formatter.indentation():
             for paragraph in re.split(r"\n\s*\n", said):
                 formatter.write_paragraph()
@@ -57,16 +56,9 @@ class _Page:
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and the options, each as it stands in the usage."""
-        rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
-        for each in self.get_params(ctx):
-            record = each.get_help_record(ctx)
-            if record is not None:
-                argument = each.param_type_name == "argument"
-                named = each.metavar if argument and each.metavar else _VALUE.sub(_metavar, record[0])
-                rows[each.param_type_name].append((named, record[1].removesuffix("[required]").rstrip()))
-        for title, found in (("Arguments", rows["argument"]), ("Options", rows["option"])):
-            if found:
-                _write_rows(formatter, title, found)
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            if rows := [(name, said) for each, name, said in parameters(self, ctx) if each == kind]:
+                _write_rows(formatter, title, rows)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line."""
@@ -88,7 +80,7 @@ class Group(_Page, TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each with the whole first sentence of what it does."""
-        _write_rows(formatter, "Commands", [(name, _summary(command)) for name, command in self.commands.items()])
+        _write_rows(formatter, "Commands", [(name, summary(command)) for name, command in self.commands.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that was named."""
@@ -186,15 +178,26 @@ def _metavar(found: re.Match[str]) -> str:
     return {"str": "TEXT", "path": "FILE"}.get(found[1], "N")
 
 
-def _divided(text: str) -> tuple[str, list[str]]:
-    """Return a help text without its examples, and those."""
+def parameters(command: Any, context: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield each parameter of a command: argument or option, its name in the usage, and what is said of it."""
+    for each in command.get_params(context):
+        record = each.get_help_record(context)
+        if record is not None:
+            argument = each.param_type_name == "argument"
+            named = each.metavar if argument and each.metavar else _VALUE.sub(_metavar, record[0])
+            yield each.param_type_name, named, record[1].removesuffix("[required]").rstrip()
+
+
+def divided(help: str | None) -> tuple[str, list[str]]:
+    """Return the text of a command's help without its examples, and those."""
+    text = inspect.cleandoc(help or "")
     found = _EXAMPLES.search(f"\n{text}")
     if found is None:
         return text, []
     return text[: max(0, found.start() - 1)].rstrip(), [" ".join(each.split()) for each in found.group(1).split(";  ")]
 
 
-def _summary(command: Any) -> str:
-    said, _ = _divided(inspect.cleandoc(command.help or ""))
-    found = _FIRST_SENTENCE.match(said)
+def summary(command: Any) -> str:
+    """Return the first sentence of a command's help."""
+    found = _FIRST_SENTENCE.match(divided(command.help)[0])
     return " ".join(found.group().split()) if found else ""

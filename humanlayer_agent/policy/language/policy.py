@@ -49,7 +49,9 @@ class Text(Written):
     """A pattern for a word: a glob, or a regular expression (see `word_patterns`, `linear_regex`)."""
 
     glob: str | None = None
+    """A glob: `*` any text, `?` one character."""
     regex: RegexText | None = None
+    """A regular expression that matches the whole word, in linear time."""
 
     @staticmethod
     def long_form(value: Any) -> Any:
@@ -70,9 +72,13 @@ class Program(Written):
 
     __pydantic_config__ = spelled(names="in")
     names: Names | None = None
+    """One of these names; a name or a list in the place of the mapping means this."""
     regex: RegexText | None = None
+    """The whole name matches."""
     resolved: bool | None = None
+    """The name is certain, or is not."""
     path: Names | None = None
+    """The program lies there."""
 
     @staticmethod
     def long_form(value: Any) -> Any:
@@ -90,8 +96,11 @@ class Flags(Written):
     """Options by their canonical names in the catalog (`recursive`, not `-r`)."""
 
     any: Names | None = None
+    """One of these is given."""
     all: Names | None = None
+    """All of these are given."""
     none: Names | None = None
+    """None of these is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +108,21 @@ class Operands(Written):
     """The words that are no options."""
 
     any: Texts | None = None
+    """One word matches one of these."""
     all: Texts | None = None
+    """Every word matches one of these, and there is one."""
     none: Texts | None = None
+    """No word matches any of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment(Written):
-    """Variables that an `environment` effect is about (set, printed, used): patterns with `*`, or `$name` of a list.
-
-    `value_in`: set to directories that all lie in these; the value is read as a list with colons between.
-    """
+    """Variables that an `environment` effect is about (set, printed, used): patterns with `*`, or `$name` of a list."""
 
     any: Names | None = None
+    """One of these variables; `!` before a name takes it out."""
     value_in: Names | None = None
+    """It is set to directories (separated by `:`) that all lie in these."""
 
     def mistake(self) -> str:
         """Say where no variable is named."""
@@ -123,24 +134,30 @@ class Effects(Written):
     """The kinds of effects of the whole command."""
 
     any: Kinds | None = None
+    """One of these is there."""
     all: Kinds | None = None
+    """All of these are there."""
     only: tuple[Kind, ...] | None = None
+    """No others are there; `[]` means none at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paths(Written):
-    """The condition on paths: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant.
-
-    `contents_of`: what is touched is all that is in one of these directories (`dir/*`, `dir/.*`), not the directory.
-    """
+    """The condition on paths: patterns, or `$name` of a list. `role` and `resolved` choose which paths are meant."""
 
     __pydantic_config__ = spelled(any="any_within", all="all_within", none="none_within")
     any: Names | None = None
+    """Something that is touched lies in one of these."""
     all: Names | None = None
+    """Every path lies in one of these, and there is one."""
     none: Names | None = None
+    """No path lies wholly in these, and there is one."""
     contents_of: Names | None = None
+    """One of these directories is emptied as a whole: `rm -rf dir/*`, `dir/.*`."""
     role: Names | None = None
+    """Only paths of these roles are meant."""
     resolved: bool | None = None
+    """Only paths that are certain, or only those that are not."""
 
     def mistake(self) -> str:
         """Say where no place is named."""
@@ -155,7 +172,9 @@ class Among(Written):
 
     __pydantic_config__ = spelled(any="any_in", none="none_in")
     any: Names | None = None
+    """One is among these; where that lets something through, every one."""
     none: Names | None = None
+    """None is among these, and there is one."""
 
     def mistake(self) -> str:
         """Say where it asks nothing."""
@@ -164,33 +183,57 @@ class Among(Written):
 
 @dataclass(frozen=True, slots=True)
 class Match(Written):
-    """A condition; every key that is not None must hold."""
+    """A condition; every key that is given must hold."""
 
     __pydantic_config__ = spelled(negated="not")
     program: Program | None = None
+    """The program: a name, names, or a [mapping](#program)."""
     subcommand: Names | None = None
+    """Its sub-command, as the catalog names it."""
     flags: Flags | None = None
+    """[Options](#flags) as the catalog names them: `recursive`, not `-r`."""
     options: Annotated[Mapping[str, Texts], SOME] | None = None
+    """Values of options, by the names that the catalog has for them."""
     operands: Operands | None = None
+    """The [words](#operands) that are no options."""
     argv: Texts | None = None
+    """All words from the program on; `...` is any number of them."""
     env: Environment | None = None
+    """[Variables](#env) that are set, printed or used."""
     effect: Kinds | None = None
+    """The kind of the effect that is judged."""
     role: Names | None = None
+    """The role of its operand: operand, redirect, code, list and so on."""
     recursive: bool | None = None
+    """It goes into all that is below."""
     effects: Effects | None = None
+    """The [kinds of all effects](#effects) of the command."""
     paths: Paths | None = None
+    """[Where paths lie](#paths), after `cd`, `..` and symbolic links."""
     hosts: Among | None = None
+    """[Hosts](#hosts-and-names) that are contacted."""
     names: Among | None = None
+    """[What an effect names](#hosts-and-names) that is no path and no host: a package, module, unit, variable."""
     via: Names | None = None
+    """Wrappers around the command, such as `sudo` and `xargs`."""
     inside: Names | None = None
+    """Constructs around it, such as `substitution` and `loop`."""
     resolved: bool | None = None
+    """Everything that it does is certain, or is not."""
     unread: bool | None = None
+    """It runs code that nobody has read."""
     parse: Annotated[tuple[Literal["ok", "partial", "failed"], ...], LISTED] | None = None
+    """How much of the whole command line was understood."""
     agent: Texts | None = None
+    """Who proposes it."""
     any: "Annotated[tuple[Match, ...], SOME] | None" = None
+    """One of these conditions holds."""
     all: "Annotated[tuple[Match, ...], SOME] | None" = None
+    """All of these conditions hold."""
     negated: "Match | None" = None
+    """This condition does not hold."""
     flow: "Flow | None" = None
+    """[Data](#flow) of what matches elsewhere can come here."""
 
     def mistake(self) -> str:
         """Say where it asks nothing."""
@@ -199,28 +242,30 @@ class Match(Written):
 
 @dataclass(frozen=True, slots=True)
 class Flow(Written):
-    """Data of what `from` matches can come to the effect or command that is judged, and that matches `to`.
-
-    `through`: by these ways only.
-    """
+    """Data of what `from` matches can come to the effect or command that is judged, and that matches `to`."""
 
     __pydantic_config__ = spelled(source="from")
     source: Match
+    """Where the data comes from."""
     to: Match | None = None
+    """What it comes to, besides what is judged."""
     through: Annotated[tuple[Annotated[str, Form(of=_ways)], ...], LISTED] | None = None
+    """By these ways only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tests(Written):
-    """Commands the rule must decide (`match`), must ask about because it can't tell (`maybe`), must leave alone; and
-    those that it allows where they can be confined (`confined`).
-    """
+    """Commands that show what the rule decides: a policy that fails one of them is broken."""
 
     __test__ = False
     match: tuple[str, ...] = ()
+    """The rule decides these."""
     maybe: tuple[str, ...] = ()
+    """It can't tell of these, and asks."""
     not_match: tuple[str, ...] = ()
+    """It leaves these alone."""
     confined: tuple[str, ...] = ()
+    """It allows these where they can be confined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +276,11 @@ class Override(Written):
     """
 
     rule: Identifier
+    """The rule that is replaced."""
     reason: Annotated[str, Form(min_length=1, max_length=400)]
+    """Why, in at most 400 characters."""
     expires: Annotated[str, Form(before=_day)]
+    """The last day on which it holds (UTC); then the original holds again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,25 +288,31 @@ class RaisedRoute(Written):
     """A route of the channels files, of which this rule asks more: a larger quorum, a greater assurance, never less."""
 
     name: RouteName = "default"
+    """The route."""
     quorum: Annotated[int, Form(ge=1, le=32)] = 1
+    """So many different people, where that is more than the route says."""
     min_assurance: Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"] = "os"
+    """How sure it must be who answered, where that is more than the route says."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfinement(Written):
-    """What a confined command can reach: path patterns, or `$name` of a list (see `confine.confinement.Profile`).
-
-    `extends`: another one, of which the keys that are not given here are taken. `hosts`: what a forwarded network leads
-    to, `name` or `name:port`; `"*"`, which is the default, every web server of the internet.
-    """
+    """What a confined command can reach: path patterns, or `$name` of a list (see `confine.confinement.Profile`)."""
 
     extends: Identifier | None = None
+    """Another one, of which the keys that are not given here are taken."""
     read: Names | None = None
+    """What can be read besides: directories with all below (`dir/**`) or files."""
     write: Names | None = None
+    """What can be written."""
     protect: Names | None = None
+    """What is read-only, although inside `write`."""
     hide: Names | None = None
+    """What can't even be read."""
     network: Literal["none", "forwarded", "host"] | None = None
+    """None, by a forwarder to `hosts`, or that of the machine."""
     hosts: Names | None = None
+    """What a forwarded network leads to: `name`, `name:port`, or `"*"` for all web servers, the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,19 +326,33 @@ class WrittenRule(Written):
     """
 
     id: Identifier
+    """Names it; lower case, digits and hyphens."""
     decision: Literal["allow", "ask", "deny"]
+    """What the rule says."""
     severity: Literal["low", "medium", "high", "critical"] = "medium"
+    """How bad it would be; the worse, the surer it must be who answers."""
     reason: Sentence = ""
+    """For people and the model; may have placeholders."""
     suggestion: Sentence = ""
+    """What to do instead."""
     when: Match
+    """The [condition](#conditions)."""
     unless: Match | None = None
+    """A condition that excuses."""
     override: Override | None = None
+    """This rule [replaces](#override) another one."""
     locked: bool = False
+    """Nobody may override it."""
     route: RouteName | RaisedRoute = "default"
+    """A route of the channels files, or one of which [more](#route) is asked."""
     remember: tuple[Literal["once", "run"], ...] = ("once",)
+    """For how long an approval may be remembered."""
     confined: Identifier | None = None
+    """A [confinement](#confinements): an ask allows in it, an allow allows only in it."""
     approved: Identifier | None = None
+    """A confinement: what a human lets through of this ask runs in it."""
     tests: Tests = Tests()
+    """Commands that [show](#tests) what it decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,26 +24,37 @@ class WrittenKeep(_Strict):
     """How much of a project is kept before code runs confined that nobody has read."""
 
     files: Annotated[int, Field(ge=0)] | None = None
+    """So many files of a run."""
     megabytes: Annotated[int, Field(ge=0)] | None = None
+    """So much of a run."""
     days: Annotated[int, Field(ge=1)] | None = None
+    """So long."""
 
 
 class WrittenDefaults(_Strict):
     """A key that is left out is inherited: the strictest of what the extended files say, `ask` where there are none."""
 
     unmatched: Literal["allow", "ask", "deny"] | None = None
+    """What happens where no rule matches."""
     maybe: Stop | None = None
+    """What happens where a rule that asks or denies may match."""
     unparsed: Stop | None = None
+    """What happens, at least, where not all was understood."""
     ask: Stop | None = None
+    """What becomes of an ask: `deny` where nobody can be asked."""
     locked: bool | None = None
+    """No lower layer may allow what this one does not decide."""
     confine: Identifier | None = None
+    """The [confinement](#confinements) that allowed commands run in, where the kernel can hold them to it."""
     keep: WrittenKeep = WrittenKeep()
+    """How much is [kept](#keep) before code runs confined that nobody has read."""
 
 
 class Added(_Strict):
     """The additions to a list of an extended file."""
 
     add: Names
+    """What is added to the list of that name in an extended file."""
 
 
 ListOrAdded = Annotated[
@@ -56,14 +67,23 @@ class PolicyFile(_Strict):
     """One policy file by itself."""
 
     version: Literal[1]
+    """Of this format."""
     policy: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    """Its name."""
     description: Annotated[str, Field(max_length=1000)] = ""
+    """What it is for."""
     extends: Annotated[tuple[str, ...], BeforeValidator(listed), Field(max_length=16)] = ()
+    """`builtin:NAME` of a shipped policy, or a path relative to this file."""
     observe: bool = False
+    """Record what it says, and stop nothing; in the machine's or your policy."""
     defaults: WrittenDefaults = WrittenDefaults()
+    """What happens where [no rule decides](#defaults)."""
     lists: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")], ListOrAdded] = {}
+    """Names that patterns may have as `$name`; `{add: [...]}` adds to a list of an extended file."""
     confinements: dict[Identifier, WrittenConfinement] = {}
+    """What a [confined](#confinements) command can reach, by name."""
     rules: tuple[WrittenRule, ...] = ()
+    """The [rules](#rules)."""
 
     @model_validator(mode="after")
     def _decides(self) -> "PolicyFile":
