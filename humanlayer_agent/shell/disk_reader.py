@@ -131,9 +131,9 @@ class DiskReader(DiskLooks, ProjectReader):
     def changed(
         self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
     ) -> list[str] | None:
-        """Return the files of these names that are not the human's any more, or perhaps not: of the project, of these
-        places and all below them, and of the folders `beside` and the folders in those. None where there are too many to
-        look at, or where nobody can look.
+        """Return the files of these names that are not the human's any more, or perhaps not: of the project, of
+        these places and all below them, and of the folders `beside` and the folders in those. None where there are
+        too many to look at, or where nobody can look.
         """
         try:
             found = self._changed(wanted, _files([self._project], self.baseline.since_ns, _NOT_LOADED), MAX_LOOKED)

@@ -89,8 +89,8 @@ class ProjectReader(ABC):
     def changed(
         self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
     ) -> Sequence[str] | None:
-        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, of these places
-        and all below them, and of the folders `beside` and the folders in those; None where nobody can say.
+        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, of these
+        places and all below them, and of the folders `beside` and the folders in those; None where nobody can say.
         """
 
     @abstractmethod
