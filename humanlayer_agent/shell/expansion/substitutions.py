@@ -1,7 +1,9 @@
 """The commands that words run as they are expanded: substitutions, arithmetic, expansions that assign."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.dataflow import name_sources
 from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.expansion import arithmetic, words
 from humanlayer_agent.shell.expansion.field import Field
@@ -18,10 +20,24 @@ def expand(walk: "Interpreter", each: Word, state: State, context: Context) -> l
     """The fields of `each`; what it runs on the way (substitutions) is analysed as well."""
     if each.dynamic:
         word(walk, each, state, context)
-    fields = words.expand(each, state)
+    fields = _names(walk, each, state) or words.expand(each, state)
     if walk.fails_on_globs and any(f.glob is not None for f in fields):
         walk.may_abort(state)
     return fields
+
+
+def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
+    """The file names that `$(git ls-files)` prints, where the word is nothing else; empty where they are not known."""
+    if len(each.parts) != 1 or not isinstance(part := each.parts[0], Sub) or part.quoted:
+        return []
+    if state.havoc or state.lookup("IFS") not in (None, (" \t\n",)) or not walk.program.trace:
+        return []
+    kind, what, start, _, end = walk.program.trace[-1]
+    commands = tuple(walk.program.commands[start:end])
+    if kind != "substitution" or what is not part or not commands:
+        return []
+    found = name_sources.printed(walk, part.script, commands)
+    return [replace(field, word=each, start=each.start, end=each.end, many=True) for field in found]
 
 
 def word(walk: "Interpreter", each: Word, state: State, context: Context) -> None:

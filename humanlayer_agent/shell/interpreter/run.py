@@ -1,6 +1,6 @@
 """One command in its place: what travels together while it is read, and how what it does is noted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _STREAMS = frozenset(
     {"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION}
 )
+_EDITORS = frozenset(str.split("black chmod dos2unix gofmt isort prettier ruff sed touch"))
+"""Programs that change files, and leave them there with what they hold."""
 
 
 class Run:
@@ -134,9 +136,20 @@ class Run:
                 add(None, False)
             return
         if target.below is not None and (target.seen_from is None or self.state.cwd == (target.seen_from,)):
-            add(target.below, False, True)
+            self._below(kind, target, add)
             return
         add(None, False)
+
+    def _below(self, kind: str, target: Field, add: Callable[[str, bool, bool], None]) -> None:
+        """Add the effects for the names that `target` may be, or for some path below its directory. To lose many files
+        is more than to lose each of them.
+        """
+        directory = target.below or "/"
+        if target.names and (kind in ("read", "list") or self.command.program in _EDITORS):
+            for name in target.names:
+                add(absolute_path(name, directory), True, False)
+        else:
+            add(directory, False, True)
 
     def script(
         self,
