@@ -1,5 +1,6 @@
 """One command in its place: what travels together while it is read, and how what it does is noted."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _STREAMS = frozenset(
     {"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION}
 )
+_AUTHORITY = re.compile(r"(?:https?://)?[A-Za-z0-9.-]+(?::[0-9]+)?/", re.ASCII)
 _EDITORS = frozenset(str.split("black chmod dos2unix gofmt isort prettier ruff sed touch"))
 """Programs that change files, and leave them there with what they hold."""
 
@@ -174,7 +176,7 @@ class Run:
     def host(self, target: Field, *, kind: str = "network", origin: str = "", sure: bool = True) -> None:
         """Add a network effect for `target`: a URL, user@host, host:path or host:port."""
         span = self.span(target)
-        for text in target.texts or (None,):
+        for text in target.texts or (_authority(target),):
             name = None if text is None else host_of(text)
             port = None if text is None or name is None else port_of(text)
             self.effect(kind, "operand", name, name is not None, span, origin, value=port, sure=sure)
@@ -204,3 +206,9 @@ class Run:
         """Note that the value of a variable (or of all: "environment") is printed: secrets are kept there."""
         span = self.span(target) if target is not None else self.command.span
         self.effect("environment", "printed", name, name is not None, span, origin)
+
+
+def _authority(target: Field) -> str | None:
+    """The beginning of a URL up to its path, where it is known: `localhost:8000/x?a=b` has wildcards behind it."""
+    found = _AUTHORITY.match(target.prefix) if target.glob is not None and not target.many else None
+    return found[0] if found is not None else None
