@@ -81,6 +81,11 @@ def are_known(walk: "Interpreter", command: SimpleCommand) -> bool:
     return all(each is command or _adds_no_name(each) for each in walk.program.commands)
 
 
+def add_no_names(commands: Sequence[SimpleCommand]) -> bool:
+    """Tell whether these commands make no file or folder at all."""
+    return all(_adds_no_name(each) and all(effect.kind not in _MAKES for effect in each.effects) for each in commands)
+
+
 def are_only_looked_at(walk: "Interpreter", command: SimpleCommand) -> bool:
     """Tell whether all that the action has done before `command` prints names is to look at files."""
     return _AGAIN.isdisjoint(command.inside) and all(

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from humanlayer_agent.shell.dataflow import name_sources
+from humanlayer_agent.shell.dataflow import name_lists, name_sources
 from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.expansion import arithmetic, words
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter import assignments
 from humanlayer_agent.shell.interpreter.context import Context
 from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.reader import DiskLooks
 from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Param, Part, ProcSub, Sub, Word
 
 if TYPE_CHECKING:
@@ -21,9 +22,28 @@ def expand(walk: "Interpreter", each: Word, state: State, context: Context) -> l
     if each.dynamic:
         word(walk, each, state, context)
     fields = _names(walk, each, state) or words.expand(each, state)
+    if any(f.pathname for f in fields):
+        fields = [unmatched(walk, f, state) for f in fields]
     if walk.fails_on_globs and any(f.glob is not None for f in fields):
         walk.may_abort(state)
     return fields
+
+
+def unmatched(walk: "Interpreter", found: Field, state: State) -> Field:
+    """A word with wildcards which match nothing, so that it stays as it is: `localhost:8000/x?a=b` where there is no
+    such folder, and the action has made none.
+    """
+    first, slash, _ = found.prefix.partition("/")
+    if not (slash and ":" in first and found.glob is not None) or state.nullglob or walk.fails_on_globs:
+        return found
+    here = state.cwd[0] if state.cwd is not None and len(state.cwd) == 1 else ""
+    reader = walk.reader if here.startswith("/") else None
+    if not isinstance(reader, DiskLooks) or not name_lists.add_no_names(walk.program.commands):
+        return found
+    names = reader.names(here, deep=False)
+    if names is None or first in names or found.glob != found.word.text:
+        return found
+    return replace(found, text=found.glob, glob=None, prefix=found.glob, pathname=False, many=False)
 
 
 def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
