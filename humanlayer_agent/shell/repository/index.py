@@ -45,6 +45,13 @@ def understood(index: bytes) -> dict[bytes, Tracked]:
         raise ValueError(str(error)) from None
 
 
+def all_names(index: bytes) -> list[bytes] | None:
+    """Return the path of everything in the index; None where it is not understood, or something in it is not merged."""
+    entries = index_entries(index)
+    complete = len(index) >= 12 and len(entries) == int.from_bytes(index[8:12], "big")
+    return list(entries) if complete else None
+
+
 def _entries(data: bytes) -> dict[bytes, Tracked]:
     import hashlib
 
