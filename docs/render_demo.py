@@ -2,9 +2,10 @@
 
     python docs/render_demo.py [--into docs/pictures]
 
-The demo runs on a pseudo-terminal in an empty home folder, and this script presses the keys: it rejects one command with a
-reason and approves another. `demo.cast` is the recording (asciicast version 2, https://docs.asciinema.org/manual/asciicast/v2/),
-which `asciinema play` shows; `demo.svg` is the same as a picture that moves, for pages. Needs the packages of the extra `test`.
+The demo runs on a pseudo-terminal in an empty home folder, and this script presses the keys: it rejects one command
+with a reason and approves another. `demo.cast` is the recording (asciicast version 2,
+https://docs.asciinema.org/manual/asciicast/v2/), which `asciinema play` shows; `demo.svg` is the same as a picture that
+moves, for pages. Needs the packages of the extra `test`.
 """
 
 import argparse
@@ -82,7 +83,8 @@ class Recording:
             >>> print(Recording([(0.5, "$ ")]).cast().splitlines()[1])
             [0.5, "o", "$ "]
         """
-        head: dict[str, Any] = {"version": 2, "width": COLUMNS, "height": ROWS, "idle_time_limit": IDLE_S, "title": "hla demo"}
+        size = {"width": COLUMNS, "height": ROWS}
+        head: dict[str, Any] = {"version": 2, **size, "idle_time_limit": IDLE_S, "title": "hla demo"}
         return "\n".join(map(json.dumps, [head, *([at, "o", text] for at, text in self.events)])) + "\n"
 
     def frames(self) -> Iterator[Frame]:
@@ -109,7 +111,13 @@ class Terminal:
 
     def __init__(self, environ: dict[str, str], cwd: str) -> None:
         self._child = pexpect.spawn(
-            sys.executable, ["-c", _DEMO], env=environ, cwd=cwd, dimensions=(ROWS, COLUMNS), encoding="utf-8", timeout=60
+            sys.executable,
+            ["-c", _DEMO],
+            env=environ,
+            cwd=cwd,
+            dimensions=(ROWS, COLUMNS),
+            encoding="utf-8",
+            timeout=60,
         )
         self._screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.Stream(self._screen)
@@ -118,7 +126,11 @@ class Terminal:
 
     def press(self, key: str, keys: str, beside: str) -> None:
         """Press `keys` once the prompt about `beside` takes `key`, which is drawn bold then."""
-        self._until(lambda: any(beside in line for line in self._screen.display) and self._bold(key), f"{key} for {beside}")
+
+        def asked() -> bool:
+            return any(beside in line for line in self._screen.display) and self._bold(key)
+
+        self._until(asked, f"{key} for {beside}")
         self._wait(READ_S)
         for each in keys:
             self._child.send(each)
@@ -166,7 +178,7 @@ def record() -> Recording:
         if code := terminal.end():
             raise SystemExit(f"hla demo ended with {code}")
         found = terminal.recording
-    # The folder of this recording is the home of whoever watches it. Its name has another length, which only shortens rows.
+    # The folder of this recording is the home of whoever watches it. Its name is longer, so rows only become shorter.
     return Recording([(at, text.replace(folder, "~")) for at, text in found.events])
 
 
@@ -174,13 +186,15 @@ def draw(frames: list[Frame]) -> str:
     """Return the frames as one SVG that shows them one after another. Rows that are alike stand in it once."""
     width, height = round(COLUMNS * CELL + 2 * MARGIN), ROWS * LINE + 2 * MARGIN
     length = frames[-1].at + END_S
-    rows = {row: f"r{number}" for number, row in enumerate(dict.fromkeys(row for frame in frames for row in frame.rows if row))}
-    marks = "".join(f"{100 * frame.at / length:.3f}%{{transform:translateX({-width * n}px)}}" for n, frame in enumerate(frames))
+    distinct = dict.fromkeys(row for frame in frames for row in frame.rows if row)
+    rows = {row: f"r{number}" for number, row in enumerate(distinct)}
+    marks = "".join(
+        f"{100 * frame.at / length:.3f}%{{transform:translateX({-width * number}px)}}"
+        for number, frame in enumerate(frames)
+    )
     drawn = []
     for number, frame in enumerate(frames):
-        uses = (
-            f'<use href="#{rows[row]}" y="{LINE * line}"/>' for line, row in enumerate(frame.rows) if row
-        )
+        uses = (f'<use href="#{rows[row]}" y="{LINE * line}"/>' for line, row in enumerate(frame.rows) if row)
         drawn.append(f'<g transform="translate({width * number + MARGIN},{MARGIN})">{"".join(uses)}</g>')
     defined = "".join(f'<g id="{name}">{row}</g>' for row, name in rows.items())
     return (
@@ -189,7 +203,8 @@ def draw(frames: list[Frame]) -> str:
         f"<style>text{{font:14px 'DejaVu Sans Mono','Liberation Mono',Menlo,Consolas,monospace;white-space:pre;"
         f"fill:{COLOURS['default']}}}#f{{animation:f {length:.2f}s steps(1,end) infinite}}"
         f"@keyframes f{{0%{{transform:translateX(0)}}{marks}}}"
-        f"@media(prefers-reduced-motion:reduce){{#f{{animation:none;transform:translateX({-width * (len(frames) - 1)}px)}}}}"
+        f"@media(prefers-reduced-motion:reduce)"
+        f"{{#f{{animation:none;transform:translateX({-width * (len(frames) - 1)}px)}}}}"
         f"</style>\n<defs>{defined}</defs>\n"
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>\n<g id="f">{"".join(drawn)}</g>\n</svg>\n'
     )

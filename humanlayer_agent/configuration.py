@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.hub.hub import Hub, Task
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
+    from humanlayer_agent.policy.layers import Layer
     from humanlayer_agent.shell import Baseline, DiskReader, View
 
     G = TypeVar("G", bound="Gate")
@@ -140,7 +141,7 @@ def build_director(
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.run_record import RunRecord, known_baseline
 
-    base = _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
+    base = _judged(project)
     record = RunRecord(base, run) if run is not None else None
     baseline = record.baseline if record is not None else known_baseline(base)
     reader, reads = readable(base, environ, confined=confined, reduced=reduced, baseline=baseline)
@@ -150,15 +151,42 @@ def build_director(
             policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
             variables=variables, confined=confined, reduced=reduced, reads=reads, container=container, record=record,
         )  # fmt: skip
-    from humanlayer_agent.policy.layers import find_layers, observed
-
-    _refuse_settings_in(base)
-    layers = find_layers(base, tested=tested)
-    observe = observed(layers, observe)
+    layers, observe = _layers(base, observe, tested)
     return Director(
         layers, project=base, environ=environ, variables=variables, observe=observe, reader=reader,
         confined=confined, reduced=reduced, reads=reads, container=container, record=record,
     )  # fmt: skip
+
+
+def confines(policy: str | Path | None = None, *, project: Path | str | None = None, observe: bool = False) -> bool:
+    """Tell whether policies are enforced, and say to what the commands that they allow are confined.
+
+    Args:
+        policy, project, observe: as for `build_director`.
+
+    Raises:
+        PolicyError: a policy can't be found, has a mistake or fails its own tests.
+    """
+    from humanlayer_agent.policy.language import loader
+
+    if policy is not None:
+        found = loader.load(loader.named(policy))
+        return not (observe or found.observe) and bool(found.defaults.confine)
+    layers, observe = _layers(_judged(project), observe)
+    return not observe and any(layer.base and layer.policy.defaults.confine for layer in layers)
+
+
+def _judged(project: Path | str | None) -> str:
+    return _checked(_absolute(project)) if project is not None else _project_of(_absolute(None))
+
+
+def _layers(base: str, observe: bool, tested: bool = True) -> "tuple[list[Layer], bool]":
+    """The policies of the machine, of the user and of the project, and whether they are only observed."""
+    from humanlayer_agent.policy.layers import find_layers, observed
+
+    _refuse_settings_in(base)
+    layers = find_layers(base, tested=tested)
+    return layers, observed(layers, observe)
 
 
 def readable(

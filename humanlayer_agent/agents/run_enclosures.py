@@ -324,15 +324,14 @@ def directed(
         ConfigError: they must be confined, and can't be.
         PolicyError: a policy has a mistake.
     """
-    from humanlayer_agent.configuration import build_director
+    from humanlayer_agent.configuration import build_director, confines
 
     name, run, confine = run or "", run or secrets.token_hex(16), wanted(confine)
     environ = os.environ if path is None else {**os.environ, "PATH": path}
     judge = partial(build_director, policy, project=project, environ=environ, observe=observe, run=run)
-    plain = judge()
-    confinable = not plain.observe and plain.in_force().confine is not None
-    if confine is False or (confine is None and not confinable):
-        return plain, None
+    confinable = confine is not False and confines(policy, project=project, observe=observe)
+    if not confine and not confinable:
+        return judge(), None
     if not confinable:
         raise ConfigError("confine: no policy that is enforced says to what (`defaults: {confine: NAME}`)")
     try:
@@ -347,12 +346,12 @@ def directed(
             raise ConfigError(f"confine: commands can't be confined here: {why}") from None
         _say_once(f"Commands are not confined: {why}. (`hla doctor` says more; `confine: false` ends this line.)")
     if container is not None:
-        return plain, None
+        return judge(), None
     try:
         find()  # where it is not installed, nobody has asked for anything
         return judge(reduced=True), RunEnclosures.reduced(run, project)
     except (Unenforceable, OSError):
-        return plain, None
+        return judge(), None
 
 
 def keeper_of(enclosures: RunEnclosures | None) -> RunEnclosures | None:

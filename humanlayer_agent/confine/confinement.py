@@ -187,12 +187,20 @@ def is_below(path: str, folder: str) -> bool:
 
 def is_plain(entry: str) -> bool:
     """Tell whether a path set is one path, or a directory and all below it."""
-    return not set("*?[") & set(entry.removesuffix(TREE))
+    path = entry.removesuffix(TREE)
+    return "*" not in path and "?" not in path and "[" not in path
 
 
 def within(path: str, entries: Iterable[str]) -> bool:
     """Tell whether a path is in one of these path sets."""
-    return any(pattern(entry).fullmatch(path) for entry in entries)
+    return any(_holds(entry, path) for entry in entries)
+
+
+def _holds(entry: str, path: str) -> bool:
+    if not is_plain(entry):
+        return pattern(entry).fullmatch(path) is not None
+    folder = entry.removesuffix(TREE)
+    return is_below(path, folder) if folder != entry else path == entry
 
 
 @lru_cache(maxsize=4096)
@@ -203,10 +211,15 @@ def pattern(entry: str) -> re.Pattern[str]:
         >>> bool(pattern("/srv/**/.env").fullmatch("/srv/a/b/.env"))
         True
     """
+    return re.compile(expression(entry), re.DOTALL)
+
+
+def expression(entry: str) -> str:
+    """Return the regular expression of `pattern`."""
     out = ""
     for part in entry.removesuffix(TREE).split("/")[1:]:
         if part == "**":
             out += "(?:/[^/]+)*"
         elif part:
             out += "/" + "".join("[^/]*" if c == "*" else "[^/]" if c == "?" else re.escape(c) for c in part)
-    return re.compile((out + "(?:/.*)?" if entry.endswith(TREE) else out) or "/", re.DOTALL)
+    return (out + "(?:/.*)?" if entry.endswith(TREE) else out) or "/"

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from humanlayer_agent.confine.confinement import TREE, Confinement, Unenforceable, is_below, is_plain, pattern, within
+from humanlayer_agent.confine.confinement import (
+    TREE,
+    Confinement,
+    Unenforceable,
+    expression,
+    is_below,
+    is_plain,
+    within,
+)
 
 LIMIT = 200_000
 """Most directory entries that are looked at."""
@@ -69,20 +77,20 @@ class Wanted:
     """Path sets that are looked for. There are hundreds, and most paths are ruled out by their last name alone."""
 
     def __init__(self, entries: Iterable[str]) -> None:
-        self._named: dict[str, list[re.Pattern[str]]] = {}
+        self._named: dict[str, list[str]] = {}
         loose: dict[str, list[str]] = {}
-        for base in dict.fromkeys(entry.removesuffix(TREE) for entry in entries):
+        for base in dict.fromkeys(entry.removesuffix(TREE) or "/" for entry in entries):
             name = base.rpartition("/")[2]
             if is_plain(name):
-                self._named.setdefault(name, []).append(pattern(base))
+                self._named.setdefault(name, []).append(base)
             else:
-                of_name = ".*" if name == "**" else pattern(f"/{name}").pattern.removeprefix("/")
-                loose.setdefault(of_name, []).append(pattern(base).pattern)
+                of_name = ".*" if name == "**" else expression(f"/{name}").removeprefix("/")
+                loose.setdefault(of_name, []).append(expression(base))
         self._names, self._paths = (_any_of(each) for each in (loose, (p for paths in loose.values() for p in paths)))
 
     def has(self, name: str, path: str) -> bool:
         """Tell whether a path, whose last name is `name`, is one of them."""
-        if (named := self._named.get(name)) is not None and any(each.fullmatch(path) for each in named):
+        if (named := self._named.get(name)) is not None and within(path, named):
             return True
         return self._names.fullmatch(name) is not None and self._paths.fullmatch(path) is not None
 

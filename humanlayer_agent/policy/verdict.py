@@ -293,6 +293,8 @@ def _fact(name: str, hit: Hit, otherwise: str) -> str:
     """Return the text for `{{ name }}`; `otherwise` where there is no such name."""
     if name in _OPERANDS:
         shown = hit.effect.public()["operand"] if hit.effect else None
+        if shown and hit.effect and hit.effect.below:
+            return f"some path below {shown}"
         return str(shown or _OPERANDS[name])
     match name:
         case "program":
@@ -304,5 +306,7 @@ def _fact(name: str, hit: Hit, otherwise: str) -> str:
         case "source":
             return _shown(hit.source)
         case "unresolved":
-            return ", ".join(hit.command.unresolved) or "nothing"
+            read = hit.command.via[-1:] == ("xargs",)
+            words = ["the words that xargs reads" if read and word == "{}" else word for word in hit.command.unresolved]
+            return ", ".join(words) or "nothing"
     return otherwise

@@ -18,7 +18,7 @@ from typing import Self
 
 from humanlayer_agent.shell.baseline import Baseline
 from humanlayer_agent.shell.reader import MAX_TEXT, DiskLooks, GitSettings, ProjectReader, Source
-from humanlayer_agent.shell.view import HOST, View, has_links, has_odd_names, links_out
+from humanlayer_agent.shell.view import HOST, MAX_NAMES, View, has_links, has_odd_names, links_out
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
@@ -128,12 +128,45 @@ class DiskReader(DiskLooks, ProjectReader):
         """Tell whether a path below a folder would, or may, become several words, or none, where it is split."""
         return has_odd_names(folder, self._view, name)
 
+    def names(self, folder: str, *, deep: bool) -> tuple[str, ...] | None:
+        """Return the names in a folder that are not hidden, or the paths of all files below it."""
+        found: list[str] = []
+        ahead = [""]
+        try:
+            while ahead:
+                here = ahead.pop()
+                for name, _, is_directory in self._view.entries(f"{folder.rstrip('/')}/{here}".rstrip("/") or "/"):
+                    if deep and is_directory:
+                        ahead.append(f"{here}{name}/")
+                    elif deep or not name.startswith("."):
+                        found.append(f"{here}{name}")
+                    if len(found) + len(ahead) > MAX_NAMES:
+                        return None
+        except (OSError, ValueError):
+            return None
+        return tuple(found)
+
+    def tracked_names(self, folder: str) -> tuple[str, ...] | None:
+        """Return the paths of what git's index has below a folder now, where that is the project's own repository."""
+        from humanlayer_agent.shell.repository.index import all_names
+
+        real = self._view.real(folder)
+        try:
+            top, index, _ = _index_of(real)
+            names = all_names(index)
+        except (OSError, ValueError):
+            return None
+        if names is None or not self.git_top or os.path.realpath(top) != os.path.realpath(self.git_top):
+            return None
+        above = "" if real == top else f"{os.path.relpath(real, top)}/"
+        return tuple(name[len(above) :] for name in map(os.fsdecode, names) if name.startswith(above))
+
     def changed(
         self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
     ) -> list[str] | None:
-        """Return the files of these names that are not the human's any more, or perhaps not: of the project, of these
-        places and all below them, and of the folders `beside` and the folders in those. None where there are too many to
-        look at, or where nobody can look.
+        """Return the files of these names that are not the human's any more, or perhaps not: of the project, of
+        these places and all below them, and of the folders `beside` and the folders in those. None where there are
+        too many to look at, or where nobody can look.
         """
         try:
             found = self._changed(wanted, _files([self._project], self.baseline.since_ns, _NOT_LOADED), MAX_LOOKED)

@@ -34,8 +34,8 @@ LOSS = "loss"
 
 
 def code_name(path: str, text: str, language: str, cwd: Sequence[str] | None) -> str:
-    """Return a name (hex) for a text as code in a language at a path that runs in one of these directories: elsewhere it
-    may do something else.
+    """Return a name (hex) for a text as code in a language at a path that runs in one of these directories:
+    elsewhere it may do something else.
     """
     from hashlib import sha256
 

@@ -81,6 +81,18 @@ class DiskLooks(ABC):
         at blanks. `name`: wildcards that its last component has to match. Never raises.
         """
 
+    @abstractmethod
+    def names(self, folder: str, *, deep: bool) -> tuple[str, ...] | None:
+        """Return the names in a folder (absolute) that are not hidden, or, where `deep`, the paths from it of all that
+        lies below it and is no folder; None where nobody can say, or there are too many. Never raises.
+        """
+
+    @abstractmethod
+    def tracked_names(self, folder: str) -> tuple[str, ...] | None:
+        """Return the paths, from a folder (absolute), of what git's index has below it now; None where nobody can say.
+        Never raises.
+        """
+
 
 class ProjectReader(ABC):
     """The base of readers that also know which files of a project are no longer those that a human started from."""
@@ -89,8 +101,8 @@ class ProjectReader(ABC):
     def changed(
         self, wanted: Callable[[str], bool], places: Collection[str] = (), beside: Collection[str] = ()
     ) -> Sequence[str] | None:
-        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, of these places
-        and all below them, and of the folders `beside` and the folders in those; None where nobody can say.
+        """Return the files of these names (absolute paths) that are not, or perhaps not: of the project, of these
+        places and all below them, and of the folders `beside` and the folders in those; None where nobody can say.
         """
 
     @abstractmethod

@@ -45,6 +45,7 @@ _GO = r"package main\n\nimport \"fmt\"\n\nfunc Hello() string { return \"hello\"
 _GO_TEST = r"package main\n\nimport \"testing\"\n\nfunc TestHello(t *testing.T) {\n\tif Hello() != \"hello\" {\n\t\tt.Fail()\n\t}\n}\n"
 _JAVA = r"public class Main { static int two() { return 2; } public static void main(String[] a) { System.out.println(two()); } }\n"
 _NODE_TEST = "const test = require('node:test'); const assert = require('node:assert'); test('adds', () => assert.equal(1 + 1, 2));"
+_NODE_FILES = """echo "require('fs').writeFileSync('out.txt', 'built')" > build.js && echo "console.log(process.version)" > index.js"""
 _POM = (
     "<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>app</artifactId><version>1</version>"
     "<properties><maven.compiler.source>17</maven.compiler.source><maven.compiler.target>17</maven.compiler.target></properties></project>"
@@ -56,10 +57,16 @@ PROJECTS = {
         ("make", "make test", "./app", "make clean", "ls"),
     ),
     "node": Generated(
+        ("node",),
+        f'echo "{_NODE_TEST}" > app.test.js; {_NODE_FILES}',
+        ("node --test", "node build.js", "cat out.txt", "node index.js"),
+    ),
+    "npm": Generated(
         ("npm", "node"),
         f'npm init -y >/dev/null && npm pkg set scripts.test="node --test" scripts.build="node build.js" && echo "{_NODE_TEST}" > app.test.js'
-        """ && echo "require('fs').writeFileSync('out.txt', 'built')" > build.js && echo "console.log(process.version)" > index.js""",
+        f" && {_NODE_FILES}",
         ("npm test", "npm run build", "cat out.txt", "node index.js", "npm ls", "npm pkg get name"),
+        long=True,
     ),
     "rust": Generated(
         ("cargo", "rustc"),

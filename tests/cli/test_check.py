@@ -12,6 +12,7 @@ import pytest
 
 from humanlayer_agent.agents import run_enclosures
 from humanlayer_agent.cli import main
+from humanlayer_agent.locations import state_folder
 from tests.support import children
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -223,9 +224,9 @@ HARM = "import os; os.remove('CANARY')"
 class Project:
     """A project of a human's, in which an agent's run is judged step by step: each step by a process of its own."""
 
-    def __init__(self, folder: Path, state: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environ = {**os.environ, **GIT, "HOME": str(state), "XDG_STATE_HOME": str(state / "state")}
+        self.environ = {**os.environ, **GIT}
         files = {
             "conftest.py": "import sys\n", "tests/test_a.py": "def test_a(): assert 1\n", "src/b.py": "def b(): return 1\n",
             "Makefile": "test:\n\t@echo testing\n", "package.json": '{"scripts": {"test": "node test.js"}}\n',
@@ -258,15 +259,16 @@ class Project:
             if said[-1] != "allow":
                 break
             words = ["bash", "--norc", "--noprofile", "-c", step]
-            if step != steps[-1]:
-                subprocess.run(words, cwd=self.folder, env=self.environ, check=False, capture_output=True)
+            if step != steps[-1]:  # as in an environment of the project's own, which has pytest alone
+                environ = {**self.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+                subprocess.run(words, cwd=self.folder, env=environ, check=False, capture_output=True)
         return said
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     (tmp_path / "work").mkdir()
-    return Project(tmp_path / "work", tmp_path / "home")
+    return Project(tmp_path / "work")
 
 
 @pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def test_ordinary_work_is_not_asked_about(project: Project, steps: tuple[str, ..
 
 def test_nothing_is_trusted_where_nothing_can_be_kept(project: Project) -> None:
     assert project.check("npm test") == "allow"
-    (kept,) = Path(project.environ["XDG_STATE_HOME"]).rglob("project.json")
+    (kept,) = state_folder().rglob("project.json")
     kept.write_text("{}")
     for run in ("a", "b", None):
         assert project.check("npm test", run) == "ask", run

@@ -4,12 +4,11 @@ import dataclasses
 from typing import Any
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.cli import main
-from humanlayer_agent.cli.app import app
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.cli.check import usual
 
 _WORDS = st.sampled_from(
@@ -20,7 +19,7 @@ _WORDS = st.sampled_from(
 )
 
 
-_COMMANDS: Any = typer.main.get_command(app)
+_COMMANDS: Any = command_tree()
 
 
 def typer_reads(command: str, argv: list[str]) -> dict[str, Any]:

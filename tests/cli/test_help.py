@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.cli import main
-from humanlayer_agent.cli.app import app
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.locations import default_store_path
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes.execution import SUPERVISED
@@ -24,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 
 def paths(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """All commands and groups."""
-    command = command or typer.main.get_command(app)
+    command = command or command_tree()
     below = [each for name, one in getattr(command, "commands", {}).items() for each in paths(one, (*path, name))]
     return [path, *below]
 

@@ -10,13 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import typer
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
 from humanlayer_agent.cli import main
-from humanlayer_agent.cli.app import app
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.cli.shared.output import Printed, printed_by
 from humanlayer_agent.cli.shared.records import EventRecord
 from humanlayer_agent.locations import default_store_path
@@ -85,7 +84,7 @@ def make_output() -> Iterator[ModuleType]:
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Callable[..., Any], set[str]]]:
     """Each command of the tree: as it is called, its function, its options."""
-    command = command or typer.main.get_command(app)
+    command = command or command_tree()
     for name, each in command.commands.items():
         if hasattr(each, "commands"):
             yield from commands(each, (*path, name))

@@ -225,6 +225,8 @@ def _use_once() -> None:
     if redactor := sys.modules.get("humanlayer_agent.redaction.redactor"):
         redactor.Redactor().text("NAME=value")
         redactor.Redactor().command("git push; mysql -phunter22")
+    if app := sys.modules.get("humanlayer_agent.cli.app"):
+        app.command_tree()
 
 
 def ready(modules: list[str]) -> None:

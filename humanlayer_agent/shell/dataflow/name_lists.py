@@ -49,6 +49,10 @@ _PLAIN_CHANGES = frozenset(str.split("black chmod cp dos2unix gofmt isort mv pre
 """Programs that make no file but under the names that they are given, and these with something after them."""
 PLAIN = _READS_ONLY | _PLAIN_CHANGES
 """Programs that use the names that they are given themselves, from where they are started."""
+_LOOKS = frozenset((*_READS_ONLY, *_FILTERS, "cd", "pwd", "true", "xargs"))
+"""Programs that change nothing, not even with an option, but where their output goes."""
+_GIT_LOOKS = frozenset(("ls-files", "grep", "status", "diff", "log", "show", "rev-parse"))
+"""Sub-commands of git that add nothing to the index."""
 _MAKES = frozenset(("write", "append", "move"))
 _AGAIN = frozenset(("loop", "function", "trap", "background"))
 
@@ -77,6 +81,26 @@ def are_known(walk: "Interpreter", command: SimpleCommand) -> bool:
     return all(each is command or _adds_no_name(each) for each in walk.program.commands)
 
 
+def add_no_names(commands: Sequence[SimpleCommand]) -> bool:
+    """Tell whether these commands make no file or folder at all."""
+    return all(_adds_no_name(each) and all(effect.kind not in _MAKES for effect in each.effects) for each in commands)
+
+
+def are_only_looked_at(walk: "Interpreter", command: SimpleCommand) -> bool:
+    """Tell whether all that the action has done before `command` prints names is to look at files."""
+    return _AGAIN.isdisjoint(command.inside) and all(
+        each is command or _only_looks(each) for each in walk.program.commands
+    )
+
+
+def _only_looks(command: SimpleCommand) -> bool:
+    """Tell whether a command changes neither a file, nor what git has of them, nor what the shell knows."""
+    if not command.known or not command.resolved or command.path is not None or not _AGAIN.isdisjoint(command.inside):
+        return False
+    git = command.program == "git" and command.subcommand in _GIT_LOOKS
+    return (git or command.program in _LOOKS) and all(effect.kind == "read" for effect in command.effects)
+
+
 def _adds_no_name(command: SimpleCommand) -> bool:
     if not command.known or not command.resolved or not _AGAIN.isdisjoint(command.inside):
         return False
@@ -89,10 +113,43 @@ def _adds_no_name(command: SimpleCommand) -> bool:
             or effect.below
             or effect.recursive
             or effect.pattern is not None
-            or ODD.search(effect.operand) is not None
+            or _is_odd(effect.operand)
         ):
             return False
     return True
+
+
+def doubt_made(commands: Sequence[SimpleCommand]) -> None:
+    """Note that the names that the commands of a pipeline are given are not known, where a part of it may make one that
+    is split, or any where they are told one by one: all parts run at the same time.
+    """
+    told = any(field.names for each in commands for field in each.prints)
+    if not told and not any(each.prints and each.prints_end == "\n" for each in commands):
+        return
+    if all(_uses_names(each) or (_adds_no_name(each) and (not told or _only_looks(each))) for each in commands):
+        return
+    for each in commands:
+        if each.via[-1:] == ("xargs",):
+            each.doubt("names that are made while they are read")
+            each.effects += [
+                replace(effect, operand=None, resolved=False, below=False, pattern=None)
+                for effect in each.effects
+                if effect.operand is not None and effect.source == "own"
+            ][:1]
+
+
+def _uses_names(command: SimpleCommand) -> bool:
+    """Tell whether a command makes no name but those that it is given, or where its output goes, which is not split."""
+    known = [word for word in command.words if word.text is not None]  # the others are names that are there
+    if command.program != "xargs" and (not known or not makes_none(known)):
+        return False  # what xargs runs stands beside it
+    made = [each for each in command.effects if each.kind in _MAKES and each.source == "redirect"]
+    return all(each.resolved and not _is_odd(each.operand or " ") for each in made)
+
+
+def _is_odd(path: str) -> bool:
+    """Tell whether a path would be split, or a name in it taken for an option."""
+    return "/-" in path or ODD.search(path) is not None
 
 
 def makes_none(words: Sequence[Field]) -> bool:

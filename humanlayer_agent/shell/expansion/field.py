@@ -36,6 +36,8 @@ class Field:
     """`glob` comes from wildcards in the command (not from a variable): it may become several words, or stay itself."""
     seen_from: str | None = None
     """`below` holds for a command in this directory: in another one the same names are others."""
+    names: tuple[str, ...] = ()
+    """Every value is one of these paths below `below`, from there."""
 
     @property
     def shown(self) -> str:

@@ -1,13 +1,16 @@
 """The commands that words run as they are expanded: substitutions, arithmetic, expansions that assign."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from humanlayer_agent.shell.dataflow import name_lists, name_sources
 from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.expansion import arithmetic, words
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter import assignments
 from humanlayer_agent.shell.interpreter.context import Context
 from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.reader import DiskLooks
 from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Param, Part, ProcSub, Sub, Word
 
 if TYPE_CHECKING:
@@ -18,10 +21,43 @@ def expand(walk: "Interpreter", each: Word, state: State, context: Context) -> l
     """The fields of `each`; what it runs on the way (substitutions) is analysed as well."""
     if each.dynamic:
         word(walk, each, state, context)
-    fields = words.expand(each, state)
+    fields = _names(walk, each, state) or words.expand(each, state)
+    if any(f.pathname for f in fields):
+        fields = [unmatched(walk, f, state) for f in fields]
     if walk.fails_on_globs and any(f.glob is not None for f in fields):
         walk.may_abort(state)
     return fields
+
+
+def unmatched(walk: "Interpreter", found: Field, state: State) -> Field:
+    """A word with wildcards which match nothing, so that it stays as it is: `localhost:8000/x?a=b` where there is no
+    such folder, and the action has made none.
+    """
+    first, slash, _ = found.prefix.partition("/")
+    if not (slash and ":" in first and found.glob is not None) or state.nullglob or walk.fails_on_globs:
+        return found
+    here = state.cwd[0] if state.cwd is not None and len(state.cwd) == 1 else ""
+    reader = walk.reader if here.startswith("/") else None
+    if not isinstance(reader, DiskLooks) or not name_lists.add_no_names(walk.program.commands):
+        return found
+    names = reader.names(here, deep=False)
+    if names is None or first in names or found.glob != found.word.text:
+        return found
+    return replace(found, text=found.glob, glob=None, prefix=found.glob, pathname=False, many=False)
+
+
+def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
+    """The file names that `$(git ls-files)` prints, where the word is nothing else; empty where they are not known."""
+    if len(each.parts) != 1 or not isinstance(part := each.parts[0], Sub) or part.quoted:
+        return []
+    if state.havoc or state.lookup("IFS") not in (None, (" \t\n",)) or not walk.program.trace:
+        return []
+    kind, what, start, _, end = walk.program.trace[-1]
+    commands = tuple(walk.program.commands[start:end])
+    if kind != "substitution" or what is not part or not commands:
+        return []
+    found = name_sources.printed(walk, part.script, commands)
+    return [replace(field, word=each, start=each.start, end=each.end, many=True) for field in found]
 
 
 def word(walk: "Interpreter", each: Word, state: State, context: Context) -> None:

@@ -6,7 +6,7 @@ Loops: the body may run any number of times, so it starts from whatever an earli
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import read
-from humanlayer_agent.shell.dataflow import name_lists
+from humanlayer_agent.shell.dataflow import name_lists, name_sources
 from humanlayer_agent.shell.expansion import output, substitutions
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.expansion.words import expand
@@ -73,9 +73,11 @@ def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context
         walk.subshell(part, state, context.fed(stdin))
         text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
         clean = n < len(node.ops) and node.ops[n] == "|"
-        producer = tuple(walk.program.commands[before:]) if clean else ()
+        producer = tuple(walk.program.commands[before:]) if clean or n == len(node.ops) else ()
+        name_sources.note(walk, part, producer)
         name_lists.pass_on(part, stdin, producer)
         stdin = Stdin.of("pipe", text if clean else None, part.start, producer)
+    name_lists.doubt_made(walk.program.commands[bounds[0] :])
     walk.program.trace.append(("pipeline", tuple(bounds), bounds[0], bounds[0], len(walk.program.commands)))
     return state, state
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.expansion.field import Field, bare_pattern, wildcards
+from humanlayer_agent.shell.expansion.substitutions import unmatched
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Context
 from humanlayer_agent.shell.interpreter.run import Run
@@ -65,7 +66,8 @@ def _fields(walk: "Interpreter", node: Simple, state: State) -> list[Field] | No
             text = word.text or ""
             found.append(Field(word, word.start, word.end, text, (), None, text))
         elif bare_pattern(word) and not walk.fails_on_globs:
-            found.append(wildcards(word, nullglob=state.nullglob))
+            field = wildcards(word, nullglob=state.nullglob)
+            found.append(unmatched(walk, field, state) if ":" in field.prefix else field)
         else:
             return None
     return found

@@ -1,6 +1,7 @@
 """One command in its place: what travels together while it is read, and how what it does is noted."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 _STREAMS = frozenset(
     {"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION}
 )
+_AUTHORITY = re.compile(r"(?:https?://)?[A-Za-z0-9.-]+(?::[0-9]+)?/", re.ASCII)
+_EDITORS = frozenset(str.split("black chmod dos2unix gofmt isort prettier ruff sed touch"))
+"""Programs that change files, and leave them there with what they hold."""
 
 
 class Run:
@@ -134,9 +138,20 @@ class Run:
                 add(None, False)
             return
         if target.below is not None and (target.seen_from is None or self.state.cwd == (target.seen_from,)):
-            add(target.below, False, True)
+            self._below(kind, target, add)
             return
         add(None, False)
+
+    def _below(self, kind: str, target: Field, add: Callable[[str, bool, bool], None]) -> None:
+        """Add the effects for the names that `target` may be, or for some path below its directory. To lose many files
+        is more than to lose each of them.
+        """
+        directory = target.below or "/"
+        if target.names and (kind in ("read", "list") or self.command.program in _EDITORS):
+            for name in target.names:
+                add(absolute_path(name, directory), True, False)
+        else:
+            add(directory, False, True)
 
     def script(
         self,
@@ -161,7 +176,7 @@ class Run:
     def host(self, target: Field, *, kind: str = "network", origin: str = "", sure: bool = True) -> None:
         """Add a network effect for `target`: a URL, user@host, host:path or host:port."""
         span = self.span(target)
-        for text in target.texts or (None,):
+        for text in target.texts or (_authority(target),):
             name = None if text is None else host_of(text)
             port = None if text is None or name is None else port_of(text)
             self.effect(kind, "operand", name, name is not None, span, origin, value=port, sure=sure)
@@ -191,3 +206,9 @@ class Run:
         """Note that the value of a variable (or of all: "environment") is printed: secrets are kept there."""
         span = self.span(target) if target is not None else self.command.span
         self.effect("environment", "printed", name, name is not None, span, origin)
+
+
+def _authority(target: Field) -> str | None:
+    """The beginning of a URL up to its path, where it is known: `localhost:8000/x?a=b` has wildcards behind it."""
+    found = _AUTHORITY.match(target.prefix) if target.glob is not None and not target.many else None
+    return found[0] if found is not None else None

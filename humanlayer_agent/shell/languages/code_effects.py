@@ -83,7 +83,8 @@ def _file(run: Run, act: Act, operand: Text, origin: str) -> None:
     for field in _fields(operand, run.command, run.state):
         if act.role == "import-path":
             run.path("execute", field, role="project", origin=origin)
-            for path in {plain_path(absolute_path(name, cwd)) for name in field.texts or () for cwd in run.state.cwd or ("/",)}:
+            folders = run.state.cwd or ("/",)
+            for path in {plain_path(absolute_path(name, cwd)) for name in field.texts or () for cwd in folders}:
                 run.walk.scripts.import_paths.append((run.command, path))
         elif act.kind == "execute":
             run.script(field, origin, language="python")

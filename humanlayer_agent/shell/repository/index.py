@@ -28,9 +28,28 @@ def index_entries(index: bytes) -> dict[bytes, Tracked]:
     only a part of what git reads.
     """
     try:
-        return _entries(index)
-    except (ValueError, struct.error, IndexError):
+        return understood(index)
+    except ValueError:
         return {}
+
+
+def understood(index: bytes) -> dict[bytes, Tracked]:
+    """Return what `index_entries` does.
+
+    Raises:
+        ValueError: the index is not understood, or is only a part of what git reads: a split one may list nothing.
+    """
+    try:
+        return _entries(index)
+    except (struct.error, IndexError) as error:
+        raise ValueError(str(error)) from None
+
+
+def all_names(index: bytes) -> list[bytes] | None:
+    """Return the path of everything in the index; None where it is not understood, or something in it is not merged."""
+    entries = index_entries(index)
+    complete = len(index) >= 12 and len(entries) == int.from_bytes(index[8:12], "big")
+    return list(entries) if complete else None
 
 
 def _entries(data: bytes) -> dict[bytes, Tracked]:

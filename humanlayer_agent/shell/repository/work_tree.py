@@ -18,7 +18,7 @@ from humanlayer_agent.shell.disk_reader import MAX_INDEX
 from humanlayer_agent.shell.program import VERSION, Effect, EffectKind, Program, SimpleCommand
 from humanlayer_agent.shell.programs.special.patch import targets
 from humanlayer_agent.shell.repository.history import Repository
-from humanlayer_agent.shell.repository.index import Tracked, index_entries
+from humanlayer_agent.shell.repository.index import Tracked, understood
 from humanlayer_agent.shell.repository.object_store import MOST_BYTES, TREE, Allowance, Entry, NotKnown
 from humanlayer_agent.shell.view import View
 
@@ -168,9 +168,12 @@ class WorkTree:
     def indexed(self) -> dict[str, Tracked]:
         """What the index has."""
         index = self.repository.read(f"{self.repository.own}/index", MAX_INDEX) or b""
-        found = {os.fsdecode(path): tracked for path, tracked in index_entries(index).items()}
+        try:
+            found = {os.fsdecode(path): tracked for path, tracked in understood(index).items()} if index else {}
+        except ValueError as error:
+            raise NotKnown(f"an index that is not understood: {error}") from None
         if index and not found and index[8:12] != bytes(4):
-            raise NotKnown("an index that is not understood")
+            raise NotKnown("an index of which nothing is merged")
         self.repository.allowance.spend(len(found))
         return found
 

@@ -220,9 +220,10 @@ class LoadedFiles:
         """The files that they are told to load, of which no name says what they are."""
         for command, effect in loads:
             path = plain_path(effect.operand or "") if effect.role == "project" else ""
-            if path[:1] == "/" and not path.endswith(".pyi") and not _languages(path, self._kind(command)):
-                if self._scripts.source(path) is not None:
-                    yield path
+            if path[:1] != "/" or path.endswith(".pyi") or _languages(path, self._kind(command)):
+                continue
+            if self._scripts.source(path) is not None:
+                yield path
 
     def _kind(self, command: SimpleCommand) -> str:
         """What a command loads: "python", which is that and what can be read, or "any"; and whether examples."""
@@ -364,7 +365,9 @@ def _is_shadow(path: str, folders: Container[str] | None) -> bool:
     folder, name = posixpath.split(path)
     if name in ("__init__.py", "__init__.pyc"):
         folder, name = posixpath.split(folder)
-    return (folders is None or folder in folders) and name.partition(".")[0] in STANDARD | _SITE and path.endswith(_MODULES)
+    if not path.endswith(_MODULES) or name.partition(".")[0] not in STANDARD | _SITE:
+        return False
+    return folders is None or folder in folders
 
 
 def _languages(path: str, kind: str) -> tuple[str, ...]:

@@ -116,8 +116,8 @@ class Scripts:
         return found.project or found.texts != ()
 
     def is_packed(self, path: str) -> bool:
-        """Is what stands at `path`, from which code is imported, a file, whose modules nobody can list? It may be an archive
-        of any name, and `path` may go on inside it.
+        """Is what stands at `path`, from which code is imported, a file, whose modules nobody can list? It may be an
+        archive of any name, and `path` may go on inside it.
         """
         place = plain_path(path)
         while len(place) > 1:
@@ -305,10 +305,10 @@ class Scripts:
                     if language is not None:
                         self._written(path, text, language, texts[0].by, texts[0].by.places)
 
-    def judge_loaded(
-        self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None
-    ) -> None:
-        """Judge `text`, which `by` may load from `path` and run in a directory of `cwd`, as if this action had written it."""
+    def judge_loaded(self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None) -> None:
+        """Judge `text`, which `by` may load from `path` and run in a directory of `cwd`, as if this action had
+        written it.
+        """
         self._count -= 1  # they have a limit of their own
         self._written(path, text, language, by, cwd)
 

@@ -25,7 +25,7 @@ def given(command: str) -> list[str | None]:
         ("ASAN_OPTIONS", "log_path=/srv/x"), ("COR_PROFILER_PATH", "./x.so"), ("FLASK_APP", "../x.py"), ("DJANGO_SETTINGS_MODULE", "a/b"),
         ("SOME_SHELL", "./x"), ("TOOL_ASKPASS", "./x"), ("X_LAUNCHER", "a b"), ("GROFF_FONT_PATH", None), ("VIRTUALENV_PYTHON", "./x"),
         ("LANGUAGE", "../x"), ("SYSTEMD_EDITOR", "x"), ("ANDROID_HOME", "./sdk"), ("GST_PLUGIN_PATH", "."), ("MAGICK_CONFIGURE_PATH", "."),
-        ("SQLITE_HISTORY", "/srv/x"), ("JAVACMD", "./x"), ("npm_execpath", "./x.js"), ("CC_x86_64_unknown_linux_gnu", "./x"), ("HOST_CC", "./x"), ("PRISMA_QUERY_ENGINE_LIBRARY", "./x"), ("TRITON_PTXAS_PATH", "./x"), ("shell_escape", "t"), ("KAFKA_OPTS", "-javaagent:x"), ("OCAMLRUNPARAM", "v=x"), ("COMPlus_Profiler", "./x"), ("GMON_OUT_PREFIX", "../x"), ("PLAYWRIGHT_BROWSERS_PATH", "./x"), ("BUNDLE_PATH", "x"), ("SSH_ASKPASS_REQUIRE", "force"),
+        ("SQLITE_HISTORY", "/srv/x"), ("JAVACMD", "./x"), ("npm_execpath", "./x.js"), ("CC_x86_64_unknown_linux_gnu", "./x"), ("HOST_CC", "./x"), ("PRISMA_QUERY_ENGINE_LIBRARY", "./x"), ("TRITON_PTXAS_PATH", "./x"), ("shell_escape", "t"), ("KAFKA_OPTS", "-javaagent:x"), ("OCAMLRUNPARAM", "v=x"), ("COMPlus_Profiler", "./x"), ("GMON_OUT_PREFIX", "../x"), ("PLAYWRIGHT_BROWSERS_PATH", "./x"), ("BUNDLE_PATH", "x"), ("SSH_ASKPASS_REQUIRE", "force"), ("CO", "ls -l;"), ("COFLAGS", ";ls"), ("CWEAVE", "./x"), ("LFLAGS", ";ls"), ("M2C", "./x"), ("PC", "./x"), ("TEX", "./x"), ("YFLAGS", ";ls"),
     ],
 )  # fmt: skip
 def test_what_a_tool_takes_from_its_environment(name: str, value: str | None) -> None:

@@ -6,7 +6,7 @@ import random
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.shell.repository.history import Repository
 from humanlayer_agent.shell.repository.object_store import NotKnown
 from humanlayer_agent.shell.view import HOST
-from tests.shell.repository.conftest import ENVIRONMENT, Git
+from tests.shell.repository.conftest import ENVIRONMENT, Draw, Git
 
 
 @contextlib.contextmanager
@@ -32,8 +32,7 @@ def commit(git: Git, top: Path, name: str, text: str) -> None:
     git("commit", "-qm", text)
 
 
-@pytest.fixture
-def scene(git: Git, top: Path) -> Path:
+def branches(git: Git, top: Path) -> None:
     """Branches, tags, a merge, a stash, remotes, and a name that is a branch and a tag."""
     commit(git, top, "a", "one")
     commit(git, top, "a", "two")
@@ -54,7 +53,11 @@ def scene(git: Git, top: Path) -> Path:
     git("fetch", "-q", "origin")
     git("branch", "-q", "follows", "origin/main")
     git("branch", "-q", "-u", "origin/main", "main")
-    return top
+
+
+@pytest.fixture
+def scene(drawn: Callable[[Draw], Path]) -> Path:
+    return drawn(branches)
 
 
 REVISIONS = """HEAD @ HEAD~1 HEAD~2 HEAD^ HEAD^2 HEAD^2~1 HEAD^^ HEAD^0 main feature/x heads/main refs/heads/main v1.0 tags/v1.0

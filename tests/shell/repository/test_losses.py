@@ -2,14 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from humanlayer_agent.shell import HOST, LOSS, Beginning, analyse, note_losses
 from humanlayer_agent.shell.repository import object_store
-from tests.shell.repository.conftest import Git
+from tests.shell.repository.conftest import Draw, Git
 from tests.shell.repository.test_history import commit
 
 
@@ -24,8 +24,7 @@ def said(
     return tuple(effect.operand for effect in effects)
 
 
-@pytest.fixture
-def scene(git: Git, top: Path) -> Path:
+def committed(git: Git, top: Path) -> None:
     """A repository in which everything is committed."""
     for name in ("README.md", "docs/a.md", "docs/b.md", "one/x", "two/x"):
         commit(git, top, name, "first")
@@ -34,12 +33,11 @@ def scene(git: Git, top: Path) -> Path:
     git("checkout", "-qb", "ahead")
     commit(git, top, "new", "new")
     git("checkout", "-q", "main")
-    return top
 
 
-@pytest.fixture
-def changed(git: Git, scene: Path) -> Path:
+def uncommitted(git: Git, scene: Path) -> None:
     """The same with a changed file, a staged change, an untracked file, a stash, and a further work tree."""
+    committed(git, scene)
     (scene / "docs/b.md").write_text("stashed")
     git("stash", "-q")
     (scene / "README.md").write_text("mine")
@@ -49,7 +47,16 @@ def changed(git: Git, scene: Path) -> Path:
     (scene / "two/y").write_text("x")
     git("worktree", "add", "-q", "../further", "merged")
     (scene.parent / "further/docs/b.md").write_text("mine")
-    return scene
+
+
+@pytest.fixture
+def scene(drawn: Callable[[Draw], Path]) -> Path:
+    return drawn(committed)
+
+
+@pytest.fixture
+def changed(drawn: Callable[[Draw], Path]) -> Path:
+    return drawn(uncommitted)
 
 
 README, STAGED = "uncommitted changes of README.md", "uncommitted changes of docs/a.md"
@@ -214,10 +221,16 @@ def test_where_it_can_not_be_told(git: Git, changed: Path, monkeypatch: pytest.M
     assert said(changed, "git reset --hard") == ("uncommitted changes",)
 
 
-@pytest.mark.parametrize("form", ["split index", "damaged index", "sha256"])
+@pytest.mark.parametrize("form", ["split index", "split index that lists nothing", "damaged index", "sha256"])
 def test_repositories_that_are_not_read(git: Git, changed: Path, form: str) -> None:
     if form == "split index":
         git("update-index", "--split-index")
+    elif form == "split index that lists nothing":
+        for name in git("ls-files").splitlines():  # git lists again what may have changed since it wrote the index
+            os.utime(changed / name, (1, 1))
+        git("update-index", "-q", "--refresh", fails=True)
+        git("update-index", "--split-index")
+        assert (changed / ".git/index").read_bytes()[8:12] == bytes(4)
     elif form == "damaged index":
         (changed / ".git/index").write_bytes(b"DIRC nothing")
     else:

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from humanlayer_agent.shell import HOST, VERSION, Effect, analyse, note_versions
 from humanlayer_agent.shell.repository import object_store
-from tests.shell.repository.conftest import ENVIRONMENT, Git
+from tests.shell.repository.conftest import ENVIRONMENT, Draw, Git
 from tests.shell.repository.test_history import commit
 
 
@@ -30,15 +30,18 @@ def paths(top: Path, text: str) -> dict[str, str]:
     return {os.path.relpath(effect.operand or "", top): effect.kind for effect in found}
 
 
-@pytest.fixture
-def scene(git: Git, top: Path) -> Path:
+def two_branches(git: Git, top: Path) -> None:
     commit(git, top, "same", "same")
     commit(git, top, "file", "one")
     git("checkout", "-qb", "other")
     commit(git, top, "file", "two")
     commit(git, top, "sub/new", "new")
     git("checkout", "-q", "main")
-    return top
+
+
+@pytest.fixture
+def scene(drawn: Callable[[Draw], Path]) -> Path:
+    return drawn(two_branches)
 
 
 NEW = {"file": "write", "sub/new": "write"}

@@ -92,7 +92,9 @@ def test_what_is_not_loaded_is_not_judged(command: str, name: str) -> None:
 def test_what_was_judged_is_not_judged_again() -> None:
     assert not deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/a.py", HARM, "python", ("/p",))]))
     assert deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/b.py", HARM, "python", ("/p",))]))
-    assert deletes(judge("pytest --doctest-modules", {"a.py": DOCTEST}, [code_name("/p/a.py", DOCTEST, "python", ("/p",))]))
+    assert deletes(
+        judge("pytest --doctest-modules", {"a.py": DOCTEST}, [code_name("/p/a.py", DOCTEST, "python", ("/p",))])
+    )
     written = analyse("printf 'x = 1' > a.py", cwd="/p").judged
     assert written == {code_name("/p/a.py", "x = 1", "python", ("/p",))}
 

@@ -34,6 +34,7 @@ READERS = {
     "git-names": "git.names",
     "interpreter": "compilers.interpreter",
     "ip": "network.ip",
+    "javac": "compilers.javac",
     "jq": "jq.read",
     "ln": "file_names.ln",
     "make": "make.read",

@@ -9,7 +9,7 @@ from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
-from humanlayer_agent.shell.programs.spec import Spec
+from humanlayer_agent.shell.programs.spec import Always, Spec
 from humanlayer_agent.shell.programs.special.file_names import named
 
 _WRITES_OR_RUNS = re.compile(
@@ -28,6 +28,8 @@ _LINKS = re.compile(
 """What may be passed on to the linker: where libraries are looked for at run time, and what is left out."""
 _ENDINGS = {"compile": ".o", "assembly": ".s", "dependencies": ".d", "coverage": ".gcno"}
 """What the options of a compiler put beside or in place of what it makes, named after each operand."""
+_MEANT, _LITERAL = re.compile(r"([*?\[\\])"), r"\\\1"
+_BELOW_HERE = (Always("write", "build", ".", frozenset(), frozenset()),)
 _BESIDE = frozenset({".d", ".gcno"})
 
 
@@ -78,6 +80,27 @@ def compiler(run: Run, spec: Spec, fields: list[Field]) -> None:  # noqa: C901
 _PERL_OPTIONS = re.compile(r"-(?:[npaw]|l[0-7]*|0[0-7]*)*(?:[eE]|F(?:[:,;|=]|\\t)|i(?:\.?[\w~]+)?)?", re.ASCII)
 """Options of perl that change only how lines are read and printed, and -i."""
 _PERL_PIECE = re.compile(r"[l0][0-7]*|[FidDCMmIxeEV](?:.|\n)*|(?:.|\n)", re.ASCII)
+
+
+def javac(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """javac writes `.class` files: where -d says, or beside the sources, of which it looks for further ones itself."""
+    arguments = read_arguments(spec, fields)
+    spec_reader.note_options(run, spec, arguments)
+    spec_reader.note_operands(run, spec, arguments)
+    if run.command.flags & {"version", "output"}:
+        return
+    folders = ["."]
+    for each in arguments.operands:
+        start = each.text if each.text is not None else each.prefix if each.glob is not None else None
+        if start is None or start.startswith("@"):
+            run.doubt(each.word.raw)  # a file of further arguments
+        elif posixpath.dirname(start):
+            folders.append(posixpath.dirname(start))
+    if run.command.flags & {"processors", "class-path"}:
+        spec_reader.note_effects(run, _BELOW_HERE)  # sources are found there as well
+    for folder in dict.fromkeys(folders):
+        classes = "./**/*.class" if folder == "." else f"{re.sub(_MEANT, _LITERAL, folder)}/*.class"
+        run.path("write", replace(spec_reader.implied(run.command, folder), text=None, glob=classes), role="build")
 
 
 def interpreter(run: Run, spec: Spec, fields: list[Field]) -> None:

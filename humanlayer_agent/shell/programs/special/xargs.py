@@ -56,7 +56,7 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
     more = Field(shown, *run.command.span, many=marker is None)
     listed = _listed(run, words)
     if marker is None:
-        words = [*words, *(listed or [more])]
+        words = [*words, *([replace(each, many=True) for each in listed] or [more])]
     else:
         one = listed[0] if len(listed) == 1 else None
         words = [one if one is not None and w.text == marker else _replaced(w, marker, more) for w in words]

@@ -64,6 +64,36 @@ def test_every_other_one_is_certain(source: str) -> None:
     assert sure(source) == {True}
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import yarl\nprint(yarl.URL('http://example.org/a').host)",
+        "import httpx\nprint(httpx.URL('http://example.org/a').host)",
+        "import hyperlink\nprint(hyperlink.parse('http://example.org/a').host)",
+        "import rfc3986\nprint(rfc3986.urlparse('http://example.org/a').host)",
+        "from urllib.parse import urlsplit\nprint(urlsplit('http://example.org/a').netloc)",
+    ],
+)
+def test_who_reads_an_address_contacts_nobody(source: str) -> None:
+    assert {act.kind for act in read(source).acts} <= {"execute"}
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        ("yarl.URL('http://example.org/a')", {("http://example.org/a",)}),
+        ("yarl.URL('http://localhost/a').with_host('example.org')", set()),
+        ("hyperlink.URL('http://localhost/a').replace(host='example.org').to_text()", set()),
+        ("hyperlink.parse('http://example.org/a').to_text()", set()),
+    ],
+)
+def test_who_is_given_what_was_read_of_it_contacts_it_or_somebody_unknown(address: str, hosts: set[tuple[str]]) -> None:
+    (got,) = [
+        act for act in read(f"import yarl, hyperlink, requests\nrequests.get({address})").acts if act.kind == "network"
+    ]
+    assert {tuple(text.choices) for text in got.operands} - {()} == hosts
+
+
 @settings(max_examples=examples(60, soak=5_000), deadline=None)
 @given(st.lists(st.sampled_from([*STAND_INS, *CERTAIN, "import os\nos.remove('/srv/x')", "import os\nos.system('curl x')"]), min_size=1, max_size=3))  # fmt: skip
 def test_it_only_ever_doubts_connections(sources: list[str]) -> None:
