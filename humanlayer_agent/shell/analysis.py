@@ -22,7 +22,12 @@ from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
 from humanlayer_agent.shell.programs.special.git import note_elsewhere, note_settings
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
-from humanlayer_agent.shell.script_files.link_creation import brought_by_git, doubt_links, note_followed, note_hard_links
+from humanlayer_agent.shell.script_files.link_creation import (
+    brought_by_git,
+    doubt_links,
+    note_followed,
+    note_hard_links,
+)
 from humanlayer_agent.shell.syntax.parse import Parse, parse
 from humanlayer_agent.shell.syntax.tree import (
     ArithCommand,

@@ -36,7 +36,9 @@ _MOST_TREES = 8
 _MOST_PLACES = 16
 _INDEX = "the index"
 _OF_A_PATCH = 1 << 20
-_BRING_UNSEEN = frozenset(str.split("bisect checkout-index filter-branch lfs read-tree sparse-checkout submodule subtree"))
+_BRING_UNSEEN = frozenset(
+    str.split("bisect checkout-index filter-branch lfs read-tree sparse-checkout submodule subtree")
+)
 """Further commands that bring other files into a work tree, which nobody looks for here."""
 _PICKS = frozenset({"pick", "p", "reword", "r", "edit", "e", "squash", "s", "fixup", "f"})
 _NOTHING = frozenset({"noop", "break", "b", "drop", "d", "label", "l", "update-ref", "u"})
