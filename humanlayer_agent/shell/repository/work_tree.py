@@ -283,8 +283,8 @@ def brought_links(program: Program, view: View) -> dict[int, tuple[str, ...]]:
         view: what of the disk its commands see.
 
     Returns:
-        For each command, by its number in the program, the paths; `FOLDER/` is anything below a folder, where nobody can
-        tell what the command brings.
+        For each command, by its number in the program, the paths; `FOLDER/` is anything below a folder, where nobody
+        can tell what the command brings.
     """
     found: dict[int, tuple[str, ...]] = {}
     moved = is_moved(program, ())

@@ -129,18 +129,30 @@ class LoadedFiles:
 
     def _judge_import_paths(self) -> None:
         """Make unread what imports from files, and from folders that the action makes in a way that is not known."""
-        made = {plain_path(e.operand or "") for by, e in self._changes(None) if e is not None and by.program != "mkdir"}
-        added = [(command, path) for path in self._added() for command, _ in self._pythons()]
+        made = {
+            plain_path(e.operand)
+            for by in self._walk.program.commands
+            for e in by.effects
+            if e.kind in _CHANGES and e.role != "build" and e.operand is not None
+            if WRITTEN not in by.inside and by.program not in _MAKES_NO_CODE
+        }
+        added = [(command, path) for path in self._added() for command in self._walk.program.commands]
         for command, path in (*added, *self._scripts.import_paths):
             above = (path[:at] for at in range(2, len(path) + 1) if path[at : at + 1] in ("", "/"))
             if self._scripts.is_packed(path) or not made.isdisjoint(above):
                 self._add_unread(command, path)
 
     def _pythons(self) -> list[tuple[SimpleCommand, frozenset[str] | None]]:
-        """The commands that start Python, and where each looks for modules before its own; None: in any folder."""
+        """The commands that start Python, and where each looks for modules before its own; None: in any folder.
+        Those that are written in Python look where PYTHONPATH says.
+        """
         found, added = [], self._added()
         for command in self._walk.program.commands:
-            if WRITTEN in command.inside or not is_python(command) or "isolated" in command.flags:
+            if WRITTEN in command.inside or "isolated" in command.flags:
+                continue
+            if not is_python(command):
+                if added and self._walk.catalog.family(command.program or "") in _PYTHON:
+                    found.append((command, frozenset(added)))
                 continue
             run = (e.operand or "" for e in command.effects if e.kind == "execute" and e.origin != "python import")
             scripts = (posixpath.dirname(each) for each in run if each[:1] == "/")
@@ -218,7 +230,7 @@ class LoadedFiles:
                 yield from (base, f"{base}.py")
 
     def _named(self, loads: list[tuple[SimpleCommand, Effect]]) -> Iterator[str]:
-        """What they are told to load of which no name says what it is: folders, and files that are code nevertheless."""
+        """What they are told to load of which no name says what it is: folders, and files that are code."""
         for command, effect in loads:
             path = plain_path(effect.operand or "") if effect.role == "project" else ""
             if path[:1] == "/" and not path.endswith(".pyi") and not _languages(path, self._kind(command)):

@@ -40,8 +40,9 @@ _REACHES = re.compile(
         \((?!\s*(?:attribute\s*=\s*)?(?:"[a-z][\w.]*"|'[a-z][\w.]*')\s*\))""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What an expression of Jinja's can come to everything by: attributes with underscores, and those by a name that it puts
-together, as an index or as the argument of a filter (https://jinja.palletsprojects.com/templates, "Variables")."""
+"""What an expression of Jinja's can come to everything by: attributes with underscores, and those by a name that it
+puts together, as an index or as the argument of a filter (https://jinja.palletsprojects.com/templates, "Variables").
+"""
 
 
 def template(engine: "Engine", value: Value, origin: str) -> None:
