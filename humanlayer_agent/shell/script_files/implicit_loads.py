@@ -146,7 +146,8 @@ class LoadedFiles:
         """The commands that start Python, and where each looks for modules before its own; None: in any folder.
         Those that are written in Python look where PYTHONPATH says.
         """
-        found, added = [], self._added()
+        found: list[tuple[SimpleCommand, frozenset[str] | None]] = []
+        added = self._added()
         for command in self._walk.program.commands:
             if WRITTEN in command.inside or "isolated" in command.flags:
                 continue
