@@ -22,7 +22,12 @@ from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
 from humanlayer_agent.shell.programs.special.git import note_elsewhere, note_settings
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
-from humanlayer_agent.shell.script_files.link_creation import doubt_links, note_followed, note_hard_links
+from humanlayer_agent.shell.script_files.link_creation import (
+    brought_by_git,
+    doubt_links,
+    note_followed,
+    note_hard_links,
+)
 from humanlayer_agent.shell.syntax.parse import Parse, parse
 from humanlayer_agent.shell.syntax.tree import (
     ArithCommand,
@@ -91,10 +96,11 @@ def analyse(
     walk = Interpreter(text, start.environ, reader, memory, catalog)
     walk.root(parse(text), start)
     note_hard_links(walk.program)
-    doubt_links(walk.program, reader)
+    brought = brought_by_git(walk.program, reader)
+    doubt_links(walk.program, reader, brought)
     note_followed(walk.program, reader)
     note_elsewhere(walk.program.commands, place)
-    note_settings(walk.program, reader)
+    note_settings(walk.program, reader, brought)
     vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
     return walk.program
 

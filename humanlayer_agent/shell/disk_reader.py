@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from humanlayer_agent.shell.baseline import Baseline
+from humanlayer_agent.shell.program import Program
 from humanlayer_agent.shell.reader import MAX_TEXT, DiskLooks, GitSettings, ProjectReader, Source
 from humanlayer_agent.shell.view import HOST, MAX_NAMES, View, has_links, has_odd_names, links_out
 
@@ -123,6 +124,12 @@ class DiskReader(DiskLooks, ProjectReader):
     def has_links(self, path: str) -> bool:
         """Tell whether there is, or may be, a link at a path or below it, as the commands see it."""
         return has_links(path, self._view)
+
+    def brought_links(self, program: Program) -> dict[int, tuple[str, ...]]:
+        """Return what the git commands of a program may make links, or repositories within the work tree, of."""
+        from humanlayer_agent.shell.repository.work_tree import brought_links
+
+        return brought_links(program, self._view)
 
     def has_odd_names(self, folder: str, name: str | None) -> bool:
         """Tell whether a path below a folder would, or may, become several words, or none, where it is split."""

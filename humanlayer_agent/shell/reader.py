@@ -3,9 +3,11 @@ itself.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from humanlayer_agent.shell.program import Program
 
 MAX_TEXT = 262_144
 """Longest file that is read as code, in bytes."""
@@ -74,6 +76,12 @@ class DiskLooks(ABC):
     @abstractmethod
     def has_links(self, path: str) -> bool:
         """Tell whether there is, or may be, a link at a path (absolute) or below it. Never raises."""
+
+    @abstractmethod
+    def brought_links(self, program: Program) -> Mapping[int, Sequence[str]]:
+        """Return what the git commands of a program may make links, or repositories within the work tree, of: for each,
+        by its number, the paths; `FOLDER/` is anything below a folder. Never raises.
+        """
 
     @abstractmethod
     def has_odd_names(self, folder: str, name: str | None) -> bool:

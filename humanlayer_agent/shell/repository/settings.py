@@ -20,6 +20,10 @@ MAX_REPOSITORIES = 64
 """Most that are looked at for one command."""
 _GITLINK = bytes((0, 0, 0xE0, 0))
 """The mode of a submodule in an index."""
+_FOLDER = bytes((0, 0, 0x40, 0))
+"""The mode of a folder of which the index has no files."""
+_SPARSE = b"sdir"
+"""An extension of an index that has such folders."""
 _UP_TO_NAME = (38, 40, 50, 52)
 """Bytes from there to its path: without and with further flags, with names of objects by SHA-1 and by SHA-256."""
 _LONGEST = 4096
@@ -164,12 +168,31 @@ class _Found:
 
     def submodules(self, folder: str, top: str) -> None:
         """Look at the repositories in a work tree that its index names: `git status` runs itself in each of them."""
-        index = f"{folder}/index"
-        data = b"" if _lacks(index, self.view) else _bytes(index, self.view, MAX_INDEX)
-        if data is None or (data[7:8] == b"\4" and _GITLINK in data):  # in version 4 names are not whole
-            self.doubt(index)
-            return
-        for name in _gitlinks(data):
+        for index in (f"{folder}/index", *self.shared_indexes(folder)):
+            data = b"" if _lacks(index, self.view) else _bytes(index, self.view, MAX_INDEX)
+            # In version 4 names are not whole.
+            if data is None or (data[7:8] == b"\4" and (_GITLINK in data or _SPARSE in data)):
+                self.doubt(index)
+                return
+            self.named(data, top)
+
+    def shared_indexes(self, folder: str) -> list[str]:
+        """What a split index may be completed by (gitformat-index.txt, "Split index")."""
+        try:
+            names = [name for name, _, _ in self.view.entries(folder)]
+        except OSError:
+            self.doubt(f"{folder}/index")
+            return []
+        return [f"{folder}/{name}" for name in names if name.startswith("sharedindex.")]
+
+    def named(self, index: bytes, top: str) -> None:
+        """Look at the repositories that are named in an index, and in folders that are one name in it though they are
+        there (a sparse index): git lists those itself.
+        """
+        for name in _names(index, _FOLDER) if _SPARSE in index else ():
+            if name.endswith("/") and not _lacks(place := f"{top.rstrip('/')}/{name.rstrip('/')}", self.view):
+                self.doubt(place)
+        for name in _names(index, _GITLINK):
             place = f"{top.rstrip('/')}/{name}"
             if _lacks(f"{place}/.git", self.view):
                 continue
@@ -281,15 +304,15 @@ def _lacks(path: str, view: View) -> bool:
     return False
 
 
-def _gitlinks(index: bytes) -> Iterator[str]:
-    """The paths of submodules that an index may name, and perhaps others (gitformat-index.txt, versions 2 and 3)."""
-    at = index.find(_GITLINK)
+def _names(index: bytes, mode: bytes) -> Iterator[str]:
+    """The paths that an index may have with a mode, and perhaps others (gitformat-index.txt, versions 2 and 3)."""
+    at = index.find(mode)
     while at >= 0:
         for start in (at + skipped for skipped in _UP_TO_NAME):
             end = index.find(b"\0", start, start + _LONGEST)
             if end > start:
                 yield os.fsdecode(index[start:end])
-        at = index.find(_GITLINK, at + 1)
+        at = index.find(mode, at + 1)
 
 
 def _bytes(path: str, view: View, most: int = MAX_SETTINGS) -> bytes | None:

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from humanlayer_agent.shell.disk_reader import MAX_INDEX
 from humanlayer_agent.shell.program import VERSION, Effect, EffectKind, Program, SimpleCommand
 from humanlayer_agent.shell.programs.special.patch import targets
-from humanlayer_agent.shell.repository.history import Repository
+from humanlayer_agent.shell.repository.history import NoRepository, Repository
 from humanlayer_agent.shell.repository.index import Tracked, understood
 from humanlayer_agent.shell.repository.object_store import MOST_BYTES, TREE, Allowance, Entry, NotKnown
 from humanlayer_agent.shell.view import View
@@ -36,6 +36,10 @@ _MOST_TREES = 8
 _MOST_PLACES = 16
 _INDEX = "the index"
 _OF_A_PATCH = 1 << 20
+_BRING_UNSEEN = frozenset(
+    str.split("bisect checkout-index filter-branch lfs read-tree sparse-checkout submodule subtree")
+)
+"""Further commands that bring other files into a work tree, which nobody looks for here."""
 _PICKS = frozenset({"pick", "p", "reword", "r", "edit", "e", "squash", "s", "fixup", "f"})
 _NOTHING = frozenset({"noop", "break", "b", "drop", "d", "label", "l", "update-ref", "u"})
 
@@ -269,6 +273,57 @@ def note_versions(program: Program, view: View, minds: Callable[[str], bool], en
         for command in program.commands:
             if _is_meant(command):
                 _note(command, trees)
+
+
+def brought_links(program: Program, view: View) -> dict[int, tuple[str, ...]]:
+    """Return what the git commands of a program may make links, or repositories within the work tree, of.
+
+    Args:
+        program: as `analyse` has read it.
+        view: what of the disk its commands see.
+
+    Returns:
+        For each command, by its number in the program, the paths; `FOLDER/` is anything below a folder, where nobody
+        can tell what the command brings.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    moved = is_moved(program, ())
+    with WorkTrees(view, lambda repository: WorkTree(repository, lambda path: True)) as trees:
+        for number, command in enumerate(program.commands):
+            if command.program == "git" and (command.subcommand in COMMANDS or _brings_unseen(command)):
+                found[number] = _brought(command, trees, moved)
+    return found
+
+
+def _brings_unseen(command: SimpleCommand) -> bool:
+    changes = any(effect.kind != "read" for effect in command.effects)
+    return changes and (command.subcommand or "").partition(" ")[0] in _BRING_UNSEEN
+
+
+def _brought(command: SimpleCommand, trees: WorkTrees[WorkTree], moved: bool) -> tuple[str, ...]:
+    place = place_of(command)
+    if place is None or moved:
+        return ("/",)
+    if not _is_meant(command):
+        return (f"{place}/",) if command.flags.isdisjoint(_ELSEWHERE) else ("/",)
+    top = place
+    try:
+        tree = trees.at(place)
+        top = tree.repository.top
+        if None in command.operands or not command.flags_complete:
+            raise NotKnown("a command line that is not known")
+        tree.changes = {}
+        COMMANDS[command.subcommand or ""](tree, command, tree.repository.view.real(place))
+    except NoRepository:
+        return ()
+    except (NotKnown, RecursionError):
+        return (f"{top}/",)
+    return tuple(path for path, content in tree.changes.items() if _may_lead(content))
+
+
+def _may_lead(content: Content) -> bool:
+    """May a file that gets this lead elsewhere, or be a repository of its own?"""
+    return content == "" or (isinstance(content, tuple) and content[0] in (_LINK, _SUBMODULE))
 
 
 def is_moved(program: Program, environ: Collection[str]) -> bool:

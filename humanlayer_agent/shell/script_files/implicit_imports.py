@@ -72,9 +72,13 @@ def is_python(command: SimpleCommand) -> bool:
 
 
 def loads(program: Program) -> bool:
-    """Tell whether any of its commands runs code that it finds by itself, or may change files later."""
+    """Tell whether any of its commands runs code that it finds by itself, or may change files later, or may be told
+    where Python looks for modules.
+    """
     return any(is_python(command) for command in program.commands) or any(
-        (e.role in LOADS and e.kind == "execute") or (e.kind in _CHANGES and "background" in command.inside)
+        (e.role in LOADS and e.kind == "execute")
+        or (e.kind in _CHANGES and "background" in command.inside)
+        or (e.kind == "environment" and e.operand == "PYTHONPATH")
         for command in program.commands
         for e in command.effects
     )

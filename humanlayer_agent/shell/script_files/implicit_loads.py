@@ -107,7 +107,7 @@ class LoadedFiles:
         found = self._changed[key]
         for (kind, _), command in loaders.items():
             left = None if found is None else [p for p in found if not self._judged(reader, p, kind, command)]
-            if left is None or left or not named.isdisjoint(found or ()):
+            if left is None or left or not named.isdisjoint((*(found or ()), *self._scripts.written.texts)):
                 self._unread(kind, loads)
             for path in list(self._scripts.written.texts):
                 for language in _languages(path, kind):
@@ -129,18 +129,31 @@ class LoadedFiles:
 
     def _judge_import_paths(self) -> None:
         """Make unread what imports from files, and from folders that the action makes in a way that is not known."""
-        made = {plain_path(e.operand or "") for by, e in self._changes(None) if e is not None and by.program != "mkdir"}
-        added = [(command, path) for path in self._added() for command, _ in self._pythons()]
+        made = {
+            plain_path(e.operand)
+            for by in self._walk.program.commands
+            for e in by.effects
+            if e.kind in _CHANGES and e.role != "build" and e.operand is not None
+            if WRITTEN not in by.inside and by.program not in _MAKES_NO_CODE
+        }
+        added = [(command, path) for path in self._added() for command in self._walk.program.commands]
         for command, path in (*added, *self._scripts.import_paths):
             above = (path[:at] for at in range(2, len(path) + 1) if path[at : at + 1] in ("", "/"))
             if self._scripts.is_packed(path) or not made.isdisjoint(above):
                 self._add_unread(command, path)
 
     def _pythons(self) -> list[tuple[SimpleCommand, frozenset[str] | None]]:
-        """The commands that start Python, and where each looks for modules before its own; None: in any folder."""
-        found, added = [], self._added()
+        """The commands that start Python, and where each looks for modules before its own; None: in any folder.
+        Those that are written in Python look where PYTHONPATH says.
+        """
+        found: list[tuple[SimpleCommand, frozenset[str] | None]] = []
+        added = self._added()
         for command in self._walk.program.commands:
-            if WRITTEN in command.inside or not is_python(command) or "isolated" in command.flags:
+            if WRITTEN in command.inside or "isolated" in command.flags:
+                continue
+            if not is_python(command):
+                if added and self._walk.catalog.family(command.program or "") in _PYTHON:
+                    found.append((command, frozenset(added)))
                 continue
             run = (e.operand or "" for e in command.effects if e.kind == "execute" and e.origin != "python import")
             scripts = (posixpath.dirname(each) for each in run if each[:1] == "/")
@@ -176,11 +189,12 @@ class LoadedFiles:
                 )
                 by.effects.append(what)
                 by.doubt(change.operand or "")
+        named = frozenset(self._named(loads))
         for command, effect in loads:
             kind = self._kind(command)
             for by, change in changes:
                 late = by.span[0] > command.span[0] and _ANY_TIME.isdisjoint((*by.inside, *command.inside))
-                if not late and (change is None or self._may_be_loaded(by, change, kind)):
+                if not late and (change is None or self._may_be_loaded(by, change, kind, named)):
                     self._doubt(command, effect)
                     break
 
@@ -217,12 +231,10 @@ class LoadedFiles:
                 yield from (base, f"{base}.py")
 
     def _named(self, loads: list[tuple[SimpleCommand, Effect]]) -> Iterator[str]:
-        """The files that they are told to load, of which no name says what they are."""
+        """What they are told to load of which no name says what it is: folders, and files that are code."""
         for command, effect in loads:
             path = plain_path(effect.operand or "") if effect.role == "project" else ""
-            if path[:1] != "/" or path.endswith(".pyi") or _languages(path, self._kind(command)):
-                continue
-            if self._scripts.source(path) is not None:
+            if path[:1] == "/" and not path.endswith(".pyi") and not _languages(path, self._kind(command)):
                 yield path
 
     def _kind(self, command: SimpleCommand) -> str:
@@ -346,11 +358,11 @@ class LoadedFiles:
             if id(e) not in self._scripts.written.effects
         )
 
-    def _may_be_loaded(self, by: SimpleCommand, change: Effect, kind: str) -> bool:
+    def _may_be_loaded(self, by: SimpleCommand, change: Effect, kind: str, named: Container[str]) -> bool:
         """May it be a change of a file that is loaded? A name without an ending is perhaps a folder."""
         operand = change.pattern or change.operand or ""
         name = posixpath.basename(operand)
-        if _languages(plain_path(operand), kind):
+        if plain_path(operand) in named or _languages(plain_path(operand), kind):
             return True
         if change.recursive or change.below or name[-1:] in ("*", "?", "]"):
             return True

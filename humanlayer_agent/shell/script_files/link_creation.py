@@ -2,12 +2,13 @@
 
 `ln -s / x; rm -rf x/etc`: when the action is judged, x does not exist, so where x/etc leads can't be looked up. A path
 at or below what an earlier command of the same action may have linked, moved or unpacked is therefore uncertain, but
-where the disk shows that there was no link in what was moved or copied.
+where the disk shows that there was no link in what was moved or copied. So is what git brings that is a link in the
+version it goes to.
 
 Links that are there already lead out of what is named where a program follows them: `grep -R`, `find -L`, `tar -h`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from humanlayer_agent.shell.paths import plain_path
@@ -45,7 +46,18 @@ _AGAIN = frozenset(("loop", "function", "trap", "background"))
 _FILE_KINDS = frozenset(("read", "write", "append", "delete", "move", "metadata", "execute"))
 
 
-def doubt_links(program: Program, reader: Reader | None) -> None:
+Brought = Mapping[int, Sequence[str]]
+"""What git commands may make links of, as `DiskLooks.brought_links` returns it."""
+
+
+def brought_by_git(program: Program, reader: Reader | None) -> Brought:
+    """Return what the git commands of an action may make links, or repositories, of, where another command follows."""
+    if len(program.commands) < 2 or not isinstance(reader, DiskLooks):
+        return {}
+    return reader.brought_links(program) if any(c.program == "git" for c in program.commands) else {}
+
+
+def doubt_links(program: Program, reader: Reader | None, brought: Brought) -> None:
     """Add an uncertain effect for every path at or below one that an earlier command may have turned into a link.
 
     The effect by name stays: a rule that denies the path as written still does.
@@ -53,12 +65,14 @@ def doubt_links(program: Program, reader: Reader | None) -> None:
     Args:
         program: all of an action.
         reader: looks for links in what is moved and copied; without one that can, there may be some.
+        brought: what `brought_by_git` says of it.
     """
     if not _may_link(program.commands):
         return
     # What repeats, or runs beside, may have run before everything else.
-    made = [path for c in program.commands if not _AGAIN.isdisjoint(c.inside) for path in _links(c)]
-    for command in program.commands:
+    again = [at for at, command in enumerate(program.commands) if not _AGAIN.isdisjoint(command.inside)]
+    made = [path for at in again for path in (*_links(program.commands[at]), *_paths(brought, at))]
+    for at, command in enumerate(program.commands):
         led = [e for e in command.effects if e.kind in _FILE_KINDS and _leads_through(e, command, made)]
         for effect in led:
             command.effects.append(replace(effect, operand=None, resolved=False, below=False, pattern=None))
@@ -66,6 +80,11 @@ def doubt_links(program: Program, reader: Reader | None) -> None:
             command.doubt(command.text)
         if not _carries_none(command, made, reader):
             made += _links(command)
+        made += _paths(brought, at)
+
+
+def _paths(brought: Brought, at: int) -> list[tuple[str, bool]]:
+    return [(path, False) for path in brought.get(at, ())]
 
 
 def note_hard_links(program: Program) -> None:

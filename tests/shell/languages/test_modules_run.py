@@ -107,7 +107,7 @@ def test_what_can_not_be_told(command: str) -> None:
         ("python -m gzip -d /srv/a.gz", {"execute .", "read /srv/a.gz", "write /srv/a"}),
         ("python -m compileall -q src", {"execute .", "write src"}),
         ("python -m pydoc -p 8000", {"execute .", "listen port"}),
-        ("python -m pydoc json", {"execute ."}),
+        ("python -m pydoc json", {"execute .", "execute json"}),
         ("python -m ensurepip", {"package install"}),
         ("python -m pip install x", {"package install", "package x"}),
         ("python -m platform", {"execute ."}),
@@ -116,7 +116,7 @@ def test_what_can_not_be_told(command: str) -> None:
         ("python -m sphinx.cmd.build -b html d o", {"execute .", "execute d", "write o"}),
         ("python -m flask run", {"execute .", "listen 127.0.0.1"}),
         ("python -m unittest -v", {"execute ."}),
-        ("python -m doctest a.py", {"execute ."}),
+        ("python -m doctest a.py", {"execute .", "execute a.py"}),
         ("python -m asyncio", {"execute interactive code"}),
     ],
 )  # fmt: skip

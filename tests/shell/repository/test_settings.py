@@ -74,8 +74,8 @@ def led_by_a_link(project: Path) -> None:
     (project / "led/.git").symlink_to("../x/.git")
 
 
-def separate(project: Path) -> None:
-    git(project, "init", "-q", "--separate-git-dir=meta", "led")
+def separate(project: Path, at: str = "led") -> None:
+    git(project, "init", "-q", "--separate-git-dir=meta", at)
     put(project / "meta/config", monitor(project))
 
 
@@ -203,6 +203,58 @@ def test_git_status_goes_into_submodules(project: Path) -> None:
     git(project, "add", "led")
     assert asks(project, "git status")
     assert asks(project, "cd docs && git diff")
+    git(project, "status")
+    assert ran(project)
+
+
+def test_git_status_goes_into_submodules_that_another_index_names(project: Path) -> None:
+    separate(project)
+    git(project / "led", "-c", "core.fsmonitor=false", "commit", "-q", "--allow-empty", "-m", "x")
+    git(project, "add", "led")
+    git(project, "update-index", "--split-index")
+    put(project / "docs/b.txt", "b\n")
+    git(project, "add", "docs")
+    assert asks(project, "git diff")
+    git(project, "status")
+    assert ran(project)
+
+
+def test_git_status_goes_into_submodules_of_a_folder_that_is_one_name_in_the_index(project: Path) -> None:
+    for name in ("deep/a.txt", "deeper/a.txt"):
+        put(project / name, "a\n")
+    git(project, "add", "-A")
+    git(project, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},deep/led")
+    git(project, "commit", "-qm", "x")
+    git(project, "sparse-checkout", "init", "--cone", "--sparse-index")
+    git(project, "sparse-checkout", "set", "docs")
+    assert not asks(project, "git status")
+    (project / "deep").mkdir()
+    separate(project, "deep/led")
+    assert asks(project, "git status")
+    git(project, "status")
+    assert ran(project)
+
+
+def test_git_goes_into_a_submodule_that_it_brings_itself(project: Path) -> None:
+    git(project, "checkout", "-qb", "other")
+    separate(project)
+    git(project / "led", "-c", "core.fsmonitor=false", "commit", "-q", "--allow-empty", "-m", "x")
+    git(project, "add", "led")
+    git(project, "-c", "core.fsmonitor=false", "commit", "-qm", "x")
+    git(project, "checkout", "-q", "-")
+    (project.parent / "ran").unlink(missing_ok=True)
+    git(project, "status")
+    assert not ran(project)
+    for command in (
+        "git status",
+        "git checkout -q other",
+        "git status; git checkout -q other",
+        "git checkout -q -b new; git status",
+    ):
+        assert not asks(project, command), command
+    for command in ("git checkout -q other; git status", "for x in 1 2; do git status; git checkout -q other; done"):
+        assert asks(project, command), command
+    git(project, "checkout", "-q", "other")
     git(project, "status")
     assert ran(project)
 

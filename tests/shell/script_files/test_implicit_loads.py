@@ -99,6 +99,74 @@ def test_what_was_judged_is_not_judged_again() -> None:
     assert written == {code_name("/p/a.py", "x = 1", "python", ("/p",))}
 
 
+def test_what_was_judged_is_judged_again_where_it_runs_elsewhere() -> None:
+    assert deletes(judge("pytest", {"a.py": HARM}, [code_name("/p/a.py", HARM, "python", ("/p/deep",))]))
+    moved = judge("cd deep/er && pytest ../../tests", {"tests/a.py": "import os\nos.remove('../../../srv/x')\n"})
+    assert "/p/deep/er/../../../srv/x" in {e.operand for c in moved.commands for e in c.effects if e.kind == "delete"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import subprocess\nsubprocess.run(["bash", "notes"])\n',
+        'import os\nos.system("sh ./notes")\n',
+        'import runpy\nrunpy.run_path("notes")\n',
+        'import subprocess\nsubprocess.run(["make", "-f", "notes"])\n',
+    ],
+)
+def test_what_runs_other_files_is_judged_each_time(text: str) -> None:
+    files = {"notes": "rm -f /srv/x\n"} if "bash" in text or "sh " in text else {"notes": "x = 1\n"}
+    program = judge("cat > tests/conftest.py << 'END'\n" + text + "END", files)
+    assert code_name("/p/tests/conftest.py", text, "python", ("/p",)) not in program.judged
+    harmless = judge("cat > tests/conftest.py << 'END'\nx = 1\nEND", files)
+    assert code_name("/p/tests/conftest.py", "x = 1\n", "python", ("/p",)) in harmless.judged
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "PYTHONPATH=lib.zip python3 -c 'print(1)'",
+        "PYTHONPATH=src:lib.zip/inner pytest",
+        "PYTHONPATH=data python3 -m unittest",
+        "PYTHONPATH=data pip --version",
+        "PYTHONPATH=lib.zip black src",
+        "export PYTHONPATH=$PWD/lib.zip; python3 -c 'import json'",
+        "python3 -c 'import sys; sys.path.insert(0, \"lib.zip\"); import evil'",
+        "python3 -c 'import sys; sys.path[:0] = [\"data\"]; import evil'",
+        "cp lib.zip new; PYTHONPATH=new python3 -c 'import json'",
+    ],
+)
+def test_modules_in_an_archive_are_unread(command: str) -> None:
+    assert unread(judge(command, {"lib.zip": "PK", "data": "PK"})), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "PYTHONPATH=src python3 -c 'import json'",
+        "PYTHONPATH=. pytest",
+        "unzip -l lib.zip",
+        "mkdir src; PYTHONPATH=src pytest",
+    ],
+)
+def test_modules_in_folders_are_read(command: str) -> None:
+    assert not unread(judge(command, {"lib.zip": "PK", "src/a.py": "x = 1\n"})), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -m pydoc ./notes",
+        "python3 -m pydoc notes",
+        "echo 'import os' > new; python3 -m pydoc ./new",
+        "sort -o new notes; python3 -m pydoc ./new",
+    ],
+)
+def test_a_file_of_any_name_that_is_named_is_unread(command: str) -> None:
+    assert unread(judge(command, {"notes": HARM})), command
+    assert not unread(judge("python3 -m pydoc json", {"notes": HARM}))
+
+
 def test_too_many_are_unread() -> None:
     files = {f"a{n}.py": f"x = {n}\n" for n in range(MAX_LOADED + 1)}
     assert unread(judge("pytest", files))

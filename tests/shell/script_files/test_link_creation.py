@@ -1,6 +1,7 @@
 """A link that an action makes itself can lead anywhere."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -247,3 +248,81 @@ def test_what_is_moved_without_a_link_in_it_makes_none(command: str, tree: Path)
 )
 def test_what_may_have_a_link_in_it_may_make_one(command: str, tree: Path) -> None:
     assert not moved(command, tree)
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository in whose other branch, stash and last but one commit are links that are not in its work tree."""
+    root = tmp_path_factory.mktemp("versions")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *_SETTINGS, *words], cwd=root, env=_ENVIRONMENT, check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main")
+    (root / "docs").mkdir()
+    (root / "docs/file").write_text("x")
+    git("add", "-A")
+    git("commit", "-qm", "start")
+    git("checkout", "-qb", "other")
+    (root / "lnk").symlink_to("/etc")
+    git("add", "-A")
+    git("commit", "-qm", "link")
+    git("checkout", "-q", "main")
+    git("checkout", "-qb", "harmless")
+    (root / "docs/file").write_text("y")
+    git("commit", "-qam", "no link")
+    git("checkout", "-q", "main")
+    (root / "lnk").symlink_to("/etc")
+    git("add", "-A")
+    git("stash", "-q")
+    return root
+
+
+_ENVIRONMENT = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "HOME": os.devnull}
+_SETTINGS = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git checkout -q other; cat lnk/passwd",
+        "git checkout -qb new other && echo x > lnk",
+        "git switch -q other; rm -f lnk/file",
+        "git merge -q other; rm -f lnk/file",
+        "git cherry-pick -n other; rm -f lnk/file",
+        "git restore -s other lnk; rm -f lnk/file",
+        "git checkout other -- lnk; rm -f lnk/file",
+        "git stash pop -q; rm -f lnk/file",
+        "cd docs; git checkout -q other; rm -f ../lnk/file",
+        "git -C docs checkout -q other; rm -f lnk/file",
+        "for i in 1 2; do rm -f lnk/file; git checkout -q other; done",
+        "git bisect start other main; rm -f lnk/file",
+        'git checkout -q "$1"; rm -f lnk/file',
+        "git checkout -q nobody-knows; rm -f lnk/file",
+    ],
+)
+def test_a_link_that_git_brings_leads_elsewhere(command: str, versions: Path) -> None:
+    assert uncertain(command, versions)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git checkout -q other; cat docs/file",
+        "cat lnk/passwd; git checkout -q other",
+        "git checkout -q harmless; rm -f lnk/file",
+        "git checkout -qb new && rm -f lnk/file",
+        "git merge -q harmless && echo x > docs/new",
+        "git status; git diff; rm -f lnk/file",
+        "git stash pop -q; cat docs/file",
+        "git checkout -q other",
+    ],
+)
+def test_what_git_brings_without_a_link_is_certain(command: str, versions: Path) -> None:
+    assert not uncertain(command, versions)
+
+
+def uncertain(command: str, tree: Path) -> bool:
+    """True where some command besides git and cd may touch anything."""
+    program = analyse(command, cwd=str(tree), environ={"HOME": "/h"}, reader=DiskReader(tree))
+    return any(not e.resolved for c in program.commands if c.program != "git" for e in c.effects)

@@ -74,6 +74,7 @@ UNMISTAKABLE = {
     **dict.fromkeys(("Popen", "check_output", "check_call"), "program"),
     **dict.fromkeys(("execv", "execve", "execvp", "execvpe", "execl", "execlp", "execle"), "program"),
     **dict.fromkeys(("spawnv", "spawnve", "spawnvp", "spawnl", "spawnlp", "posix_spawn"), "program"),
+    "send_bytes": "doubt",  # of multiprocessing: the other end makes objects of them
 }
 """Methods that do on any object what they do on those of the standard library, and the kind of what they do."""
 

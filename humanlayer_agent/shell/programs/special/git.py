@@ -9,7 +9,7 @@ there before any action; every other one is looked at, as it is on disk and as t
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
@@ -157,19 +157,20 @@ def note_elsewhere(commands: Sequence[SimpleCommand], start: str) -> None:
                 command.effects.append(effect)
 
 
-def note_settings(program: Program, reader: Reader | None) -> None:
+def note_settings(program: Program, reader: Reader | None, brought: Mapping[int, Sequence[str]]) -> None:
     """Add what git may run by the settings of repositories other than the project's own.
 
     Args:
         program: all of an action.
         reader: looks for repositories; without one that can, nothing is known of them, and nothing added.
+        brought: where each git command may put a repository of its own into a work tree, which git then goes into.
     """
     commands = program.commands
     if not isinstance(reader, DiskLooks) or not any(_obeys(command) for command in commands):
         return
     unknown: dict[str, str] = {}
     for at, command in enumerate(commands):
-        for place in _places(command) if _obeys(command) else ():
+        for place in (*_places(command), *_entered(commands, at, brought)) if _obeys(command) else ():
             if place is None:
                 continue  # it is asked about as one that is read
             if place not in unknown:
@@ -181,6 +182,13 @@ def note_settings(program: Program, reader: Reader | None) -> None:
                 effect = Effect("execute", "setting", why, False, command.span, _ORIGIN, unread=True)
                 command.effects.append(effect)
                 command.doubt(f"the settings of the repository in {place}")
+
+
+def _entered(commands: Sequence[SimpleCommand], at: int, brought: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """The places that an earlier command, or one that is repeated, may have named as submodules."""
+    for other, places in brought.items():
+        if other < at or (other > at and not _AGAIN.isdisjoint(commands[other].inside)):
+            yield from (place for place in places if not place.endswith("/"))
 
 
 def _obeys(command: SimpleCommand) -> bool:

@@ -30,7 +30,7 @@ from tests.support.rows import for_each
 
 FOLDER = Path(tables.__file__).parent / "modules"
 KINDS = {
-    *EFFECT_KINDS, "shell", "program", "python", "open", "directory", "import", "call", "configure", "docstrings", "doubt",
+    *EFFECT_KINDS, "shell", "program", "python", "open", "directory", "import", "call", "template", "configure", "docstrings", "doubt",
     "remote", "remote-write", "database", "module", "words",
 }  # fmt: skip
 

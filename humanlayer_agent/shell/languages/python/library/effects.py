@@ -73,6 +73,8 @@ def _perform(engine: "Engine", effect: Effect, args: Args, origin: str, instance
         execution.run(engine, value, args, origin)
     elif kind in ("shell", "program"):
         subprocesses.start(engine, effect, value, args, origin)
+    elif kind == "template":
+        execution.template(engine, value, origin)
     elif kind == "configure":
         imports.configuration(engine, value, origin)
     elif kind in ("remote", "remote-write", "database"):

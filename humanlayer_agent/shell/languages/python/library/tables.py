@@ -26,6 +26,7 @@ An effect:
                                            operand that is a sequence (else they are not known); `elements: [1, xs]`:
                                            it is called for each element (`spread`: each is a list of arguments)
                   words                    a command line is taken from the operand, or else from sys.argv
+                  template                 a template is compiled, whose expressions look up attributes by name
                   configure                a logging configuration: names in it are imported
                   remote, remote-write     a path is read or written, or the host of a URL contacted
                   database                 the host of a database's URL is contacted, or an SQLite file written

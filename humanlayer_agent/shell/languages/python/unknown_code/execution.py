@@ -1,6 +1,7 @@
 """Python code that the program makes and runs: exec, eval, compile, and functions that take code as a text."""
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.languages.python import scopes
@@ -30,6 +31,25 @@ if TYPE_CHECKING:
 
 _OBJECTS = ANYTHING | WORDS
 """What a function of a library that takes objects as well as texts gets: an object."""
+
+
+_REACHES = re.compile(
+    r"""__|\\                                  # an attribute of Python's own, or a string that may spell one
+    |[\w)\]"'}](?<!\bin)(?<!\bif)(?<!\bor)(?<!\band)\s*\[(?!\s*(?:\d+|"[a-z][\w -]*"|'[a-z][\w -]*')\s*\])
+    |\|\s*(?:attr|map|groupby|sum|sort|min|max|unique|selectattr|rejectattr)\s*
+        \((?!\s*(?:attribute\s*=\s*)?(?:"[a-z][\w.]*"|'[a-z][\w.]*')\s*\))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What an expression of Jinja's can come to everything by: attributes with underscores, and those by a name that it
+puts together, as an index or as the argument of a filter (https://jinja.palletsprojects.com/templates, "Variables").
+"""
+
+
+def template(engine: "Engine", value: Value, origin: str) -> None:
+    """The texts in `value` are compiled as templates, which can call what they come to by attributes."""
+    for atom in value:
+        if not isinstance(atom, str) or _REACHES.search(atom):
+            engine.doubt(f"{origin} of a template that may reach anything")
 
 
 def run(engine: "Engine", value: Value, args: Args, origin: str) -> Value:

@@ -81,7 +81,7 @@ def method(engine: "Engine", name: str, args: Args) -> Value:
     kind = names.UNMISTAKABLE.get(name)
     if kind is not None:
         _unmistakable(engine, kind, name, args, PLAIN)
-        if kind not in ("shell", "program") and args.positional and only_texts(args.positional[0]):
+        if kind not in ("shell", "program", "doubt") and args.positional and only_texts(args.positional[0]):
             engine.act(kind, args.positional[0], f".{name}")
     elif name == "kill":
         engine.act("process", PLAIN, ".kill")
@@ -100,6 +100,8 @@ def _unmistakable(engine: "Engine", kind: str, name: str, args: Args, operand: V
         _run(engine, kind, args, name)
     elif kind == "program":
         _program(engine, args, name)
+    elif kind == "doubt":
+        engine.doubt(f"what .{name} does can't be told")
     else:
         engine.act(kind, operand, f".{name}", recursive=name == "rmtree")
 
