@@ -92,5 +92,10 @@ def unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) if "\\" in text else text
 
 
+def escape(text: str) -> str:
+    """`text` with the backslashes that keep its wildcards literal: a pattern that only `text` matches."""
+    return re.sub(r"([*?\[\\])", r"\\\1", text)
+
+
 def dedupe(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))

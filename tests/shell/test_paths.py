@@ -6,7 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from humanlayer_agent.shell.paths import absolute_path, has_wildcard, logical, plain_path, split_pattern, unescape
+from humanlayer_agent.shell.paths import (
+    absolute_path,
+    escape,
+    has_wildcard,
+    logical,
+    plain_path,
+    split_pattern,
+    unescape,
+)
+
+
+@given(st.text(alphabet="a*?[]\\/-", max_size=8))
+def test_an_escaped_path_has_no_wildcard_and_is_that_path_again(path: str) -> None:
+    assert not has_wildcard(escape(path))
+    assert unescape(escape(path)) == path
 
 
 def test_absolute_keeps_parents() -> None:

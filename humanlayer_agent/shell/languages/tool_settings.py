@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ _HERE = re.compile(
 )
 _OPEN = re.compile(r"[${%]|<")
 """What stands for something that is only known later."""
+MAX_NODES = 20_000
+"""Most nodes of a document of YAML that are read, those for which aliases stand counted each time."""
 _ANY = "?."
 """Stands for the section of a line that is added to a file."""
 _PLACE = re.compile(
@@ -104,7 +107,12 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
     if name in _CODE or name.startswith("Directory.Build.") or name.endswith(_ENDINGS):
         _unread(out, path)
         return
-    for number, (setting, value) in enumerate(_pairs(text, name)):
+    try:
+        pairs = list(islice(_pairs(text, name), MAX_SETTINGS + 2))
+    except _TooManyError:
+        pairs = []
+        _unread(out, path)
+    for number, (setting, value) in enumerate(pairs):
         if number > MAX_SETTINGS:
             _unread(out, path)
             return
@@ -221,6 +229,10 @@ def _kind(setting: str) -> tuple[str, str]:
 # ---- forms ------------------------------------------------------------------------------------------
 
 
+class _TooManyError(Exception):
+    """A document of YAML says the same too often, by aliases, to be read."""
+
+
 def _pairs(text: str, name: str) -> Iterator[Pair]:
     """The settings of a file with their values, in whatever form it is; those of a list one by one."""
     forms = _FORMS.get(posixpath.splitext(name)[1]) or (_FORMS[".json"] if text.lstrip()[:1] == "{" else (_ini, _toml))
@@ -280,10 +292,30 @@ def _yaml(text: str) -> Iterator[Pair]:
         return node.value
 
     Loader.add_multi_constructor("", untagged)
+    found = []
     try:
-        return _flat(list(yaml.load_all(text, Loader)))
+        loader = Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if _size(node, {}) > MAX_NODES:
+                raise _TooManyError
+            found.append(loader.construct_document(node))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+    return _flat(found)
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """How many nodes a document of YAML has where each alias stands for all that it names; one that names itself has
+    too many. Each node is looked at once.
+    """
+    size = known.get(id(node))
+    if size is None:
+        known[id(node)] = MAX_NODES + 1
+        children = node.value if isinstance(node.value, list) else ()
+        parts = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
+        size = known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    return size
 
 
 def _flat(value: Any, path: str = "") -> Iterator[Pair]:

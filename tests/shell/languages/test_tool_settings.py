@@ -1,6 +1,7 @@
 """Settings of tools: what they name is done, whatever form and name the file has; what is data stays data."""
 
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell import DiskReader
+from humanlayer_agent.shell.languages import tool_settings
 
 
 def loaded(project: Path) -> Director:
@@ -257,3 +259,18 @@ def test_a_copy_under_the_name_of_settings_is_read(tmp_path: Path) -> None:
 def test_settings_that_code_writes_with_a_text_that_is_not_known_are_not_read(tmp_path: Path) -> None:
     code = "import base64, sys; open('.coveragerc', 'w').write(base64.b64decode(sys.argv[1]).decode())"
     assert verdict(tmp_path, f"python3 -c {shlex.quote(code)} x") is not Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [" + ",".join("x" * 9) + "]\n"
+        + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghijk")),
+        "a: &a {p: x}\n" + "".join(f"{b}: &{b} {{<<: [{','.join([f'*{a}'] * 9)}]}}\n" for a, b in pairwise("abcdefghijk")),
+        "a: &a [*a, x]\n",
+    ],
+    ids=["lists", "merges", "itself"],
+)  # fmt: skip
+def test_yaml_that_says_the_same_too_often_is_unread(text: str) -> None:
+    assert tool_settings.whole(text, "/p/mkdocs.yml", None).opaque
+    assert not tool_settings.whole("a: &a [x, y]\nb: *a\nc: *a\n", "/p/mkdocs.yml", None).opaque

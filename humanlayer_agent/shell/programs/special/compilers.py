@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.paths import escape
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
 from humanlayer_agent.shell.programs.arguments import Arguments, read_arguments
@@ -28,7 +29,6 @@ _LINKS = re.compile(
 """What may be passed on to the linker: where libraries are looked for at run time, and what is left out."""
 _ENDINGS = {"compile": ".o", "assembly": ".s", "dependencies": ".d", "coverage": ".gcno"}
 """What the options of a compiler put beside or in place of what it makes, named after each operand."""
-_MEANT, _LITERAL = re.compile(r"([*?\[\\])"), r"\\\1"
 _BELOW_HERE = (Always("write", "build", ".", frozenset(), frozenset()),)
 _BESIDE = frozenset({".d", ".gcno"})
 
@@ -99,7 +99,7 @@ def javac(run: Run, spec: Spec, fields: list[Field]) -> None:
     if run.command.flags & {"processors", "class-path"}:
         spec_reader.note_effects(run, _BELOW_HERE)  # sources are found there as well
     for folder in dict.fromkeys(folders):
-        classes = "./**/*.class" if folder == "." else f"{re.sub(_MEANT, _LITERAL, folder)}/*.class"
+        classes = "./**/*.class" if folder == "." else f"{escape(folder)}/*.class"
         run.path("write", replace(spec_reader.implied(run.command, folder), text=None, glob=classes), role="build")
 
 

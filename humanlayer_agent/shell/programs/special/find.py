@@ -5,7 +5,6 @@ Source: the manual of GNU findutils 4.9. A primary that is not listed makes the 
 
 import fnmatch
 import posixpath
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from humanlayer_agent.shell.dataflow import name_lists
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
-from humanlayer_agent.shell.paths import absolute_path
+from humanlayer_agent.shell.paths import absolute_path, escape
 from humanlayer_agent.shell.programs.spec import Spec
 from humanlayer_agent.shell.reader import DiskLooks
 from humanlayer_agent.shell.syntax.tree import Word
@@ -177,14 +176,10 @@ def _found_below(start: Field, name: str | None, state: State) -> Field:
         # Unlike the shell's, find's wildcards match a leading dot: written with two stars (see policy.pathset). What
         # find was told by a relative path comes out so, and is another file to a command in another directory.
         spelled = "**" + name if name[:1] in ("*", "?", "[") else name
-        return Field(shown, start.start, start.end, glob=f"{_literal(named)}/**/{spelled}", prefix=f"{named}/")
+        glob = f"{escape(named.rstrip('/'))}/**/{spelled}"
+        return Field(shown, start.start, start.end, glob=glob, prefix=f"{named}/")
     seen_from = None if named.startswith("/") or state.cwd is None else state.cwd[0]
     return Field(shown, start.start, start.end, below=directory, prefix="/", seen_from=seen_from)
-
-
-def _literal(path: str) -> str:
-    """A pattern that only `path` matches."""
-    return re.sub(r"([*?\[\\])", r"\\\1", path.rstrip("/"))
 
 
 def _found_anywhere(start: Field) -> Field:
