@@ -27,6 +27,7 @@ from humanlayer_agent.shell.script_files.link_creation import (
     doubt_links,
     note_followed,
     note_hard_links,
+    note_written_through,
 )
 from humanlayer_agent.shell.syntax.parse import Parse, parse
 from humanlayer_agent.shell.syntax.tree import (
@@ -99,6 +100,7 @@ def analyse(
     brought = brought_by_git(walk.program, reader)
     doubt_links(walk.program, reader, brought)
     note_followed(walk.program, reader)
+    note_written_through(walk.program, reader)
     note_elsewhere(walk.program.commands, place)
     note_settings(walk.program, reader, brought)
     vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector

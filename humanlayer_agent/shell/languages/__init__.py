@@ -72,6 +72,9 @@ _WHOLE = {
     "gitattributes": "tool_settings:attributes",
     "cmake": "cmake:whole",
     "doctest": "doctests:whole",
+    "c-source": "inclusions:source",
+    "document": "inclusions:document",
+    "manual-page": "inclusions:page",
 }
 """Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 

@@ -380,7 +380,7 @@ def _settings(run: Run, word: Field, origin: str) -> None:
         run.walk.scripts.later(run.command, partial(_given_settings, later, effect, word))
 
 
-def _given_settings(run: Run, effect: Effect, word: Field) -> None:
+def _given_settings(run: Run, effect: Effect, word: Field, language: str = "settings") -> None:
     from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
     from humanlayer_agent.shell.languages.code_effects import perform
 
@@ -388,14 +388,42 @@ def _given_settings(run: Run, effect: Effect, word: Field) -> None:
     path = plain_path(operand) if operand is not None and not _STREAMS.match(operand) else None
     found = run.walk.scripts.look(path) if path is not None else NOT_THERE if operand == "/dev/null" else Found(None)
     for text in found.texts or () if not found.project else ():
-        may = run.walk.scripts.spend(("settings", path, text), text)
-        behaviour = run.walk.code("settings", text, path=path, files=run.walk.scripts.look) if may else None
+        may = run.walk.scripts.spend((language, path, text), text)
+        behaviour = run.walk.code(language, text, path=path, files=run.walk.scripts.look) if may else None
         if behaviour is not None:
-            perform(run, behaviour, "settings")
+            perform(run, behaviour, language)
         elif may is False:
             found = Found(None)
     if found.texts is None and not found.project:
         _unread_settings(run, word)
+
+
+def _including(language: str) -> Noter:
+    """A file that is read, and what it includes, once all is known that the action may write to it."""
+
+    def noter(run: Run, word: Field, origin: str) -> None:
+        first = len(run.command.effects)
+        run.path("read", word, origin=origin)
+        later = run.having(state=run.state.copy())
+        for effect in run.command.effects[first:]:
+            run.walk.scripts.later(run.command, partial(_given_settings, later, effect, word, language))
+
+    return noter
+
+
+def _document(run: Run, word: Field, origin: str) -> None:
+    if any("://" in text for text in word.texts or (word.prefix,)):
+        spec_reader.note(run, "remote", word, origin=origin)
+    else:
+        _including("document")(run, word, origin)
+
+
+def _manual_page(run: Run, word: Field, origin: str) -> None:
+    known = word.texts
+    if "local" in run.command.flags or not known or any("/" in text for text in known):
+        _including("manual-page")(run, word, origin)
+    else:
+        spec_reader.note(run, "list", word, origin=origin)
 
 
 def _unread_settings(run: Run, word: Field) -> None:
@@ -408,6 +436,9 @@ _NOTERS: dict[str, Noter] = {
     "name-regex": _name_regex,
     "pathspec": _pathspec,
     "settings": _settings,
+    "c-source": _including("c-source"),
+    "document": _document,
+    "manual-page": _manual_page,
     "notebook": _notebook,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),
