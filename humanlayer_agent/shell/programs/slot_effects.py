@@ -1,5 +1,6 @@
 """Slots that need more than one line: what a word in such a place does. `spec_reader.note` comes here for them."""
 
+import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -286,6 +287,19 @@ def _pathspec(run: Run, word: Field, origin: str) -> None:
         _name_glob(run, replace(word, text=name, prefix=name), origin)
 
 
+def _staged(run: Run, word: Field, origin: str) -> None:
+    """What is in git's index is shown by `git diff --cached`. What a repository leaves out holds its secrets."""
+    here = spec_reader.implied(run.command, ".")  # the repository here, or at -C: it may be another project's
+    if not any(effect.kind == "metadata" for effect in run.command.effects):
+        run.path("metadata", here, origin=origin)
+    name = posixpath.basename(word.text or "")
+    if name.strip("."):
+        _revision_or_path(run, word, origin)
+    if "force" in run.command.flags and (not name.strip(".") or "." not in name or _WILD.search(name)):
+        for cwd in run.state.cwd or (None,):
+            run.effect("read", "found", cwd, False, run.span(word), origin, below=cwd is not None)
+
+
 def _refspec(run: Run, word: Field, origin: str) -> None:
     if word.text is None and word.prefix[:1].isalnum():
         return
@@ -435,6 +449,7 @@ _NOTERS: dict[str, Noter] = {
     "name-glob": _name_glob,
     "name-regex": _name_regex,
     "pathspec": _pathspec,
+    "staged": _staged,
     "settings": _settings,
     "c-source": _including("c-source"),
     "document": _document,

@@ -76,6 +76,7 @@ SLOTS = {
     "git-remote": "a repository given by URL, path or name",
     "name-glob": "a pattern for the files that are searched: those that it matches are read by their names",
     "pathspec": "a name of git's, or a path or pattern of files that it reads",
+    "staged": "a path of files that git puts into its index; with --force those too that it was told to leave out",
     "name-regex": "a regular expression for the same; only one for the ends of names is understood",
     "revision-or-path": "a name of git's, or a path, which it reads where it can be told from a name",
     "refspec": "what git pushes; + forces it, an empty source deletes",
