@@ -22,6 +22,7 @@ from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
 from humanlayer_agent.shell.programs.special.git import note_elsewhere, note_settings
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
+from humanlayer_agent.shell.script_files.git_hooks import note_hooks
 from humanlayer_agent.shell.script_files.link_creation import (
     brought_by_git,
     doubt_links,
@@ -162,6 +163,7 @@ class Interpreter:
                 self.uncalled(state)
             if parsed.guess is not None or parsed.witnesses:
                 self.witnesses(parsed, state, Context(inside=("witness",)))
+            note_hooks(self.program, self.reader)
             if "scripts" in self.__dict__ or (self.reader is not None and implicit_imports.loads(self.program)):
                 while self.scripts.finish():
                     self.uncalled(state)

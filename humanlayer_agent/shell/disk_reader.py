@@ -115,6 +115,16 @@ class DiskReader(DiskLooks, ProjectReader):
 
         return settings_at(folder, self._repository, self._view, is_project)
 
+    def git_hooks(self, folder: str) -> frozenset[str]:
+        """Return the names of the hooks of the repository that the project had when this reader was made, in its work
+        tree; elsewhere none.
+        """
+        from humanlayer_agent.shell.repository.settings import hooks_of
+
+        top = self._repository.top
+        inside = bool(top) and f"{self._view.real(folder)}/".startswith(f"{top.rstrip('/')}/")
+        return hooks_of(self._repository, self._view) if inside else frozenset()
+
     def links_out(self, folder: str, *, through: bool) -> tuple[tuple[str, str], ...] | None:
         """Return the links below a folder that lead out of it. By those of a disk that is not as the machine has it, a
         command reaches nothing that it may not reach anyway: of them there are none.

@@ -16,6 +16,7 @@ from humanlayer_agent.shell.languages import SHELLS, by_name
 from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import ProjectReader
+from humanlayer_agent.shell.script_files.git_hooks import note_hooks
 from humanlayer_agent.shell.script_files.implicit_imports import CODE_FORMATTERS, LOADS, UNREAD_NAMES, is_python
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class LoadedFiles:
         if not isinstance(reader, ProjectReader):
             return
         self._judge_shadows(reader)
+        note_hooks(self._walk.program, reader)
         loads = list(self._loads())
         if not loads:
             return
