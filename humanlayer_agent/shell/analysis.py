@@ -19,7 +19,7 @@ from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, joi
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
-from humanlayer_agent.shell.programs.special.git import note_elsewhere, note_settings
+from humanlayer_agent.shell.programs.special.git import note_attributes, note_elsewhere, note_settings
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
 from humanlayer_agent.shell.script_files.git_hooks import note_hooks
@@ -27,6 +27,7 @@ from humanlayer_agent.shell.script_files.link_creation import (
     brought_by_git,
     doubt_links,
     note_followed,
+    note_brought_along,
     note_hard_links,
     note_written_through,
 )
@@ -101,6 +102,7 @@ def analyse(
     brought = brought_by_git(walk.program, reader)
     doubt_links(walk.program, reader, brought)
     note_followed(walk.program, reader)
+    note_brought_along(walk.program, reader)
     note_written_through(walk.program, reader)
     note_elsewhere(walk.program.commands, place)
     note_settings(walk.program, reader, brought)
@@ -169,7 +171,9 @@ class Interpreter:
                     self.uncalled(state)
                 self.scripts.doubt_changed()
                 self.program.written = self.scripts.written
-            implicit_imports.doubt(self.program, self.scripts.written.effects if "scripts" in self.__dict__ else ())
+            known = self.scripts.written.effects if "scripts" in self.__dict__ else ()
+            implicit_imports.doubt(self.program, known)
+            note_attributes(self.program, known)
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow

@@ -11,6 +11,7 @@ link does that has the name of code.
 """
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -56,6 +57,9 @@ _REWRITERS: Mapping[str, bool] = {
 that are links. (black leaves out what leads out of the project.)"""
 _REPLACERS = frozenset("mkdir touch chmod chown mv ln install rsync tar bsdtar git black sed".split())
 """Programs that put something in the place of a link, or write nothing into the folders they are given."""
+_HIDDEN = re.compile(r"/\.[^/.][^/]*(?:/|\Z)")
+_MOST_NAMES = 200
+"""Most names of a copied folder that are noted one by one."""
 _PYTHON_COPIES = ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree")
 _INSTALLED = frozenset((".git", "node_modules", ".venv", "venv", ".tox", ".nox"))
 _HARD_LINKS = (".link", ".hardlink_to", ".link_to")
@@ -177,6 +181,48 @@ def note_written_through(program: Program, reader: Reader | None) -> None:
             for place in dict.fromkeys(places) if places is not None else (None,):
                 more = replace(effect, operand=place, resolved=place is not None, below=False)
                 command.effects.append(more)
+
+
+def note_brought_along(program: Program, reader: Reader | None) -> None:
+    """Add the names that a copied or moved folder brings into a hidden one: `cp -r new/. .github/` writes what is in
+    `new` to places that mean something by their names.
+
+    Args:
+        program: all of an action.
+        reader: lists folders; without one that can, nothing is known of them, and nothing added.
+    """
+    if not isinstance(reader, DiskLooks):
+        return
+    for command in program.commands:
+        if command.program not in ("cp", "mv"):
+            continue
+        for effect in [e for e in command.effects if e.kind == "write" and e.source == "own" and e.resolved]:
+            into = plain_path(effect.operand or "")
+            if _HIDDEN.search(into) is None or not (effect.recursive or command.program == "mv"):
+                continue
+            names: list[str] | None = []
+            for source in command.effects:
+                if source.kind in ("read", "move") and source.source == "own" and source.role != "option":
+                    found = _brought_names(program, command, source, reader)
+                    names = None if found is None or names is None else [*names, *found]
+            if names is None or len(names) > _MOST_NAMES:
+                command.effects.append(replace(effect, resolved=False, below=True, pattern=None))
+                command.doubt(f"the names below {effect.operand}")
+                continue
+            command.effects += [replace(effect, operand=f"{into.rstrip('/')}/{name}", recursive=False) for name in names]
+
+
+def _brought_names(
+    program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks
+) -> Sequence[str] | None:
+    """What a folder brings; () of a file, which is noted by its own name; None: any."""
+    path = plain_path(source.operand or "")
+    made = [e for c in program.commands if c is not command for e in c.effects if e.kind in ("write", "move")]
+    if not source.resolved or any(plain_path(e.operand or "/").startswith(f"{path}/") for e in made):
+        return None
+    if reader.names(path, deep=False) is None:
+        return ()
+    return _copied_names(program, command, replace(source, recursive=True), reader)
 
 
 def _rewritten_through(folder: str, reader: DiskLooks, *, into: bool) -> list[str] | None:
