@@ -26,8 +26,8 @@ from humanlayer_agent.shell.script_files.git_hooks import note_hooks
 from humanlayer_agent.shell.script_files.link_creation import (
     brought_by_git,
     doubt_links,
-    note_followed,
     note_brought_along,
+    note_followed,
     note_hard_links,
     note_written_through,
 )

@@ -15,7 +15,9 @@ MAX_INCLUDED = 24
 """Most files that one text is followed to."""
 _SPLICE = re.compile(r"(?:\\|\?\?/)[ \t]*\r?\n")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:|\?\?=)[ \t\f\v]*(include|include_next|import|embed)\b[ \t]*([^\r\n]*)", re.M)
+_DIRECTIVE = re.compile(
+    r"^[ \t\f\v]*(?:#|%:|\?\?=)[ \t\f\v]*(include|include_next|import|embed)\b[ \t]*([^\r\n]*)", re.M
+)
 """GCC's manual of the preprocessor, "Include Syntax"; digraphs and trigraphs stand for `#`."""
 _NAMED = re.compile(r'"([^"]*)"|<([^>]*)>')
 _FORTRAN = re.compile(r"^[ \t]*include[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\")", re.M | re.I)
@@ -33,17 +35,18 @@ _IN_DOCUMENTS = re.compile(
 )
 _PUT_TOGETHER = re.compile(
     r"\\(?:def|edef|gdef|let|csname|catcode|newcommand|renewcommand|providecommand|@@input|openin|read)\b"
-    r"|^:(?:data-uri|stylesheet|stylesdir|docinfo\w*|linkcss!?|includedir)\b|^[ \t]*#\+(?:macro|begin_src[^\n]*:(?:file|results))",
+    r"|^:(?:data-uri|stylesheet|stylesdir|docinfo\w*|linkcss!?|includedir)\b"
+    r"|^[ \t]*#\+(?:macro|begin_src[^\n]*:(?:file|results))",
     re.M | re.I,
 )
 """What makes names, or brings files by a setting."""
 _REQUESTS = frozenset(
     str.split(
         """
-        TH SH SS PP P LP TP IP HP TQ RS RE B I BR BI IR RB RI IB SM SB EX EE UR UE MT ME SY YS OP nf fi br sp ad na nh hy
-        ft in ti ta ne bp ce ns rs it fam PD DT AT UC
-        Dd Dt Os Nm Nd Sh Ss Pp Op Oo Oc Fl Ar Bl El It Xr Pa Em Sy Li Dl Cm Ic Ev Va Vt Fn Fo Fc Fa Ft In Dv Er Ql Qq Sq
-        Dq Pq Aq Bq Brq Bd Ed Ns No Pf Sm Bx Ox Nx Fx Ux At An Aq Ap Lk Mt Rv Ex St Ta Tn D1 Bf Ef Bk Ek
+        TH SH SS PP P LP TP IP HP TQ RS RE B I BR BI IR RB RI IB SM SB EX EE UR UE MT ME SY YS OP nf fi br sp ad na nh
+        hy ft in ti ta ne bp ce ns rs it fam PD DT AT UC
+        Dd Dt Os Nm Nd Sh Ss Pp Op Oo Oc Fl Ar Bl El It Xr Pa Em Sy Li Dl Cm Ic Ev Va Vt Fn Fo Fc Fa Ft In Dv Er Ql Qq
+        Sq Dq Pq Aq Bq Brq Bd Ed Ns No Pf Sm Bx Ox Nx Fx Ux At An Aq Ap Lk Mt Rv Ex St Ta Tn D1 Bf Ef Bk Ek
         """
     )
 )

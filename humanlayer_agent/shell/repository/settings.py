@@ -171,7 +171,9 @@ def _only_lfs(data: bytes | None) -> bool:
     """Is it a hook of `git lfs install`, which runs nothing of the project? (Whoever can write it needs no other.)"""
     lines = [line.strip() for line in os.fsdecode(data).splitlines()] if data else []
     said = [line for line in lines if line and not line.startswith("#")]
-    return bool(said) and all(line.startswith(("command -v git-lfs >", "git lfs post-", "git lfs pre-")) for line in said)
+    return bool(said) and all(
+        line.startswith(("command -v git-lfs >", "git lfs post-", "git lfs pre-")) for line in said
+    )
 
 
 class _Found:

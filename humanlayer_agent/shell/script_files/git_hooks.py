@@ -11,18 +11,18 @@ from humanlayer_agent.shell.reader import DiskLooks, Reader
 
 _RUN_BY_ANY = frozenset({"post-index-change", "reference-transaction"})
 """Hooks that most of git's commands run, `git status` among them."""
+_COMMIT = "pre-commit prepare-commit-msg commit-msg post-commit pre-auto-gc"
+_OF_COMMANDS = {
+    "commit": f"{_COMMIT} post-rewrite",
+    "merge pull": f"{_COMMIT} pre-merge-commit post-merge post-checkout pre-rebase post-rewrite",
+    "rebase cherry-pick revert": f"{_COMMIT} pre-rebase post-rewrite post-checkout",
+    "checkout switch restore worktree clone stash bisect submodule": "post-checkout",
+    "am": f"{_COMMIT} applypatch-msg pre-applypatch post-applypatch",
+    "gc fetch": "pre-auto-gc",
+    "push": "pre-push",
+}
 _HOOKS: Mapping[str, frozenset[str]] = {
-    name: frozenset(hooks.split())
-    for names, hooks in {
-        "commit": "pre-commit prepare-commit-msg commit-msg post-commit post-rewrite pre-auto-gc",
-        "merge pull": "pre-merge-commit prepare-commit-msg commit-msg post-merge post-checkout pre-rebase post-rewrite pre-auto-gc",
-        "rebase cherry-pick revert": "pre-rebase post-rewrite post-checkout pre-commit prepare-commit-msg commit-msg post-commit",
-        "checkout switch restore worktree clone stash bisect submodule": "post-checkout",
-        "am": "applypatch-msg pre-applypatch post-applypatch pre-commit commit-msg post-commit pre-auto-gc",
-        "gc fetch": "pre-auto-gc",
-        "push": "pre-push",
-    }.items()
-    for name in names.split()
+    name: frozenset(hooks.split()) for names, hooks in _OF_COMMANDS.items() for name in names.split()
 }
 """Which hooks git's commands run (githooks(5), version 2.39)."""
 _ORIGIN = "git's hook "
@@ -35,7 +35,9 @@ def note_hooks(program: Program, reader: Reader | None) -> None:
         program: all of an action.
         reader: looks for hooks; without one that can, nothing is known of them, and nothing added.
     """
-    for command in program.commands if isinstance(reader, DiskLooks) else ():
+    if not isinstance(reader, DiskLooks):
+        return
+    for command in program.commands:
         if command.program != "git" or command.subcommand is None:
             continue
         if any(effect.origin.startswith(_ORIGIN) for effect in command.effects):

@@ -6,8 +6,8 @@ where the disk shows that there was no link in what was moved or copied. So is w
 version it goes to.
 
 Links that are there already lead out of what is named where a program follows them: `grep -R`, `find -L`, `tar -h`.
-So do links in the folders that a program writes to: `cp a.py src/` changes what src/a.py leads to, and `isort .` what any
-link does that has the name of code.
+So do links in the folders that a program writes to: `cp a.py src/` changes what src/a.py leads to, and `isort .` what
+any link does that has the name of code.
 """
 
 import posixpath
@@ -47,15 +47,17 @@ _FOLLOWERS: dict[str, tuple[frozenset[str], ...]] = {
 _FOLLOWS_NOT = frozenset({"no-dereference", "symlinks"})
 _REWRITERS: Mapping[str, bool] = {
     **dict.fromkeys(
-        """ruff autopep8 yapf autoflake pyupgrade docformatter eslint prettier standard biome gofmt goimports gofumpt
-        shfmt rubocop standardrb stylua terraform tofu cargo taplo clang-format ktlint dart zig stylelint""".split(),
+        str.split(
+            """ruff autopep8 yapf autoflake pyupgrade docformatter eslint prettier standard biome gofmt goimports
+            gofumpt shfmt rubocop standardrb stylua terraform tofu cargo taplo clang-format ktlint dart zig stylelint"""
+        ),
         False,
     ),
     "isort": True,
 }
 """Programs that write the files that they find below a folder, also where those are links; whether they go into folders
 that are links. (black leaves out what leads out of the project.)"""
-_REPLACERS = frozenset("mkdir touch chmod chown mv ln install rsync tar bsdtar git black sed".split())
+_REPLACERS = frozenset(str.split("mkdir touch chmod chown mv ln install rsync tar bsdtar git black sed"))
 """Programs that put something in the place of a link, or write nothing into the folders they are given."""
 _HIDDEN = re.compile(r"/\.[^/.][^/]*(?:/|\Z)")
 _MOST_NAMES = 200
@@ -209,12 +211,12 @@ def note_brought_along(program: Program, reader: Reader | None) -> None:
                 command.effects.append(replace(effect, resolved=False, below=True, pattern=None))
                 command.doubt(f"the names below {effect.operand}")
                 continue
-            command.effects += [replace(effect, operand=f"{into.rstrip('/')}/{name}", recursive=False) for name in names]
+            command.effects += [
+                replace(effect, operand=f"{into.rstrip('/')}/{name}", recursive=False) for name in names
+            ]
 
 
-def _brought_names(
-    program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks
-) -> Sequence[str] | None:
+def _brought_names(program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks) -> Sequence[str] | None:
     """What a folder brings; () of a file, which is noted by its own name; None: any."""
     path = plain_path(source.operand or "")
     made = [e for c in program.commands if c is not command for e in c.effects if e.kind in ("write", "move")]
@@ -255,9 +257,7 @@ def _copied_through(program: Program, command: SimpleCommand, effect: Effect, re
     return places
 
 
-def _copied_names(
-    program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks
-) -> Sequence[str] | None:
+def _copied_names(program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks) -> Sequence[str] | None:
     """The paths that what is copied gets in the folder it is copied to; None: any."""
     if source.operand is None or not source.resolved or _is_changed(plain_path(source.operand), program, command):
         return None
