@@ -146,8 +146,11 @@ class DiskReader(DiskLooks, ProjectReader):
         return has_odd_names(folder, self._view, name)
 
     def names(self, folder: str, *, deep: bool) -> tuple[str, ...] | None:
-        """Return the names in a folder that are not hidden, or the paths of all files below it."""
+        """Return the names in a folder that are not hidden, or the paths of all files below it; () where there is no
+        such folder.
+        """
         found: list[str] = []
+        here = ""
         ahead = [""]
         try:
             while ahead:
@@ -159,8 +162,8 @@ class DiskReader(DiskLooks, ProjectReader):
                         found.append(f"{here}{name}")
                     if len(found) + len(ahead) > MAX_NAMES:
                         return None
-        except (OSError, ValueError):
-            return None
+        except (OSError, ValueError) as error:
+            return () if isinstance(error, FileNotFoundError) and not here else None
         return tuple(found)
 
     def tracked_names(self, folder: str) -> tuple[str, ...] | None:

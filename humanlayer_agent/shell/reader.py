@@ -98,7 +98,8 @@ class DiskLooks(ABC):
     @abstractmethod
     def names(self, folder: str, *, deep: bool) -> tuple[str, ...] | None:
         """Return the names in a folder (absolute) that are not hidden, or, where `deep`, the paths from it of all that
-        lies below it and is no folder; None where nobody can say, or there are too many. Never raises.
+        lies below it and is no folder: () where there is none. None where nobody can say, or there are too many.
+        Never raises.
         """
 
     @abstractmethod

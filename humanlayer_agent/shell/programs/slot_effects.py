@@ -241,11 +241,13 @@ def _pytest_setting(run: Run, word: Field, origin: str) -> None:
 
 
 def _report(run: Run, word: Field, origin: str) -> None:
-    _, colon, path = (word.text or "").partition(":")
     if word.text is None:
         run.doubt(word.word.raw)
-    elif colon and not (path.startswith("skip-covered") or not path):
-        run.path("write", word.tail(word.text.index(":") + 1), role="option", origin=origin)
+    for each in (word.text or "").split(","):  # pylint takes several
+        path = each.partition(":")[2]
+        if path and not path.startswith("skip-covered"):
+            named = replace(word, text=path, prefix=path)
+            run.path("write", named, role="option", origin=origin)
 
 
 _ELSEWHERE = re.compile(r"-{0,2}[A-Za-z][\w-]*=(?=/|~/|\.\./|[a-z]+://)", re.ASCII)

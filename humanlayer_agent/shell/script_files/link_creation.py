@@ -222,7 +222,7 @@ def _brought_names(program: Program, command: SimpleCommand, source: Effect, rea
     made = [e for c in program.commands if c is not command for e in c.effects if e.kind in ("write", "move")]
     if not source.resolved or any(plain_path(e.operand or "/").startswith(f"{path}/") for e in made):
         return None
-    if reader.names(path, deep=False) is None:
+    if reader.names(path, deep=False) is None or not reader.names(path, deep=True):
         return ()
     return _copied_names(program, command, replace(source, recursive=True), reader)
 
