@@ -19,14 +19,17 @@ from humanlayer_agent.shell.interpreter.state import READONLY, State, Value, joi
 from humanlayer_agent.shell.paths import logical
 from humanlayer_agent.shell.program import Program, SimpleCommand
 from humanlayer_agent.shell.programs.catalog import SHIPPED, Catalog
-from humanlayer_agent.shell.programs.special.git import note_elsewhere, note_settings
+from humanlayer_agent.shell.programs.special.git import note_attributes, note_elsewhere, note_settings
 from humanlayer_agent.shell.reader import Reader
 from humanlayer_agent.shell.script_files import implicit_imports
+from humanlayer_agent.shell.script_files.git_hooks import note_hooks
 from humanlayer_agent.shell.script_files.link_creation import (
     brought_by_git,
     doubt_links,
+    note_brought_along,
     note_followed,
     note_hard_links,
+    note_written_through,
 )
 from humanlayer_agent.shell.syntax.parse import Parse, parse
 from humanlayer_agent.shell.syntax.tree import (
@@ -99,6 +102,8 @@ def analyse(
     brought = brought_by_git(walk.program, reader)
     doubt_links(walk.program, reader, brought)
     note_followed(walk.program, reader)
+    note_brought_along(walk.program, reader)
+    note_written_through(walk.program, reader)
     note_elsewhere(walk.program.commands, place)
     note_settings(walk.program, reader, brought)
     vars(walk).pop("scripts", None)  # they hold each other: what is left would wait for the garbage collector
@@ -160,12 +165,15 @@ class Interpreter:
                 self.uncalled(state)
             if parsed.guess is not None or parsed.witnesses:
                 self.witnesses(parsed, state, Context(inside=("witness",)))
+            note_hooks(self.program, self.reader)
             if "scripts" in self.__dict__ or (self.reader is not None and implicit_imports.loads(self.program)):
                 while self.scripts.finish():
                     self.uncalled(state)
                 self.scripts.doubt_changed()
                 self.program.written = self.scripts.written
-            implicit_imports.doubt(self.program, self.scripts.written.effects if "scripts" in self.__dict__ else ())
+            known = self.scripts.written.effects if "scripts" in self.__dict__ else ()
+            implicit_imports.doubt(self.program, known)
+            note_attributes(self.program, known)
         except RecursionError:
             self.program.doubt("nested too deep")
         except Exception as error:  # a fault of ours must end as a question to a human, never as a crash or an allow

@@ -115,6 +115,16 @@ class DiskReader(DiskLooks, ProjectReader):
 
         return settings_at(folder, self._repository, self._view, is_project)
 
+    def git_hooks(self, folder: str) -> frozenset[str]:
+        """Return the names of the hooks of the repository that the project had when this reader was made, in its work
+        tree; elsewhere none.
+        """
+        from humanlayer_agent.shell.repository.settings import hooks_of
+
+        top = self._repository.top
+        inside = bool(top) and f"{self._view.real(folder)}/".startswith(f"{top.rstrip('/')}/")
+        return hooks_of(self._repository, self._view) if inside else frozenset()
+
     def links_out(self, folder: str, *, through: bool) -> tuple[tuple[str, str], ...] | None:
         """Return the links below a folder that lead out of it. By those of a disk that is not as the machine has it, a
         command reaches nothing that it may not reach anyway: of them there are none.
@@ -136,8 +146,11 @@ class DiskReader(DiskLooks, ProjectReader):
         return has_odd_names(folder, self._view, name)
 
     def names(self, folder: str, *, deep: bool) -> tuple[str, ...] | None:
-        """Return the names in a folder that are not hidden, or the paths of all files below it."""
+        """Return the names in a folder that are not hidden, or the paths of all files below it; () where there is no
+        such folder.
+        """
         found: list[str] = []
+        here = ""
         ahead = [""]
         try:
             while ahead:
@@ -149,8 +162,8 @@ class DiskReader(DiskLooks, ProjectReader):
                         found.append(f"{here}{name}")
                     if len(found) + len(ahead) > MAX_NAMES:
                         return None
-        except (OSError, ValueError):
-            return None
+        except (OSError, ValueError) as error:
+            return () if isinstance(error, FileNotFoundError) and not here else None
         return tuple(found)
 
     def tracked_names(self, folder: str) -> tuple[str, ...] | None:

@@ -64,6 +64,12 @@ class DiskLooks(ABC):
         """Return what git obeys in a folder (absolute). Never raises."""
 
     @abstractmethod
+    def git_hooks(self, folder: str) -> frozenset[str]:
+        """Return the names of the hooks that git runs in a folder (absolute), by the repository that the project had at
+        the start (githooks(5)). Never raises.
+        """
+
+    @abstractmethod
     def links_out(self, folder: str, *, through: bool) -> tuple[tuple[str, str], ...] | None:
         """Return the links below a folder that lead out of it, each with where; None where there are too many names to
         look at. Never raises.
@@ -92,7 +98,8 @@ class DiskLooks(ABC):
     @abstractmethod
     def names(self, folder: str, *, deep: bool) -> tuple[str, ...] | None:
         """Return the names in a folder (absolute) that are not hidden, or, where `deep`, the paths from it of all that
-        lies below it and is no folder; None where nobody can say, or there are too many. Never raises.
+        lies below it and is no folder: () where there is none. None where nobody can say, or there are too many.
+        Never raises.
         """
 
     @abstractmethod

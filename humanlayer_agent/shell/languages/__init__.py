@@ -15,24 +15,25 @@ _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _ENDINGS = {
     ".py": "python", ".pyw": "python", ".sh": "bash", ".bash": "bash", ".ipynb": "notebook", ".mk": "make",
     ".mak": "make", ".awk": "awk", ".sed": "sed", ".jq": "jq", ".bats": "bash", ".command": "bash",
-    ".cmake": "cmake",
+    ".cmake": "cmake", ".ini": "settings", ".cfg": "settings",
 }  # fmt: skip
 _SETTINGS = frozenset(
     str.split(
         """
-        .babelrc .babelrc.json .bandit .c8rc.json .coveragerc .coveragerc.toml .eslintrc .eslintrc.json
+        .babelrc .babelrc.json .bandit .c8rc.json .clang-tidy .coveragerc .coveragerc.toml .eslintrc .eslintrc.json
         .eslintrc.yaml .eslintrc.yml .flake8 .flaskenv .golangci.toml .golangci.yaml .golangci.yml .isort.cfg
-        .justfile .mocharc.json .mocharc.yaml .mocharc.yml .mypy.ini .npmrc .nycrc .nycrc.json .prettierrc
-        .prettierrc.json .prettierrc.toml .prettierrc.yaml .prettierrc.yml .pylintrc .pylintrc.toml .pytest.ini
-        .pytest.toml .rubocop.yml .ruff.toml .stylelintrc .stylelintrc.json .stylelintrc.yml .swcrc .taprc
-        BUILD.bazel CMakeCache.txt CMakePresets.json CMakeUserPresets.json Directory.Build.props Directory.Build.rsp
-        Directory.Build.targets Gemfile Gruntfile.js Justfile MODULE.bazel Makefile.toml Procfile Rakefile
-        Taskfile.yaml Taskfile.yml WORKSPACE angular.json ava.config.json babel.config.json biome.json biome.jsonc
-        build.rs build.xml build.zig bunfig.toml composer.json cypress.json deno.json deno.jsonc gradle.properties
-        gulpfile.js init.gradle init.gradle.kts jest.config.json jsconfig.json justfile meson.build
-        meson_options.txt mkdocs.yml mypy.ini nextest.toml nodemon.json nx.json phpstan.neon pnpm-workspace.yaml
-        project.json pylintrc pylintrc.toml pyproject.toml pytest.ini pytest.toml ruff.toml setup.cfg taskfile.yml
-        tox.ini tox.toml tsconfig.json xo.config.json
+        .justfile .lintstagedrc .lintstagedrc.json .mocharc.json .mocharc.yaml .mocharc.yml .mypy.ini .npmrc .nycrc
+        .nycrc.json .prettierrc .prettierrc.json .prettierrc.toml .prettierrc.yaml .prettierrc.yml .proverc
+        .pylintrc .pylintrc.toml .pytest.ini .pytest.toml .rubocop.yml .ruff.toml .sqlfluff .stylelintrc
+        .stylelintrc.json .stylelintrc.yml .swcrc .taprc .tflint.hcl BUILD.bazel CMakeCache.txt CMakePresets.json
+        CMakeUserPresets.json Directory.Build.props Directory.Build.rsp Directory.Build.targets Doxyfile Gemfile
+        Gruntfile.js Justfile MODULE.bazel Makefile.toml Procfile Rakefile Taskfile.yaml Taskfile.yml WORKSPACE
+        angular.json ava.config.json babel.config.json biome.json biome.jsonc build.rs build.xml build.zig
+        bunfig.toml composer.json cypress.json deno.json deno.jsonc dune dune-project gradle.properties gulpfile.js
+        hatch.toml hugo.toml hugo.yaml init.gradle init.gradle.kts jest.config.json jsconfig.json justfile
+        meson.build meson_options.txt mkdocs.yml mypy.ini nextest.toml nodemon.json nx.json phpstan.neon phpunit.xml
+        phpunit.xml.dist pnpm-workspace.yaml project.json pylintrc pylintrc.toml pyproject.toml pytest.ini
+        pytest.toml ruff.toml setup.cfg taskfile.yml tox.ini tox.toml tsconfig.json xo.config.json
         """
     )
 )
@@ -72,6 +73,9 @@ _WHOLE = {
     "gitattributes": "tool_settings:attributes",
     "cmake": "cmake:whole",
     "doctest": "doctests:whole",
+    "c-source": "inclusions:source",
+    "document": "inclusions:document",
+    "manual-page": "inclusions:page",
 }
 """Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 

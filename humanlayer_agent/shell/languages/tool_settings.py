@@ -53,10 +53,24 @@ _GEMFILE = re.compile(
 )
 """Lines of a Gemfile that only say which libraries there are; the others are code."""
 _CODE = frozenset(
-    str.split("build.rs build.zig build.xml Rakefile meson.build meson_options.txt WORKSPACE BUILD.bazel MODULE.bazel")
+    str.split(
+        """
+        .clang-tidy .lintstagedrc .lintstagedrc.json .proverc .sqlfluff .tflint.hcl BUILD.bazel MODULE.bazel Rakefile
+        WORKSPACE build.rs build.xml build.zig dune dune-project meson.build meson_options.txt phpunit.xml
+        phpunit.xml.dist
+        """
+    )
 )
 _ENDINGS = (".gradle", ".gradle.kts", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
 """Files in a language that is not read here, which a tool runs before anything of the project runs."""
+_ANY_NAME = (".ini", ".cfg")
+_KNOWN = frozenset(str.split("pytest.ini .pytest.ini tox.ini mypy.ini .mypy.ini setup.cfg .isort.cfg"))
+_OF_TOOLS = re.compile(
+    r"(?:tool[.:])?(?:pytest|mypy|flake8|pycodestyle|coverage|tox|testenv|pylint|ruff|isort|bandit|main|master|run|report"
+    r"|html|xml|json)\b.*",
+    re.ASCII | re.IGNORECASE,
+)
+"""Sections by which a file of any name is taken for settings of tools: some are told which file has theirs."""
 _JUST = re.compile(r"[ \t]+[@-]*(\S.*)")
 _PROCESS = re.compile(r"[\w-]+:[ \t]*(\S.*)")
 
@@ -116,6 +130,12 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
         if number > MAX_SETTINGS:
             _unread(out, path)
             return
+        if (
+            name.endswith(_ANY_NAME)
+            and name not in _KNOWN
+            and (not _OF_TOOLS.fullmatch(setting) or not _names(setting))
+        ):
+            continue
         if name == "CMakeCache.txt":
             out.acts.append(_shell(f"cmake -D{shlex.quote(f'{setting}={value}')}", here, setting))
         else:
@@ -154,14 +174,16 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
     elif kind == "ini" and depth < MAX_DEPTH:
         _read(value, posixpath.join(here, "tox.ini"), files, out, depth + 1)
     elif kind == "settings":
-        for word in _words(value):
-            _further(word, path, files, out, depth)
+        for word in _words(value) if setting != "include" or posixpath.basename(path).startswith("CMake") else ():
+            _further(word, path, files, out, depth, whatever=setting == "include")
     else:
         _paths(kind, setting, value, here, out)
 
 
 def _paths(kind: str, setting: str, value: str, here: str, out: Behaviour) -> None:
     words = [value.strip()] if kind in ("write", "read") else _words(value)
+    if kind == "report":
+        kind, words = "write", [word.partition(":")[2] for word in words]
     for word in words if kind != "data" else ():
         known = _HERE.sub(".", word)
         if kind == "" and not _PLACE.fullmatch(known):
@@ -173,9 +195,13 @@ def _paths(kind: str, setting: str, value: str, here: str, out: Behaviour) -> No
         out.acts.append(Act(did, (where,), "import-path" if did == "execute" else "code", origin=setting))
 
 
-def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: int) -> None:
-    """Settings that settings name: a file by its path, or what is installed by its name."""
-    if not word.startswith((".", "/", "~")) and not word.endswith((".toml", ".json", ".ini", ".cfg", ".yml", ".yaml")):
+def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: int, *, whatever: bool = False) -> None:
+    """Settings that settings name: a file by its path, or what is installed by its name; `whatever`: only a file."""
+    if (
+        not whatever
+        and not word.startswith((".", "/", "~"))
+        and not word.endswith((".toml", ".json", ".ini", ".cfg", ".yml", ".yaml"))
+    ):
         return
     if word.startswith(("http:", "https:")):
         out.acts.append(Act("network", (Text.of(word),), origin="settings"))
@@ -213,6 +239,10 @@ def _table() -> tuple[tuple[str, str, str], ...]:
     for program, patterns in content.pop("words").items():
         rows += [(pattern, "words", program) for pattern in patterns]
     return (*rows, *((pattern, kind, "") for kind, patterns in content.items() for pattern in patterns))
+
+
+def _names(setting: str) -> bool:
+    return _kind(setting.replace("_", "-").lower())[0] not in ("", "data")
 
 
 def _kind(setting: str) -> tuple[str, str]:

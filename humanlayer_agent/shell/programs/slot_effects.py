@@ -1,5 +1,6 @@
 """Slots that need more than one line: what a word in such a place does. `spec_reader.note` comes here for them."""
 
+import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -240,11 +241,13 @@ def _pytest_setting(run: Run, word: Field, origin: str) -> None:
 
 
 def _report(run: Run, word: Field, origin: str) -> None:
-    _, colon, path = (word.text or "").partition(":")
     if word.text is None:
         run.doubt(word.word.raw)
-    elif colon and not (path.startswith("skip-covered") or not path):
-        run.path("write", word.tail(word.text.index(":") + 1), role="option", origin=origin)
+    for each in (word.text or "").split(","):  # pylint takes several
+        path = each.partition(":")[2]
+        if path and not path.startswith("skip-covered"):
+            named = replace(word, text=path, prefix=path)
+            run.path("write", named, role="option", origin=origin)
 
 
 _ELSEWHERE = re.compile(r"-{0,2}[A-Za-z][\w-]*=(?=/|~/|\.\./|[a-z]+://)", re.ASCII)
@@ -284,6 +287,19 @@ def _pathspec(run: Run, word: Field, origin: str) -> None:
     name = _PATHSPEC.sub("", word.text or "")
     if _WILD.search(name):
         _name_glob(run, replace(word, text=name, prefix=name), origin)
+
+
+def _staged(run: Run, word: Field, origin: str) -> None:
+    """What is in git's index is shown by `git diff --cached`. What a repository leaves out holds its secrets."""
+    here = spec_reader.implied(run.command, ".")  # the repository here, or at -C: it may be another project's
+    if not any(effect.kind == "metadata" for effect in run.command.effects):
+        run.path("metadata", here, origin=origin)
+    name = posixpath.basename(word.text or "")
+    if name.strip("."):
+        _revision_or_path(run, word, origin)
+    if "force" in run.command.flags and (not name.strip(".") or "." not in name or _WILD.search(name)):
+        for cwd in run.state.cwd or (None,):
+            run.effect("read", "found", cwd, False, run.span(word), origin, below=cwd is not None)
 
 
 def _refspec(run: Run, word: Field, origin: str) -> None:
@@ -380,7 +396,7 @@ def _settings(run: Run, word: Field, origin: str) -> None:
         run.walk.scripts.later(run.command, partial(_given_settings, later, effect, word))
 
 
-def _given_settings(run: Run, effect: Effect, word: Field) -> None:
+def _given_settings(run: Run, effect: Effect, word: Field, language: str = "settings") -> None:
     from humanlayer_agent.shell.languages.behaviour import NOT_THERE, Found
     from humanlayer_agent.shell.languages.code_effects import perform
 
@@ -388,14 +404,42 @@ def _given_settings(run: Run, effect: Effect, word: Field) -> None:
     path = plain_path(operand) if operand is not None and not _STREAMS.match(operand) else None
     found = run.walk.scripts.look(path) if path is not None else NOT_THERE if operand == "/dev/null" else Found(None)
     for text in found.texts or () if not found.project else ():
-        may = run.walk.scripts.spend(("settings", path, text), text)
-        behaviour = run.walk.code("settings", text, path=path, files=run.walk.scripts.look) if may else None
+        may = run.walk.scripts.spend((language, path, text), text)
+        behaviour = run.walk.code(language, text, path=path, files=run.walk.scripts.look) if may else None
         if behaviour is not None:
-            perform(run, behaviour, "settings")
+            perform(run, behaviour, language)
         elif may is False:
             found = Found(None)
     if found.texts is None and not found.project:
         _unread_settings(run, word)
+
+
+def _including(language: str) -> Noter:
+    """A file that is read, and what it includes, once all is known that the action may write to it."""
+
+    def noter(run: Run, word: Field, origin: str) -> None:
+        first = len(run.command.effects)
+        run.path("read", word, origin=origin)
+        later = run.having(state=run.state.copy())
+        for effect in run.command.effects[first:]:
+            run.walk.scripts.later(run.command, partial(_given_settings, later, effect, word, language))
+
+    return noter
+
+
+def _document(run: Run, word: Field, origin: str) -> None:
+    if any("://" in text for text in word.texts or (word.prefix,)):
+        spec_reader.note(run, "remote", word, origin=origin)
+    else:
+        _including("document")(run, word, origin)
+
+
+def _manual_page(run: Run, word: Field, origin: str) -> None:
+    known = word.texts
+    if "local" in run.command.flags or not known or any("/" in text for text in known):
+        _including("manual-page")(run, word, origin)
+    else:
+        spec_reader.note(run, "list", word, origin=origin)
 
 
 def _unread_settings(run: Run, word: Field) -> None:
@@ -407,7 +451,11 @@ _NOTERS: dict[str, Noter] = {
     "name-glob": _name_glob,
     "name-regex": _name_regex,
     "pathspec": _pathspec,
+    "staged": _staged,
     "settings": _settings,
+    "c-source": _including("c-source"),
+    "document": _document,
+    "manual-page": _manual_page,
     "notebook": _notebook,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),

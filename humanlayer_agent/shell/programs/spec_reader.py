@@ -127,6 +127,12 @@ def _subcommand(run: Run, spec: Spec, arguments: Arguments) -> None:
     apply(run, sub, operands[1:])
 
 
+_ARGUMENT_FILES = frozenset(
+    str.split("mypy dmypy stubgen stubtest ruff pytest py.test rustc ld gold as ar nm objdump strip java javadoc jar")
+)
+"""Programs that take `@file` for the words in that file."""
+
+
 def note_operands(run: Run, spec: Spec, arguments: Arguments) -> None:
     """What each operand does in the slot that takes it."""
     operands = arguments.operands
@@ -139,6 +145,10 @@ def note_operands(run: Run, spec: Spec, arguments: Arguments) -> None:
     pairs, excess = assign_slots(slots, operands)
     for word in excess:
         run.doubt(word.word.raw)
+    if not _ARGUMENT_FILES.isdisjoint((run.command.program, *run.command.options.get("module", ()))):
+        for word in operands:
+            if (word.text or word.prefix).startswith("@"):
+                run.doubt(word.word.raw)
     number = 0
     for slot, words in pairs:
         if slot.kind == "command":

@@ -141,6 +141,41 @@ def settings_at(place: str, own: Own, view: View, is_project: Callable[[str], bo
     return GitSettings(tuple(found.files), found.unknown)
 
 
+def hooks_of(own: Own, view: View) -> frozenset[str]:
+    """Return the names of the hooks of a repository that run more than git itself brings.
+
+    Args:
+        own: the repository.
+        view: what is seen of the disk.
+    """
+    data = _bytes(f"{own.common}/config", view) or b""
+    try:
+        told = [value for key, value in settings_in(os.fsdecode(data)) if key.lower() == "core.hookspath"]
+    except ValueError:
+        told = []
+    found: set[str] = set()
+    for folder in [view.real(os.path.join(own.top, os.path.expanduser(value))) for value in told] or [
+        f"{own.common}/hooks"
+    ]:
+        # husky's own scripts run the file of their name in the folder above, where there is one.
+        folder = os.path.dirname(folder) if folder.endswith("/.husky/_") else folder
+        try:
+            names = [name for name, _, is_directory in view.entries(folder) if not is_directory]
+        except OSError:
+            continue
+        found |= {n for n in names if not n.endswith(".sample") and not _only_lfs(_bytes(f"{folder}/{n}", view))}
+    return frozenset(found)
+
+
+def _only_lfs(data: bytes | None) -> bool:
+    """Is it a hook of `git lfs install`, which runs nothing of the project? (Whoever can write it needs no other.)"""
+    lines = [line.strip() for line in os.fsdecode(data).splitlines()] if data else []
+    said = [line for line in lines if line and not line.startswith("#")]
+    return bool(said) and all(
+        line.startswith(("command -v git-lfs >", "git lfs post-", "git lfs pre-")) for line in said
+    )
+
+
 class _Found:
     """What was found out about the repositories that git may take."""
 

@@ -16,7 +16,14 @@ from humanlayer_agent.shell.languages import SHELLS, by_name
 from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import ProjectReader
-from humanlayer_agent.shell.script_files.implicit_imports import CODE_FORMATTERS, LOADS, UNREAD_NAMES, is_python
+from humanlayer_agent.shell.script_files.git_hooks import note_hooks
+from humanlayer_agent.shell.script_files.implicit_imports import (
+    CODE_FORMATTERS,
+    LOADS,
+    UNREAD_NAMES,
+    is_python,
+    obeys_settings,
+)
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.script_files.scripts import Scripts
@@ -27,6 +34,8 @@ DOCTEST = "doctest"
 """The language of examples in docstrings and documents."""
 UNREAD = "unread"
 """Stands for any language that nobody reads here."""
+SETTINGS = "settings"
+"""The kind of what loads no code, but settings that say where it writes, or what it runs."""
 _RUNNERS = frozenset({"build", "cmake", "node", "jstools", "rust", "go", "jvm", "languages"})
 """Files of the catalog with programs that run whatever their files say."""
 _SITE = frozenset({"sitecustomize", "usercustomize"})
@@ -56,7 +65,7 @@ _DOCTEST_SETTINGS = (
 _CHANGES = frozenset({"write", "append", "move"})
 _ONE_FILE = frozenset({"tee", "sed", "sort", "uniq", "dd", "awk", "perl", "curl", "wget"})
 """Programs that put no files into a folder that they are given."""
-_MAKES_NO_CODE = frozenset({"mkdir", "touch", "chmod", "chown"})
+_MAKES_NO_CODE = frozenset({"mkdir", "touch", "chmod", "chown", "coverage"})
 _GIT_CHANGES = frozenset(
     str.split(
         """checkout switch restore reset stash merge rebase cherry-pick revert pull apply am read-tree checkout-index
@@ -92,6 +101,7 @@ class LoadedFiles:
         if not isinstance(reader, ProjectReader):
             return
         self._judge_shadows(reader)
+        note_hooks(self._walk.program, reader)
         loads = list(self._loads())
         if not loads:
             return
@@ -194,7 +204,7 @@ class LoadedFiles:
             kind = self._kind(command)
             for by, change in changes:
                 late = by.span[0] > command.span[0] and _ANY_TIME.isdisjoint((*by.inside, *command.inside))
-                if not late and (change is None or self._may_be_loaded(by, change, kind, named)):
+                if not late and (kind != SETTINGS if change is None else self._may_be_loaded(by, change, kind, named)):
                     self._doubt(command, effect)
                     break
 
@@ -202,6 +212,8 @@ class LoadedFiles:
         for command in self._walk.program.commands:
             if WRITTEN in command.inside:
                 continue
+            if self._kind(command) == SETTINGS and command.places:
+                yield command, Effect("execute", "setting", command.places[0], True, command.span, "settings")
             for effect in command.effects:
                 if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
                     yield command, effect
@@ -238,7 +250,11 @@ class LoadedFiles:
                 yield path
 
     def _kind(self, command: SimpleCommand) -> str:
-        """What a command loads: "python", which is that and what can be read, or "any"; and whether examples."""
+        """What a command loads: "python", which is that and what can be read, or "any"; and whether examples; or only
+        settings.
+        """
+        if obeys_settings(command):
+            return SETTINGS
         names = [command.program or "", *command.via]
         families = {self._walk.catalog.family(name) for name in names if name not in SHELLS}
         kind = "python" if families & _PYTHON or "python" in command.via else "any"
@@ -307,6 +323,8 @@ class LoadedFiles:
 
     def _doubt(self, command: SimpleCommand, effect: Effect) -> None:
         effect.unread, effect.resolved = True, False
+        if effect not in command.effects:
+            command.effects.append(effect)
         command.doubt(effect.operand or effect.origin)
 
     def _changes(self, inside: str | None) -> Iterator[tuple[SimpleCommand, Effect | None]]:
@@ -361,6 +379,8 @@ class LoadedFiles:
     def _may_be_loaded(self, by: SimpleCommand, change: Effect, kind: str, named: Container[str]) -> bool:
         """May it be a change of a file that is loaded? A name without an ending is perhaps a folder."""
         operand = change.pattern or change.operand or ""
+        if kind == SETTINGS:  # a folder that is copied brings them by their names, by which they were judged
+            return bool(_languages(plain_path(operand), kind))
         name = posixpath.basename(operand)
         if plain_path(operand) in named or _languages(plain_path(operand), kind):
             return True
@@ -385,6 +405,8 @@ def _is_shadow(path: str, folders: Container[str] | None) -> bool:
 def _languages(path: str, kind: str) -> tuple[str, ...]:
     """The languages in which the file at `path` may be loaded, by its name."""
     named = by_name(path)
+    if kind == SETTINGS:
+        return (named,) if named == "settings" else ()
     out: list[str] = []
     if named is not None and named != "notebook":
         out.append(named)

@@ -6,10 +6,15 @@ where the disk shows that there was no link in what was moved or copied. So is w
 version it goes to.
 
 Links that are there already lead out of what is named where a program follows them: `grep -R`, `find -L`, `tar -h`.
+So do links in the folders that a program writes to: `cp a.py src/` changes what src/a.py leads to, and `isort .` what
+any link does that has the name of code.
 """
 
+import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import Effect, Program, SimpleCommand
@@ -40,6 +45,25 @@ _FOLLOWERS: dict[str, tuple[frozenset[str], ...]] = {
 }
 """Programs that follow links below what they are given: with one flag of each set."""
 _FOLLOWS_NOT = frozenset({"no-dereference", "symlinks"})
+_REWRITERS: Mapping[str, bool] = {
+    **dict.fromkeys(
+        str.split(
+            """ruff autopep8 yapf autoflake pyupgrade docformatter eslint prettier standard biome gofmt goimports
+            gofumpt shfmt rubocop standardrb stylua terraform tofu cargo taplo clang-format ktlint dart zig stylelint"""
+        ),
+        False,
+    ),
+    "isort": True,
+}
+"""Programs that write the files that they find below a folder, also where those are links; whether they go into folders
+that are links. (black leaves out what leads out of the project.)"""
+_REPLACERS = frozenset(str.split("mkdir touch chmod chown mv ln install rsync tar bsdtar git black sed"))
+"""Programs that put something in the place of a link, or write nothing into the folders they are given."""
+_HIDDEN = re.compile(r"/\.[^/.][^/]*(?:/|\Z)")
+_MOST_NAMES = 200
+"""Most names of a copied folder that are noted one by one."""
+_PYTHON_COPIES = ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree")
+_INSTALLED = frozenset((".git", "node_modules", ".venv", "venv", ".tox", ".nox"))
 _HARD_LINKS = (".link", ".hardlink_to", ".link_to")
 """Functions of Python by which a file gets another name."""
 _AGAIN = frozenset(("loop", "function", "trap", "background"))
@@ -127,6 +151,143 @@ def note_followed(program: Program, reader: Reader | None) -> None:
             for place in dict.fromkeys(real for _, real in links) if links is not None else (None,):
                 more = replace(effect, operand=place, resolved=place is not None, below=False, pattern=None)
                 command.effects.append(replace(more, recursive=True))
+
+
+def note_written_through(program: Program, reader: Reader | None) -> None:
+    """Add the places outside that programs write to by links that are in the folders they write to.
+
+    Args:
+        program: all of an action.
+        reader: looks for links; without one that can, nothing is known of them, and nothing added.
+    """
+    if not isinstance(reader, DiskLooks):
+        return
+    for command in program.commands:
+        name = command.options.get("module", [command.program])[0] or ""
+        for effect in list(command.effects):
+            if effect.kind != "write" or effect.source != "own" or effect.operand is None or effect.role == "build":
+                continue
+            if effect.pattern is not None or not (effect.resolved or effect.below):
+                continue  # names that wildcards match are looked up, and what is in doubt is asked about
+            if name == "cp" or effect.origin.endswith(_PYTHON_COPIES):
+                places = _copied_through(program, command, effect, reader)
+            elif name in _REWRITERS:
+                places = _rewritten_through(effect.operand, reader, into=_REWRITERS[name])
+            elif effect.recursive and name not in _REPLACERS:
+                links = reader.links_out(plain_path(effect.operand), through=False)
+                places = None if links is None else [real for _, real in links]
+            else:
+                continue
+            if places is None:
+                command.doubt(f"where links below {effect.operand} lead")
+            for place in dict.fromkeys(places) if places is not None else (None,):
+                more = replace(effect, operand=place, resolved=place is not None, below=False)
+                command.effects.append(more)
+
+
+def note_brought_along(program: Program, reader: Reader | None) -> None:
+    """Add the names that a copied or moved folder brings into a hidden one: `cp -r new/. .github/` writes what is in
+    `new` to places that mean something by their names.
+
+    Args:
+        program: all of an action.
+        reader: lists folders; without one that can, nothing is known of them, and nothing added.
+    """
+    if not isinstance(reader, DiskLooks):
+        return
+    for command in program.commands:
+        if command.program not in ("cp", "mv"):
+            continue
+        for effect in [e for e in command.effects if e.kind == "write" and e.source == "own" and e.resolved]:
+            into = plain_path(effect.operand or "")
+            if _HIDDEN.search(into) is None or not (effect.recursive or command.program == "mv"):
+                continue
+            names: list[str] | None = []
+            for source in command.effects:
+                if source.kind in ("read", "move") and source.source == "own" and source.role != "option":
+                    found = _brought_names(program, command, source, reader)
+                    names = None if found is None or names is None else [*names, *found]
+            if names is None or len(names) > _MOST_NAMES:
+                command.effects.append(replace(effect, resolved=False, below=True, pattern=None))
+                command.doubt(f"the names below {effect.operand}")
+                continue
+            command.effects += [
+                replace(effect, operand=f"{into.rstrip('/')}/{name}", recursive=False) for name in names
+            ]
+
+
+def _brought_names(program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks) -> Sequence[str] | None:
+    """What a folder brings; () of a file, which is noted by its own name; None: any."""
+    path = plain_path(source.operand or "")
+    made = [e for c in program.commands if c is not command for e in c.effects if e.kind in ("write", "move")]
+    if not source.resolved or any(plain_path(e.operand or "/").startswith(f"{path}/") for e in made):
+        return None
+    if reader.names(path, deep=False) is None or not reader.names(path, deep=True):
+        return ()
+    return _copied_names(program, command, replace(source, recursive=True), reader)
+
+
+def _rewritten_through(folder: str, reader: DiskLooks, *, into: bool) -> list[str] | None:
+    """Where the links lead that have the name of code; in folders of what is installed none is looked at."""
+    links = reader.links_out(plain_path(folder), through=into)
+    if links is None:
+        return None
+    return [real for link, real in links if _INSTALLED.isdisjoint(link.split("/")) and (into or _is_code(link))]
+
+
+def _is_code(path: str) -> bool:
+    return posixpath.splitext(path)[1][1:2].isalpha()
+
+
+def _copied_through(program: Program, command: SimpleCommand, effect: Effect, reader: DiskLooks) -> list[str] | None:
+    """Where the links lead that have the names of what is copied into a folder; None where that can't be told."""
+    into, places = plain_path(effect.operand or ""), list[str]()
+    for source in command.effects:
+        if source.kind != "read" or source.source != "own" or source.role == "option":
+            continue
+        names = _copied_names(program, command, source, reader)
+        if names is not None and not source.recursive and source.pattern is None:
+            places += [path for path in (f"{into.rstrip('/')}/{name}" for name in names) if reader.has_links(path)]
+            continue
+        links = reader.links_out(into, through=False)
+        if links is None:
+            return None
+        rest = [(link.removeprefix(into.rstrip("/") + "/"), real) for link, real in links]
+        places += [real for link, real in rest if names is None or any(f"{n}/".startswith(f"{link}/") for n in names)]
+    return places
+
+
+def _copied_names(program: Program, command: SimpleCommand, source: Effect, reader: DiskLooks) -> Sequence[str] | None:
+    """The paths that what is copied gets in the folder it is copied to; None: any."""
+    if source.operand is None or not source.resolved or _is_changed(plain_path(source.operand), program, command):
+        return None
+    path = plain_path(source.operand)
+    if source.pattern is not None:
+        above, last = posixpath.split(source.pattern)
+        found = reader.names(path, deep=source.recursive) if plain_path(above) == path else None
+        return found if found is None else [name for name in found if fnmatchcase(name.partition("/")[0], last)]
+    name = posixpath.basename(path)
+    if not source.recursive:
+        return [name]
+    inside = reader.names(path, deep=True)
+    if inside is None or not inside:
+        return [name] if inside is not None else None
+    whole = source.operand.endswith(("/.", "/..")) or "no-target-directory" in command.flags
+    return inside if whole or source.origin.endswith(".copytree") else [f"{name}/{each}" for each in inside]
+
+
+def _is_changed(path: str, program: Program, by: SimpleCommand) -> bool:
+    """Does another command of the action change what is at a path, or below it?"""
+    return any(
+        effect.kind in ("write", "move") and (effect.operand is None or _is_at(plain_path(effect.operand), path))
+        for command in program.commands
+        if command is not by
+        for effect in command.effects
+    )
+
+
+def _is_at(changed: str, path: str) -> bool:
+    return changed == path or changed.startswith(f"{path.rstrip('/')}/") or path.startswith(f"{changed.rstrip('/')}/")
 
 
 def _may_link(commands: Sequence[SimpleCommand]) -> bool:

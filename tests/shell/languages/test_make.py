@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.analysis import analyse
@@ -300,6 +300,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@example("$(if a)a")
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_any_text(text: str) -> None:
     result = make.read([("Makefile", (text,))], goals=("a",), files=lambda path: Found((text,)), directory="/p")

@@ -35,6 +35,16 @@ def written(name: str, text: str) -> str:
 
 OUTSIDE = [
     (".coveragerc", "[html]\ndirectory = /srv/new\n"),
+    (".pylintrc", "[MAIN]\noutput-format = text,json:/srv/new\n"),
+    ("pyproject.toml", '[tool.pylint.main]\noutput-format = "json:/srv/new"\n'),
+    ("hatch.toml", '[envs.default.scripts]\ntest = "rm -rf /srv/x"\n'),
+    ("hatch.toml", '[envs.lint.scripts]\nall = ["ruff check", "rm -rf /srv/x"]\n'),
+    ("cfg.ini", "[pytest]\naddopts = --basetemp=/srv/x\n"),
+    ("ci/run.cfg", "[tool:pytest]\naddopts = --junitxml=/srv/x\n"),
+    ("other.ini", "[testenv]\ncommands = rm -rf /srv/x\n"),
+    ("Doxyfile", "INPUT_FILTER = rm -rf /srv/x\n"),
+    (".clang-tidy", "ExtraArgs: ['-fplugin=./x.so']\n"),
+    ("phpunit.xml", '<phpunit bootstrap="x"/>\n'),
     (".coveragerc", "[html]\ndirectory = .git/hooks\n"),
     (".coveragerc", "[html]\nextra_css: /srv/data\n"),
     (".coveragerc", "[xml]\noutput = ../../../../../../x.xml\n"),
@@ -157,6 +167,8 @@ HARMLESS = [
     ("gradle.properties", "org.gradle.parallel=true\norg.gradle.jvmargs=-Xmx2g\nversion=1.2\n"),
     ("Gemfile", "source 'https://rubygems.org'\n\ngem 'rails', '~> 7.0'\ngroup :test do\n  gem 'rspec', require: false\nend\n"),
     (".rubocop.yml", "AllCops:\n  NewCops: enable\n  Exclude:\n    - 'vendor/**/*'\n"),
+    ("app.ini", "[paths]\nlog = /var/log/app.log\n[server]\ncommand = app\n[run]\nuser = app\n"),
+    ("hatch.toml", '[envs.default.scripts]\ntest = "pytest -q"\n'),
     (".golangci.yml", "linters:\n  enable:\n    - govet\nrun:\n  timeout: 5m\n"),
     ("CMakeLists.txt", "cmake_minimum_required(VERSION 3.10)\nproject(x LANGUAGES CXX)\nset(CMAKE_CXX_STANDARD 17)\nadd_library(l src/l.cpp)\nadd_executable(a a.cpp)\ntarget_link_libraries(a PRIVATE l)\nenable_testing()\nadd_test(NAME t COMMAND a --all)\nadd_subdirectory(tests)\n# file(REMOVE /srv/x)\n"),
     ("CMakeLists.txt", "find_program(F NAMES clang-format)\nadd_custom_target(f COMMAND ${F} -i src/a.c)\n"),
@@ -230,6 +242,19 @@ def test_settings_may_name_further_settings(tmp_path: Path) -> None:
 def test_settings_that_are_no_file_are_not_read(given: str, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("[html]\ndirectory = /srv/x\n")
     assert verdict(tmp_path, f"coverage html --rcfile {given}") is not Verdict.ALLOW
+
+
+def test_presets_may_include_a_file_of_any_name(tmp_path: Path) -> None:
+    (tmp_path / "n").write_text('{"configurePresets": [{"name": "a", "binaryDir": "/srv/new"}]}')
+    assert verdict(tmp_path, written("CMakePresets.json", '{"version": 4, "include": ["n"]}')) is Verdict.ASK
+    assert verdict(tmp_path, written("tsconfig.json", '{"include": ["n"]}')) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("program", ["mypy", "ruff check", "pytest", "python3 -m mypy"])
+def test_words_may_stand_in_a_file(program: str, tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("--junit-xml=/srv/x\n")
+    assert verdict(tmp_path, f"{program} @words") is Verdict.ASK
+    assert verdict(tmp_path, f"{program} words") is Verdict.ALLOW
 
 
 def test_a_setting_may_be_given_in_place_of_a_file(tmp_path: Path) -> None:

@@ -208,6 +208,30 @@ def test_other_changes_are_none(command: str) -> None:
     assert not unread(judge(command, {"a.py": "x = 1\n"})), command
 
 
+@pytest.mark.parametrize("command", ["ruff check src", "python3 -m ruff check", "ruff format", "isort src"])
+def test_settings_are_loaded_by_what_loads_no_code(command: str) -> None:
+    files = {"src/ruff.toml": 'cache-dir = "/srv/x"\n', "conftest.py": HARM, "a.js": "x"}
+    program = judge(command, files)
+    assert ("write", "/srv/x") in [(e.kind, e.operand) for c in program.commands for e in c.effects]
+    assert not deletes(program)
+    assert not unread(program)
+    assert unread(judge(f"sort -o ruff.toml n; {command}", {}))
+    assert unread(judge(command, {}, blind=True))
+
+
+@pytest.mark.parametrize(
+    "change", ["git checkout other", "cp -r a b", "sed -i 1d src/a.py", "sort -o a.py n", "cp a.py src"]
+)
+def test_other_changes_are_none_where_only_settings_are_loaded(change: str) -> None:
+    assert not unread(judge(f"{change}; ruff check", {"a.py": "x = 1\n"}))
+
+
+@pytest.mark.parametrize("command", ["coverage report", "coverage html -d out", "coverage combine; coverage report"])
+def test_reports_load_plugins(command: str) -> None:
+    assert deletes(judge(command, {"evil.py": HARM}))
+    assert not unread(judge(f"coverage run -m pytest; {command}", {}))
+
+
 def test_a_copy_is_judged_under_its_new_name() -> None:
     assert deletes(judge("cp notes conftest.py; pytest", {"notes": HARM}))
     assert not unread(judge("cp a.py tests; pytest", {"a.py": "x = 1\n"}))

@@ -161,6 +161,85 @@ def test_links_that_are_not_followed(project: Path, command: str) -> None:
     assert reached(project, command) == set()
 
 
+@pytest.mark.parametrize(
+    ("command", "places"),
+    [
+        ("isort .", ELSEWHERE),
+        ("python3 -m isort docs", {"../elsewhere/secret"}),
+        ("ruff format .", {"../elsewhere/secret"}),
+        ("ruff format", {"../elsewhere/secret"}),
+        ("ruff check --fix docs", {"../elsewhere/secret"}),
+        ("gofmt -w .", {"../elsewhere/secret"}),
+        ("cp new/link.md docs/", {"../elsewhere/secret"}),
+        ("cp -t docs new/link.md", {"../elsewhere/secret"}),
+        ("cp new/* docs", {"../elsewhere/secret"}),
+        ("cp -r new/. docs", {"../elsewhere/secret"}),
+        ("cp -rT new docs", {"../elsewhere/secret"}),
+        ("mkdir n; echo x > n/a; cp -r n/. docs", {"../elsewhere/secret"}),
+        ("cp -r $X docs", {"../elsewhere/secret"}),
+        ("python3 -c \"import shutil; shutil.copytree('new', 'docs', dirs_exist_ok=True)\"", {"../elsewhere/secret"}),
+        ("python3 -c \"import shutil; shutil.copy('new/link.md', 'docs')\"", {"../elsewhere/secret"}),
+        ("python3 -c \"import zipfile; zipfile.ZipFile('a.zip').extractall('docs')\"", {"../elsewhere/secret"}),
+    ],
+)
+def test_links_that_are_written_through(project: Path, command: str, places: set[str | None]) -> None:
+    assert places <= reached(project, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "black .",
+        "ruff check .",
+        "ruff format deep",
+        "isort docs/other.py",
+        "cp new/link.md new/plain.md",
+        "cp new/plain.md docs",
+        "cp -r new docs",
+        "cp -r new/deeper/. docs",
+        "mv new/link.md docs/",
+        "install new/link.md docs",
+        "mkdir -p docs",
+        "tar xf a.tar -C new",
+        "python3 -c \"import shutil; shutil.copy('new/plain.md', 'docs')\"",
+    ],
+)
+def test_links_that_are_not_written_through(project: Path, command: str) -> None:
+    assert reached(project, command) == set()
+
+
+@pytest.fixture(autouse=True)
+def new(project: Path) -> None:
+    """A folder of the same names as one with links."""
+    (project / "new/deeper").mkdir(parents=True)
+    for name in ("link.md", "plain.md", "deeper/x"):
+        (project / "new" / name).write_text("x\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("cp -r new/. .github/", [".github/link.md", ".github/plain.md", ".github/deeper/x"]),
+        ("cp -r new .github", [".github/new/link.md", ".github/new/plain.md", ".github/new/deeper/x"]),
+        ("mv new/deeper .github", [".github/deeper/x"]),
+        ("cp new/plain.md .github/", []),
+        ("cp -r new other", []),
+        ("mv new/plain.md .github/plain.md", []),
+    ],
+)
+def test_what_a_folder_brings_into_a_hidden_one(project: Path, command: str, names: list[str]) -> None:
+    [done] = analyse(command, cwd=str(project), reader=DiskReader(project)).commands
+    written = {os.path.relpath(e.operand or "", project) for e in done.effects if e.kind == "write"}
+    assert set(names) <= written
+    assert len(written) == len(names) + 1
+    assert done.resolved
+
+
+def test_what_nobody_knows_of_a_folder_is_in_doubt(project: Path) -> None:
+    program = analyse("mkdir n; echo x > n/a; cp -r n/. .github/", cwd=str(project), reader=DiskReader(project))
+    assert not program.commands[-1].resolved
+
+
 def test_more_names_than_are_looked_at(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "MAX_NAMES", 3)
     assert reached(project, "grep -R x .") == {None}

@@ -316,8 +316,8 @@ class Variables:
     def _if(self, words: list[str], local: Mapping[str, Texts], depth: int, shown: str) -> Texts:
         tests = self.expand(words[0].strip(), local, depth)
         out: list[str] = []
-        if any("\0" in t or t for t in tests) and len(words) > 1:
-            out += self.expand(words[1], local, depth)
+        if any("\0" in t or t for t in tests):
+            out += self.expand(words[1], local, depth) if len(words) > 1 else ("",)
         if any("\0" in t or not t for t in tests):
             out += self.expand(words[2], local, depth) if len(words) > 2 else ("",)
         return self._few(out, shown)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
 from humanlayer_agent.shell.interpreter.run import Run
+from humanlayer_agent.shell.languages.code_effects import perform
 from humanlayer_agent.shell.paths import escape
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
@@ -27,6 +28,8 @@ _LINKS = re.compile(
     re.ASCII,
 )
 """What may be passed on to the linker: where libraries are looked for at run time, and what is left out."""
+_LINKED = re.compile(r"\.(?:o|a|lo|obj|lib|dylib|so(?:\.[0-9.]+)?)\Z", re.ASCII)
+"""Names of what was compiled before."""
 _ENDINGS = {"compile": ".o", "assembly": ".s", "dependencies": ".d", "coverage": ".gcno"}
 """What the options of a compiler put beside or in place of what it makes, named after each operand."""
 _BELOW_HERE = (Always("write", "build", ".", frozenset(), frozenset()),)
@@ -49,7 +52,10 @@ def compiler(run: Run, spec: Spec, fields: list[Field]) -> None:  # noqa: C901
     for n, each in enumerate(operands, 1):
         if (each.text or each.prefix).startswith("@"):
             run.doubt(each.word.raw)
-        run.path("read", each, origin=f"{run.command.program} operand {n}")
+        linked = "language" not in run.command.flags and _LINKED.search(each.text or each.glob or "")
+        spec_reader.note(run, "read" if linked else "c-source", each, origin=f"{run.command.program} operand {n}")
+    if len(operands) < len(arguments.operands):
+        _given_source(run)
     if run.command.flags & {"version", "shown", "print"} or not arguments.operands:
         return
     endings = [ending for flag, ending in _ENDINGS.items() if flag in run.command.flags]
@@ -75,6 +81,16 @@ def compiler(run: Run, spec: Spec, fields: list[Field]) -> None:  # noqa: C901
             spec_reader.note(run, "prefix", named(each, stem + "."), origin="compiler output")
         else:
             run.path("write", target, origin="compiler output")
+
+
+def _given_source(run: Run) -> None:
+    """A source on standard input."""
+    text, here = run.context.stdin.text, (run.state.cwd or ("/",))[0]
+    behaviour = run.walk.code("c-source", text, path=f"{here}/-", files=run.walk.scripts.look) if text else None
+    if behaviour is not None:
+        perform(run, behaviour, "c-source")
+    elif run.context.stdin.kind not in ("null", "terminal") and text != "":
+        run.doubt("a source on standard input")
 
 
 _PERL_OPTIONS = re.compile(r"-(?:[npaw]|l[0-7]*|0[0-7]*)*(?:[eE]|F(?:[:,;|=]|\\t)|i(?:\.?[\w~]+)?)?", re.ASCII)

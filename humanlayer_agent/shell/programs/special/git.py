@@ -9,7 +9,7 @@ there before any action; every other one is looked at, as it is on disk and as t
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.words import Field
@@ -39,6 +39,7 @@ _TOLD = re.compile(r"/(?:\.git|HEAD|config|config\.worktree|commondir|hooks(?:/[
 """What tells a repository what to do, wherever it may lie: `.git` can be a file that leads there."""
 _KINDS = frozenset({"write", "append"})
 _AGAIN = frozenset(("loop", "function", "trap", "background"))
+_COPIES = frozenset({"cp", "mv", "install"})
 _ORIGIN = "settings of a repository"
 
 
@@ -182,6 +183,25 @@ def note_settings(program: Program, reader: Reader | None, brought: Mapping[int,
                 effect = Effect("execute", "setting", why, False, command.span, _ORIGIN, unread=True)
                 command.effects.append(effect)
                 command.doubt(f"the settings of the repository in {place}")
+
+
+def note_attributes(program: Program, known: Container[int]) -> None:
+    """Doubt what writes a text that nobody knows to .gitattributes: it may name a driver, which git runs.
+
+    Args:
+        program: all of an action.
+        known: the identities of effects that write a text which is known, and judged.
+    """
+    for command in program.commands:
+        if command.program in _COPIES:
+            continue  # what they bring is looked at where it lies
+        for effect in command.effects:
+            named = posixpath.basename(plain_path(effect.operand or "")) == ".gitattributes"
+            if named and effect.kind in _KINDS and id(effect) not in known:
+                more = Effect("execute", "setting", effect.operand, False, effect.span, "attributes", unread=True)
+                command.effects.append(more)
+                command.doubt(effect.operand or "")
+                break
 
 
 def _entered(commands: Sequence[SimpleCommand], at: int, brought: Mapping[int, Sequence[str]]) -> Iterator[str]:
