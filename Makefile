@@ -9,7 +9,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # The tests start many hundred interpreters, which would compile the package each, or be of another kind than most.
 unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
-.PHONY: help demo test test-all mutants lint soak clean
+.PHONY: help demo test test-all mutants lint docs soak clean
 
 help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-all  all tests, with as many examples as CI tries"
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
+	@echo "make docs      the pages as a site in build/site; every link must lead somewhere"
 	@echo "make soak      the long forms of the tests (fuzzing, histories)"
 	@echo "make mutants   changes the core in many places; a test must notice nearly every change"
 	@echo "make clean     remove .venv and everything that was built"
@@ -41,6 +42,11 @@ $(BIN)/python:
 .venv/.lint: pyproject.toml | .venv/.test
 	@echo "==> installing ruff, mypy and import-linter"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lint]'
+	@touch .venv/.run $@
+
+.venv/.docs: pyproject.toml | .venv/.run
+	@echo "==> installing MkDocs"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch .venv/.run $@
 
 # mini-swe-agent 1 and 2 have the same import name: version 1 is tested in an environment of its own. Our package goes
@@ -112,6 +118,15 @@ lint: .venv/.lint
 	@echo "==> imports and names"
 	@$(BIN)/lint-imports
 	@HLA_ALL=1 $(BIN)/python -m pytest -q tests/test_layout.py
+
+# What pages link to lies beside them, as it does in the repository. The variable silences a notice of the theme about its
+# successor (MkDocs Material is kept up until May 2027).
+SITE := README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs examples policies channels \
+	humanlayer_agent/shell/README.md humanlayer_agent/confine/caches.yaml humanlayer_agent/processes/multiplexers.yaml
+docs: .venv/.docs
+	@echo "==> building the site in build/site"
+	@rm -rf build/pages && mkdir -p build/pages && cp -r --parents $(SITE) build/pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:
 	rm -rf .venv .venv-mini-v1 .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -47,4 +47,5 @@ def test_a_recipe(recipe: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_there_are_forty() -> None:
+    assert f"has {len(RECIPES)} to copy" in (ROOT / "README.md").read_text()
     assert len({recipe["title"] for recipe in RECIPES}) == len(RECIPES) >= 40

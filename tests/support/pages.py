@@ -8,7 +8,7 @@ A block says by its language what it is:
     text      a drawing, or what somebody writes elsewhere: nothing is run
 
 One with a title (```yaml title="mine.yaml") is a file, and lies in the scene for the blocks after it. One below a line
-`*Not run by the tests: it needs ...*` is not run; tests/docs/not_run.txt lists all of these.
+`<!-- Not run by the tests: it needs ... -->` is not run; tests/docs/not_run.txt lists all of these.
 """
 
 import doctest
@@ -36,7 +36,7 @@ LANGUAGES = {"console", "python", "yaml", "json", "ini", "text"}
 USER, PROJECT = "/home/alice", "/home/alice/app"
 """How the pages call the home and the project of the scene."""
 _FENCE = re.compile(r"( *)```(\w*)(?: title=\"([^\"]+)\")?$")
-_NOT_RUN = re.compile(r"\s*\*Not run by the tests: (.+)\.\*")
+_NOT_RUN = re.compile(r"\s*<!-- Not run by the tests: (.+)\. -->")
 _AS_ROOT = "Warning: agent commands can read the secrets of this process: it runs as root"
 """What is said where the tests run as root, as in a container."""
 _HLA = "import sys; from humanlayer_agent.cli import main; sys.argv[0] = 'hla'; sys.exit(main())"
