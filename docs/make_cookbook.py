@@ -23,9 +23,9 @@ policy: team
 extends: [builtin:default]
 ```
 
-A policy of several recipes has one `lists:` and one `rules:`, below which the lists and rules of all of them stand. Below
-each recipe stands what the policy then says of some commands; our tests hold all of it true. `hla policy test` runs the
-examples in the rules, and `hla policy lint` finds rules that never match, or that loosen more than they say.
+A policy of several recipes has one `lists:` and one `rules:`, below which the lists and rules of all of them stand.
+Below each recipe stands what the policy then says of some commands; our tests hold all of it true. `hla policy test`
+runs the examples in the rules, and `hla policy lint` finds rules that never match, or that loosen more than they say.
 
 [Policies](policies.md) says how rules are read, [policy files](policy-file.md) lists every key.
 """
