@@ -215,7 +215,7 @@ def test_with_no_hub_at_all_the_deadline_denies(machines: Callable[..., Machines
     ((_, reason),) = json.loads(out).values()
     assert reason == (
         "a human must approve this, and nobody answered within 1 s "
-        "(no channel is configured; board: no process serves it: start hla hub)"
+        "(board: no process serves it: start hla hub)"
     )
 
 

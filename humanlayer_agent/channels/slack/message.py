@@ -118,7 +118,7 @@ def decided(outcome: Outcome, what: Shown) -> Message:
     """The message once the request is settled: nothing in it can be answered."""
     request = outcome.request
     who = one_line(outcome.by)
-    mark, of_whom = _SETTLED.get(request.state, (f"Settled: {request.state}", True))
+    mark, of_whom = _SETTLED.get(request.ending, (f"Settled: {request.state}", True))
     said = f"{mark} by {blocks.cut(who, 100)}" if of_whom and who else mark
     when = request.decided or request.expires
     found = [
@@ -310,6 +310,7 @@ _SETTLED: dict[str, tuple[str, bool]] = {
     "superseded": ("✏ Changed", True),
     "expired": ("⌛ Nobody answered in time: denied", False),
     "withdrawn": ("Withdrawn: nobody waits for it any more", False),
+    "abandoned": ("Closed: its agent is gone, and nobody waits for the answer", False),
     "terminated": ("🛑 The run was stopped", True),
     "revoked": ("↩ Approved, and taken back", True),
     "lapsed": ("⌛ Approved, but not used in time: it did not run", False),

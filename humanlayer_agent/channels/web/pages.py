@@ -27,6 +27,7 @@ STATES = {
     "answered": "Answered in words",
     "expired": "Expired: denied",
     "withdrawn": "Withdrawn",
+    "abandoned": "Closed: its agent is gone",
     "superseded": "Edited",
     "terminated": "Run stopped",
     "revoked": "Approval taken back",
@@ -123,7 +124,7 @@ def _row(request: ApprovalRequest) -> dict[str, Any]:
     first = " ".join(" ⏎ ".join(one_line(line) for line in lines).split())
     return {
         "id": request.id,
-        "state": STATES.get(request.state, request.state),
+        "state": STATES.get(request.ending, request.state),
         "pending": request.state == "pending",
         "abandoned": request.abandoned,
         "command": first if len(first) <= SUMMARY else f"{first[:SUMMARY]} ...",

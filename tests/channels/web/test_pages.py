@@ -14,6 +14,7 @@ from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.web.sessions import CALLERS, RECORDED, LoginCode
 from humanlayer_agent.locations import own_ports
 from humanlayer_agent.processes import identity as process
+from humanlayer_agent.store import heartbeats
 from tests.support import extent
 
 BOB = "bob@example.com"
@@ -239,6 +240,13 @@ def test_a_request_whose_agent_is_gone_says_so(inbox, monkeypatch: pytest.Monkey
     assert gone in alice.get("/").text
     assert gone in alice.get(f"/r/{request.id}").text
     assert inbox.state(request) == "pending"
+    with monkeypatch.context() as later:
+        later.setattr(process, "lives", lambda identity: False)
+        later.setattr(heartbeats, "LEFT_MS", 0)
+        inbox.store.reconcile()
+    assert inbox.state(request) == "withdrawn"
+    assert "Closed: its agent is gone" in alice.get("/").text
+    assert "Closed: its agent is gone" in alice.get(f"/r/{request.id}").text
 
 
 def test_a_request_of_another_route_is_only_shown(inbox, page) -> None:
