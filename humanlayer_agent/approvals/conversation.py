@@ -213,7 +213,8 @@ class Asking:
         A route without steps says nothing of channels: whoever is here is asked.
         """
         rule = self.authority.rule_for(request.decision)
-        if not rule.steps or self._due_here(request, rule):
+        only_waits = getattr(self._asker, "only_waits", False)
+        if only_waits or not rule.steps or self._due_here(request, rule):
             return None
         # Nobody waits for the line: another thread's question may be before the human just now.
         said = asked_elsewhere(request, rule, self.authority, self._requester, self._here)

@@ -340,7 +340,8 @@ class Asker(Protocol):
 
     It never decides by itself. A channel may also have `tell(text)`: it says one line to the human who has just
     answered. And `identities`, the principals whose answers it brings: where no people are configured these count, and
-    where some are, the channel is not asked what none of them may answer.
+    where some are, the channel is not asked what none of them may answer. And `only_waits`, which is True where it puts
+    nothing before a human, and only watches whether anybody still waits for the answer: it is asked by every route.
     """
 
     name: str

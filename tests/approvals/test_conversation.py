@@ -246,6 +246,17 @@ def test_a_route_without_steps_asks_here(gate: Callable[..., Gate], act: Any) ->
     assert asker.told == []
 
 
+def test_a_channel_that_only_waits_does_so_by_every_route(gate: Callable[..., Gate], act: Any) -> None:
+    """It watches whether the tool behind it still waits: else a request would outlive its agent."""
+    asker = ScriptedAsker([SystemExit(0)])
+    asker.identities = ()
+    asker.only_waits = True
+    made = gate(asker, authority=routed(Step("web")), route="solo")
+    with pytest.raises(SystemExit):
+        made.check(act())
+    assert [request.state for request in made.store.requests()] == ["withdrawn"]
+
+
 def test_stopping_while_a_route_asks_only_others(gate: Callable[..., Gate], act: Any) -> None:
     def stop(store: SQLiteStore) -> None:
         raise KeyboardInterrupt
