@@ -53,7 +53,7 @@ def main() -> None:
         channel = WebChannel("web", Web(type="web"), None, (), show=lambda line: lines.append(line) is None)
         channel.start(StoreDesk(store, "web", approvers.authority, approvers.signer))
         try:
-            last = None
+            asked: list[str] = []
             for number, (agent, command, intent) in enumerate(COMMANDS):
                 run = f"run-{number}"
                 store.open_run(Run(run, agent, f"{agent}@host", os_user(), PROJECT))
@@ -83,19 +83,19 @@ def main() -> None:
                         rule=rule,
                     )
                 )
+                asked.append(last.id)
                 store.surfaces.begin_delivery(last.id, 0, "web")
                 store.surfaces.delivered(last.id, 0, "web", {"path": f"/r/{last.id}"}, last.digest, complete=True)
                 if number == 1:
                     who = Approver(os_user(), "web", "login")
                     approvers.vote(store, last, "reject", who, "not on a Friday")
-            assert last is not None
-            take(channel.url.rstrip("/"), lines, last.id, folder)
+            take(channel.url.rstrip("/"), lines, asked, folder)
         finally:
             channel.close()
             store.close()
 
 
-def take(url: str, lines: list[str], request_id: str, folder: Path) -> None:
+def take(url: str, lines: list[str], asked: list[str], folder: Path) -> None:
     with chromium(width=900, height=640) as tab:
         tab.open(f"{url}/login")
         tab.type("#code", lines[-1].rpartition(" ")[2])
@@ -103,12 +103,12 @@ def take(url: str, lines: list[str], request_id: str, folder: Path) -> None:
         inside = url + str(tab.run("location.pathname")).rstrip("/")
         tab.picture(folder / "inbox.png", whole=False)
         tab.resize(900, 1000)
-        tab.open(f"{inside}/r/{request_id}")
+        tab.open(f"{inside}/r/{asked[-1]}")
         tab.picture(folder / "inbox-request.png")
         tab.resize(390, 844, mobile=True)
         tab.prefers("dark")
-        tab.open(f"{inside}/r/{request_id}")
-        tab.picture(folder / "inbox-phone.png", whole=False)
+        tab.open(f"{inside}/r/{asked[0]}")  # a short one: whole, with what it is answered by
+        tab.picture(folder / "inbox-phone.png")
 
 
 if __name__ == "__main__":

@@ -212,16 +212,19 @@ def readable(
     return reader, (*reads, *worktree_links(repository))
 
 
-def build_asker(user: Any = None, key: "Callable[[], Signer | None]" = lambda: None) -> "Asker":
+def build_asker(
+    user: Any = None, key: "Callable[[], Signer | None]" = lambda: None, bell: "Callable[[], bool]" = lambda: False
+) -> "Asker":
     """The channel that asks: `user` (an object with `query`, or an Asker), else the terminal.
 
     Args:
         key: gives the signing key whose passphrase the terminal asks for where others can type there too.
+        bell: tells whether the terminal rings when it asks.
     """
     if user is None:
         from humanlayer_agent.channels.terminal import TerminalAsker
 
-        return TerminalAsker(key)
+        return TerminalAsker(key, bell)
     if hasattr(user, "ask"):
         asker: Asker = user
         return asker
@@ -401,11 +404,13 @@ def build_gate(
     if store is None or isinstance(store, str | Path):
         store = SQLiteStore(Path(store) if store else default_store_path())
     is_here = asker is None and user is None
-    asker = asker or build_asker(user, lambda: build_signer(authority))  # who may sign is known by the first question
+    place = project or getattr(director, "project", None)
+    if asker is None:  # who may sign is known by the first question
+        asker = build_asker(user, lambda: build_signer(authority), lambda: _rings(channels, place))
     if authority is None:
         authority = build_authority(
             channels,
-            project=project or getattr(director, "project", None),
+            project=place,
             asker=asker,
             timeout_ms=limits.get("timeout_ms"),
             valid_for_ms=limits.get("valid_for_ms"),
@@ -414,9 +419,7 @@ def build_gate(
             note_signers(store, authority.signers)
             authority = authority if signers is None else authority.limited_to(signers)
         if authority is not None and "reach" not in limits:
-            limits["reach"] = _reach(
-                store, authority, channels, project or getattr(director, "project", None), asked=is_here
-            )
+            limits["reach"] = _reach(store, authority, channels, place, asked=is_here)
     made = cast("type[G]", kind or Gate)
     gate = made(
         director,
@@ -434,6 +437,14 @@ def build_gate(
 
         check_routes([layer.policy for layer in layers], gate.authority.routes)
     return gate
+
+
+def _rings(channels: str | Path | None, project: Path | str | None) -> bool:
+    """Tell whether the channels files have the terminal ring."""
+    from humanlayer_agent.channels import settings
+
+    found = settings.load(project, file=channels).channels.values()
+    return any(each.type == "terminal" and each.bell for each in found)
 
 
 def _reach(

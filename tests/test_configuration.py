@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from humanlayer_agent.configuration import build_authority, build_director
+from humanlayer_agent.configuration import build_authority, build_director, build_gate
 from humanlayer_agent.errors import ConfigError, PolicyError
 
 ALLOW_ALL = """\
@@ -58,3 +58,12 @@ def test_a_policy_without_rules_is_a_mistake_with_its_place(tmp_path: Path) -> N
 
 def test_a_policy_that_was_named_needs_no_settings(project: Path) -> None:
     assert build_director("strict", project=project).name == "strict"
+
+
+@pytest.mark.parametrize("bell", ["", ", bell: true", ", bell: false"])
+def test_the_terminal_rings_where_the_users_own_file_says_so(tmp_path: Path, bell: str) -> None:
+    channels = tmp_path / "channels.yaml"
+    channels.write_text(f"version: 1\nchannels:\n  terminal: {{type: terminal{bell}}}\n")
+    gate = build_gate(project=tmp_path, store=tmp_path / "store.sqlite3", channels=channels)
+    assert gate._asking._asker._bell() is (bell == ", bell: true")
+    gate.close()

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from typing import overload
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
-from humanlayer_agent.approvals.delivery_failures import elsewhere, not_at, unreached
+from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
@@ -193,7 +194,8 @@ class Asking:
         """Wait for what becomes of a request that is in the store."""
         deadline = self._monotonic() + (request.expires - self._clock()) / 1000
         try:
-            ended = self._at_our_channel(request, deadline)
+            ended = self._until_ours(request, deadline)
+            ended = self._at_our_channel(request, deadline) if ended is None else ended
             return self._for_others(request, deadline) if ended is None else ended
         except (RunTerminated, KeyboardInterrupt):
             return self._stop(request)
@@ -204,6 +206,24 @@ class Asking:
         finally:
             with self._lock:
                 self._unheard.pop(request.id, None)
+
+    def _until_ours(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
+        """Wait while its route asks others and not us. None where it is to be put before the human here.
+
+        A route without steps says nothing of channels: whoever is here is asked.
+        """
+        rule = self.authority.rule_for(request.decision)
+        only_waits = getattr(self._asker, "only_waits", False)
+        if only_waits or not rule.steps or self._due_here(request, rule):
+            return None
+        # Nobody waits for the line: another thread's question may be before the human just now.
+        said = asked_elsewhere(request, rule, self.authority, self._requester, self._here)
+        threading.Thread(target=self._tell, args=(said,), daemon=True).start()
+        return self._for_others(request, deadline, lambda: self._due_here(request, rule))
+
+    def _due_here(self, request: ApprovalRequest, rule: ApprovalRule) -> bool:
+        """Tell whether a step of the route that is due by now names our own channel."""
+        return any(step.to in self._here for step in due_by_now(self._store, request, rule, self._clock()))
 
     def _at_our_channel(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
         """Put it before the human here, in turn. None where it goes on waiting, for others."""
@@ -302,8 +322,22 @@ class Asking:
         """The names of our own channel."""
         return frozenset(("terminal", self._asker.name if self._asker else "terminal"))
 
-    def _for_others(self, request: ApprovalRequest, deadline: float) -> Permit | Denial:
-        """Wait until the store says what became of it. The deadline is ours: with nobody alive it still denies."""
+    @overload
+    def _for_others(self, request: ApprovalRequest, deadline: float) -> Permit | Denial: ...
+
+    @overload
+    def _for_others(
+        self, request: ApprovalRequest, deadline: float, enough: Callable[[], bool]
+    ) -> Permit | Denial | None: ...
+
+    def _for_others(
+        self, request: ApprovalRequest, deadline: float, enough: Callable[[], bool] | None = None
+    ) -> Permit | Denial | None:
+        """Wait until the store says what became of it. The deadline is ours: with nobody alive it still denies.
+
+        Args:
+            enough: tells whether it need not be waited for any longer; then None.
+        """
         begin = self._monotonic()
         while self.stopped is None:
             reached = self._store.get(request.id)
@@ -312,6 +346,8 @@ class Asking:
             left = deadline - self._monotonic()
             if left <= 0 or self._clock() >= request.expires:
                 self._store.expire(request.id)
+            elif enough is not None and enough():
+                return None
             else:
                 self._sleep(min(left, _SOON if self._monotonic() < begin + _PATIENCE else _LATER))
         self._store.withdraw(request.id, self.stopped.reason)

@@ -1,9 +1,9 @@
-"""The ways to reach humans that came to nothing: for what is due next, and for the reason of a denial."""
+"""The ways to reach humans: which are due, which came to nothing, and what is said of those at other channels."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Step
 from humanlayer_agent.approvals.delivery import Delivery
 from humanlayer_agent.approvals.model import ApprovalRequest, person
 from humanlayer_agent.approvals.store_interface import Store
@@ -37,6 +37,38 @@ def level_due(escalated: int, begun: Mapping[int, Delivery]) -> int:
     return max((escalated, *failed))
 
 
+def due_by_now(store: Store, request: ApprovalRequest, rule: ApprovalRule, now: int) -> tuple[Step, ...]:
+    """Return the steps of a pending request that are due: by time, by escalation, or because one before failed.
+
+    Args:
+        now: in ms.
+    """
+    begun = {each.step: each for each in store.surfaces.deliveries(request.id)}
+    reached = store.get(request.id) or request
+    return rule.due(now - request.created, level_due(reached.escalated, begun))
+
+
+def asked_elsewhere(
+    request: ApprovalRequest, rule: ApprovalRule, authority: Authority, requester: str, channels: frozenset[str]
+) -> str:
+    """Return who is asked at which other channel, and how it is answered, in one line for the human at ours.
+
+    Args:
+        channels: the names of ours.
+    """
+    able = authority.may_answer(rule, requester)
+    asked: dict[str, set[str]] = {}
+    for step in rule.due(2**62):
+        if step.to not in channels:
+            asked.setdefault(step.to, set()).update(able.intersection(step.approvers or able))
+    named = {channel: ", ".join(sorted(who)) or "nobody who may answer" for channel, who in asked.items()}
+    where = "; ".join(f"{channel} ({who})" for channel, who in named.items())
+    later = min((step.after_ms for step in rule.steps if step.to in channels), default=None)
+    here = "not here" if later is None else f"here {later // 1000} s after it was proposed"
+    how = f"answer it there, or see hla requests show {request.id[:8]}"
+    return f"asked at {where}, {here}: {request.action.content[:_SHOWN]} ({how})"
+
+
 def not_at(store: Store, request: ApprovalRequest, rule: ApprovalRule, channels: frozenset[str], why: str) -> None:
     """Write down that nobody answers a request at these channels: what comes after them is due at once."""
     for number, step in enumerate(rule.due(2**62)):
@@ -66,9 +98,8 @@ def unreached(
         now: in ms.
     """
     begun = {each.step: each for each in store.surfaces.deliveries(request.id)}
-    due = rule.due(now - request.created, level_due(request.escalated, begun))
     found = {}
-    for number, step in enumerate(due):
+    for number, step in enumerate(due_by_now(store, request, rule, now)):
         each = begun.get(number)
         if step.to in channels or (each is not None and each.state == "delivered"):
             continue

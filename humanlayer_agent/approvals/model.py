@@ -132,8 +132,8 @@ class ApprovalRequest:
         needed: so many approvals must be there before it can be approved at all.
         escalated: how many steps of the rule an escalation has made due.
         since: votes from before this (ms) don't count; set where a restarted run has adopted the request.
-        abandoned: it is pending, and the process that asked is known to be gone; the same agent, started again, may
-            adopt it until it expires.
+        abandoned: the process that asked is known to be gone. While it is pending, the same agent, started again, may
+            adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
     """
@@ -160,6 +160,11 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
+
+    @property
+    def ending(self) -> RequestState | Literal["abandoned"]:
+        """Its state, for people to read: "abandoned" where it was withdrawn because its agent is gone."""
+        return "abandoned" if self.abandoned and self.state == "withdrawn" else self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +340,8 @@ class Asker(Protocol):
 
     It never decides by itself. A channel may also have `tell(text)`: it says one line to the human who has just
     answered. And `identities`, the principals whose answers it brings: where no people are configured these count, and
-    where some are, the channel is not asked what none of them may answer.
+    where some are, the channel is not asked what none of them may answer. And `only_waits`, which is True where it puts
+    nothing before a human, and only watches whether anybody still waits for the answer: it is asked by every route.
     """
 
     name: str

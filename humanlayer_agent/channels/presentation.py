@@ -152,7 +152,7 @@ def _place(request: ApprovalRequest) -> tuple[str, ...]:
 
 
 def _abandoned(request: ApprovalRequest) -> tuple[str, ...]:
-    if not request.abandoned:
+    if not request.abandoned or request.state != "pending":
         return ()
     return (
         "the agent that asked is gone: what you approve runs only if it is started again in time and asks the same",

@@ -111,6 +111,7 @@ class Elsewhere:
     """The channel of a process without a terminal: it waits for answers that come by others, and gives none."""
 
     name = "hook"
+    only_waits = True
 
     def __init__(self) -> None:
         self._waiting = threading.local()

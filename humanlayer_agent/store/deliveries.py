@@ -19,9 +19,12 @@ from humanlayer_agent.store.rows import storable
 from humanlayer_agent.store.statements import Ledger
 
 ABANDONED = (
-    "(request.state = 'pending' AND EXISTS (SELECT 1 FROM run WHERE run.id = request.run_id AND run.state = 'lost'))"
+    "(request.state IN ('pending', 'withdrawn') AND EXISTS (SELECT 1 FROM run WHERE run.id = request.run_id "
+    "AND run.state = 'lost' AND (request.decided IS NULL OR request.decided >= run.ended)))"
 )
-"""A request whose process is gone, as `reconcile` has found out: it is never said of one that may be alive."""
+"""A request whose process is gone, as `reconcile` has found out: it is never said of one that may be alive, nor of one
+that was withdrawn before.
+"""
 
 _MARK = (
     "request.state || ' ' || (SELECT count(*) FROM vote WHERE vote.request_id = request.id) || ' ' || escalated "

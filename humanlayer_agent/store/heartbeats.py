@@ -26,6 +26,10 @@ AGAIN = 1.0
 SILENT_MS = 30_000
 """After so long without one, a process that can't be seen is gone."""
 
+LEFT_MS = 45_000
+"""After so long without one, what a process that is gone has asked is withdrawn: until then the same agent, started
+again, may go on waiting for it."""
+
 _GOING_ON = (
     "SELECT id FROM run WHERE state IN ('open', 'terminated') UNION "
     "SELECT run_id FROM execution JOIN permit ON permit.id = permit_id WHERE execution.state = 'started'"
@@ -51,6 +55,20 @@ def is_gone(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
     return _silent(db, f"run {run['run_id']}", run, SILENT_MS) if alive is None else not alive
 
 
+def is_left(db: sqlite3.Connection, run: sqlite3.Row) -> bool:
+    """Tell whether nobody waits any more for what a run that was lost has asked.
+
+    A process that is there keeps its requests, whatever was thought of its run.
+
+    Args:
+        db: in a write transaction.
+        run: as for `is_gone`; it was found lost before.
+    """
+    if identity.lives(run["process"]):
+        return False
+    return _silent(db, f"run {run['run_id']}", run, LEFT_MS)
+
+
 def holds(db: sqlite3.Connection, lease: sqlite3.Row, *, note: bool = True) -> bool:
     """Tell whether a lease on a channel is somebody's at this moment.
 
@@ -63,8 +81,16 @@ def holds(db: sqlite3.Connection, lease: sqlite3.Row, *, note: bool = True) -> b
 
 
 def forget_run(db: sqlite3.Connection, run_id: str) -> None:
-    """Drop what was noted of the silence of a run that has ended."""
+    """Drop what was noted of the silence of a run that has ended, and left nothing that waits."""
     db.execute("DELETE FROM silence WHERE what = ?", (f"run {run_id}",))
+
+
+def forget_lost_runs(db: sqlite3.Connection) -> None:
+    """Drop what was noted of the silence of runs that are lost and have left nothing that waits."""
+    db.execute(
+        "DELETE FROM silence WHERE what LIKE 'run %' AND EXISTS (SELECT 1 FROM run WHERE id = substr(what, 5) AND "
+        "state = 'lost') AND NOT EXISTS (SELECT 1 FROM request WHERE run_id = substr(what, 5) AND +state = 'pending')"
+    )
 
 
 def _silent(db: sqlite3.Connection, what: str, sign: sqlite3.Row, limit: int, *, note: bool = True) -> bool:

@@ -383,6 +383,7 @@ class SQLiteStore:
             for row in ledger.rows(going_on):
                 if ledger.is_gone(row):
                     ledger.end_run(row["run_id"], "lost", "lost")
+            ledger.withdraw_left()
             ledger.held_leases()  # there may be no hub to note how long another is silent
             for row in ledger.rows("SELECT * FROM request WHERE state = 'pending' AND expires <= ?", ledger.now):
                 ledger.settle(row, "expired")

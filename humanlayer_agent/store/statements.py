@@ -171,13 +171,24 @@ class Ledger(Log):
         )
         if not changed.rowcount:
             return False
-        heartbeats.forget_run(self._db, run_id)
-        if state == "lost":  # its pending requests stay: the restarted run adopts them
+        if state == "lost":  # its pending requests stay for a while: the restarted run adopts them
             self.void_permits("run_id = ?", run_id)
         else:
+            heartbeats.forget_run(self._db, run_id)
             self._clear_run(run_id, "the run ended")
         self.append(events.RUN_FINISHED, run=run_id, state=state, status=status)
         return True
+
+    def withdraw_left(self) -> None:
+        """Withdraw what runs that are lost have asked, where the same agent has not come back for it in time."""
+        left = self.rows(
+            "SELECT request.*, process, clock, beat FROM request JOIN run ON run.id = run_id "
+            "WHERE request.state = 'pending' AND run.state = 'lost'"
+        )
+        for row in left:
+            if heartbeats.is_left(self._db, row):
+                self.settle(row, "withdrawn", why="its agent is gone")
+        heartbeats.forget_lost_runs(self._db)
 
     def in_use(self) -> bool:
         """Tell whether a run goes on, or a process serves a channel."""

@@ -23,6 +23,7 @@ from humanlayer_agent.testing.approvers import (
     ScriptedAsker,
     answer,
 )
+from humanlayer_agent.testing.patience import until
 
 ALICE = Approver("os:1000:alice", "terminal", "terminal")
 BOB, CAROL = Approver("slack:T1/U2", "slack", "chat"), Approver("slack:T1/U3", "slack", "chat")
@@ -172,6 +173,96 @@ def test_a_route_to_another_channel_is_waited_for(gate: Callable[..., Gate], act
     voters = ScriptedApprovers(team)
     made = gate([NoTerminal("none")], by(ALICE, team=voters), authority=team, route="solo")
     assert isinstance(made.check(act()), Permit)
+
+
+def routed(*steps: Step) -> Authority:
+    """The team, with one route by which Alice, who starts runs, may answer too."""
+    solo = replace(TEST_AUTHORITY.routes["solo"], approvers=("alice", "bob"), steps=steps)
+    return Authority(TEST_AUTHORITY.people, {"solo": solo})
+
+
+def told(asker: ScriptedAsker) -> str:
+    """The line that the human at the run's own channel is told beside the run."""
+    return until(lambda: next(iter(asker.told), ""), "the line")
+
+
+def test_a_route_that_does_not_name_the_terminal_does_not_ask_there(gate: Callable[..., Gate], act: Any) -> None:
+    team = routed(Step("web", approvers=("bob",)), Step("slack"))
+    asker = ScriptedAsker(["reject"], approver=ALICE)
+    made = gate(asker, by(BOB, team=ScriptedApprovers(team)), authority=team, route="solo")
+    permit = made.check(act())
+    assert isinstance(permit, Permit)
+    assert permit.approved_by == BOB.principal
+    assert asker.asked == []
+    shown = made.store.requests()[0].id[:8]
+    assert told(asker) == (
+        "asked at web (bob); slack (alice, bob), not here: make deploy "
+        f"(answer it there, or see hla requests show {shown})"
+    )
+
+
+def test_a_route_that_names_others_denies_when_they_are_silent(gate: Callable[..., Gate], act: Any) -> None:
+    asker = ScriptedAsker(["approve"], approver=ALICE)
+    made = gate(asker, authority=routed(Step("web")), route="solo")
+    denied(made.check(act()), "nobody", "nobody answered within 600 s (web: no process serves it: start hla hub)")
+    assert asker.asked == []
+
+
+def test_the_terminal_asks_when_its_step_is_due(gate: Callable[..., Gate], act: Any, clock: Any) -> None:
+    begin, at = clock.ms, []
+
+    def look(request: Any) -> Any:
+        at.append(clock.ms - begin)
+        return answer(request, "approve", approver=ALICE)
+
+    asker = ScriptedAsker([look])
+    asker.identities = (ALICE.principal,)
+    made = gate(asker, authority=routed(Step("web"), Step("terminal", 90_000)), route="solo")
+    permit = made.check(act())
+    assert isinstance(permit, Permit)
+    assert permit.approved_by == ALICE.principal
+    assert 90_000 <= at[0] < 200_000
+    assert "web (alice, bob), here 90 s after it was proposed" in told(asker)
+
+
+def test_the_terminal_asks_at_once_where_the_step_before_it_failed(
+    gate: Callable[..., Gate], act: Any, clock: Any
+) -> None:
+    def fail(store: SQLiteStore) -> None:
+        (request,) = store.requests(state="pending")
+        store.surfaces.undelivered(request.id, 0, "web", "its port is taken")
+
+    begin = clock.ms
+    asker = ScriptedAsker(["approve"], approver=ALICE)
+    made = gate(asker, fail, authority=routed(Step("web"), Step("terminal", 90_000)), route="solo")
+    assert isinstance(made.check(act()), Permit)
+    assert clock.ms - begin < 1_000
+
+
+def test_a_route_without_steps_asks_here(gate: Callable[..., Gate], act: Any) -> None:
+    asker = ScriptedAsker(["approve"], approver=ALICE)
+    assert isinstance(gate(asker, authority=routed(), route="solo").check(act()), Permit)
+    assert len(asker.asked) == 1
+    assert asker.told == []
+
+
+def test_a_channel_that_only_waits_does_so_by_every_route(gate: Callable[..., Gate], act: Any) -> None:
+    """It watches whether the tool behind it still waits: else a request would outlive its agent."""
+    asker = ScriptedAsker([SystemExit(0)])
+    asker.identities = ()
+    asker.only_waits = True
+    made = gate(asker, authority=routed(Step("web")), route="solo")
+    with pytest.raises(SystemExit):
+        made.check(act())
+    assert [request.state for request in made.store.requests()] == ["withdrawn"]
+
+
+def test_stopping_while_a_route_asks_only_others(gate: Callable[..., Gate], act: Any) -> None:
+    def stop(store: SQLiteStore) -> None:
+        raise KeyboardInterrupt
+
+    made = gate(ScriptedAsker([]), stop, authority=routed(Step("web")), route="solo")
+    assert denied(made.check(act()), "human", "the run was stopped").terminate
 
 
 def test_where_the_terminal_is_all_there_is_nothing_is_waited_for(gate: Callable[..., Gate], act: Any) -> None:

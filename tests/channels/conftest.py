@@ -47,7 +47,7 @@ time.time_ns = lambda: now_ns() + 10**12 * os.path.exists(options.get("late", ""
 
 
 def ask():
-    return TerminalAsker().ask(
+    return TerminalAsker(bell=lambda: options.get("bell", False)).ask(
         request,
         until=now_ns() // 1_000_000 + 600_000,
         cancelled=lambda: bool(cancel) and os.path.exists(cancel),

@@ -5,13 +5,17 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from humanlayer_agent.approvals.model import ApprovalRequest, Run
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.plain_text import as_text
 from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.processes import identity
+from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.patience import until
 from tests.hub.conftest import team
@@ -44,6 +48,17 @@ def kill(pid: int) -> None:
         os.waitpid(pid, 0)
     except (ProcessLookupError, ChildProcessError):  # it was killed before
         pass
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Lets so many ms pass by the clock of heartbeats; those of this process, which lives, are written anew."""
+
+    def pass_ms(ms: int) -> None:
+        name, now = heartbeats.clock()
+        monkeypatch.setattr(heartbeats, "clock", lambda: (name, now + ms))
+
+    return pass_ms
 
 
 @pytest.fixture
@@ -94,6 +109,84 @@ def test_what_shows_it_is_brought_up_to_date_and_again_when_an_agent_adopts_it(
     until(lambda: shown(store, left) == "pending 0 0", "that somebody is there again")
     assert not store.get(left.id).abandoned
     assert store.verify().intact
+
+
+def told(store: SQLiteStore, request: ApprovalRequest) -> list[tuple[str, str]]:
+    """The ends of a request that the log tells of, each with its reason."""
+    found = (entry.event for entry in store.events(request=request.id, type="request"))
+    return [(event["type"], event.get("why", "")) for event in found if event["type"] != "request.created"]
+
+
+def test_nobody_is_asked_any_more_for_an_agent_that_was_killed(
+    store: SQLiteStore, left: ApprovalRequest, agent: int, serve: Callable[..., object], passing: Callable[[int], None]
+) -> None:
+    serve()
+    until(lambda: shown(store, left) == "pending 0 0", "the delivery")
+    passing(heartbeats.LEFT_MS)  # by itself that closes nothing
+    store.reconcile()
+    assert store.get(left.id).state == "pending"
+    kill(agent)
+    store.reconcile()
+    found = store.get(left.id)
+    assert (found.state, found.abandoned, found.ending) == ("withdrawn", True, "abandoned")
+    assert told(store, left) == [("request.withdrawn", "its agent is gone")]
+    until(lambda: shown(store, left) == "withdrawn 0 0 abandoned", "that it is closed")
+    assert GONE not in as_text(present(found))  # nothing can be approved any more
+    assert store.verify().intact
+
+
+def test_the_same_agent_has_most_of_a_minute_to_come_back(
+    store: SQLiteStore, left: ApprovalRequest, agent: int, passing: Callable[[int], None]
+) -> None:
+    kill(agent)
+    passing(heartbeats.LEFT_MS - 1_000)
+    store.reconcile()
+    assert (store.get(left.id).state, store.get(left.id).abandoned) == ("pending", True)
+    store.open_run(Run("run-3", "agent", "instance", "os:1000:starter", "/srv/app"))
+    again = replace(left, id="e5" * 16, action=replace(left.action, run_id="run-3"))
+    assert store.create_request(again, team()).id == left.id
+    passing(heartbeats.LEFT_MS * 2)
+    store.reconcile()
+    assert (store.get(left.id).state, store.get(left.id).abandoned) == ("pending", False)
+
+
+def test_a_process_that_has_the_pid_of_one_that_is_gone_keeps_nothing_open(
+    store: SQLiteStore, left: ApprovalRequest, agent: int, passing: Callable[[int], None], monkeypatch: Any
+) -> None:
+    """The pid is used again: by a process that started at another time."""
+    with monkeypatch.context() as before:
+        before.setattr(identity, "_own_start", lambda pid: "1")
+        store.open_run(Run("run-4", "agent", "instance", "os:1000:starter", "/srv/app"))
+    action = replace(left.action, run_id="run-4")
+    other = store.create_request(replace(left, id="f6" * 16, idempotency_key="a7" * 32, action=action))
+    passing(heartbeats.LEFT_MS)
+    store.reconcile()
+    assert (store.get(other.id).ending, store.get(left.id).state) == ("abandoned", "pending")
+
+
+def test_one_that_is_there_keeps_its_request_whatever_was_thought_of_its_run(
+    store: SQLiteStore, left: ApprovalRequest, agent: int, passing: Callable[[int], None]
+) -> None:
+    """From another container it was not seen, and did not answer: its run was given up there."""
+    with store.database.write() as db:
+        db.execute("UPDATE run SET state = 'lost', ended = 1 WHERE id = 'run-2'")
+    passing(heartbeats.LEFT_MS * 2)
+    store.reconcile()
+    assert store.get(left.id).state == "pending"
+    kill(agent)
+    store.reconcile()
+    assert store.get(left.id).ending == "abandoned"
+
+
+def test_what_was_withdrawn_before_its_agent_died_was_not_withdrawn_for_that(
+    store: SQLiteStore, left: ApprovalRequest, agent: int, passing: Callable[[int], None]
+) -> None:
+    store.withdraw(left.id, "the run goes another way")
+    until(lambda: now_ms() > (store.get(left.id).decided or 0), "another moment")
+    kill(agent)
+    passing(heartbeats.LEFT_MS)
+    store.reconcile()
+    assert (store.get(left.id).state, store.get(left.id).ending) == ("withdrawn", "withdrawn")
 
 
 def test_a_run_that_ends_leaves_none(store: SQLiteStore, ask: Callable[..., ApprovalRequest], tmp_path: Path) -> None:

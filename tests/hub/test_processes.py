@@ -214,8 +214,7 @@ def test_with_no_hub_at_all_the_deadline_denies(machines: Callable[..., Machines
     out, _ = agent.communicate()
     ((_, reason),) = json.loads(out).values()
     assert reason == (
-        "a human must approve this, and nobody answered within 1 s "
-        "(no channel is configured; board: no process serves it: start hla hub)"
+        "a human must approve this, and nobody answered within 1 s (board: no process serves it: start hla hub)"
     )
 
 

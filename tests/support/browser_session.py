@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
 _WHERE = """(() => {
   const found = [...document.querySelectorAll(%s)].find(e => !%s || e.textContent.trim().startsWith(%s));
   if (!found) return null;
@@ -124,10 +126,10 @@ class Session(Control):
         self.send("Input.insertText", text=text)
 
     def press(self, key: str, *, leads_on: bool = False) -> None:
-        """Press one key: "Tab", "Enter", " "."""
-        codes = {"Tab": 9, "Enter": 13, " ": 32, "Escape": 27}
+        """Press one key: "Tab", "Enter", " ", a small letter."""
+        codes = {"Tab": 9, "Enter": 13, " ": 32, "Escape": 27} | {letter: ord(letter.upper()) for letter in LETTERS}
         before = self._loaded
-        text = {"Enter": "\r", " ": " "}.get(key, "")
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
         common = {"key": key, "windowsVirtualKeyCode": codes[key], "code": "Space" if key == " " else key}
         self.send("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
         self.send("Input.dispatchKeyEvent", type="keyUp", **common)

@@ -40,6 +40,7 @@ _ENDED = {
     "answered": "The agent was answered in words",
     "expired": "Nobody decided in time: it was denied",
     "withdrawn": "Nobody waits for the answer any more",
+    "abandoned": "Its agent is gone: nobody waits for the answer any more",
     "superseded": "The command was changed, and is judged anew",
     "terminated": "The run was stopped",
     "revoked": "The approval was taken back",
@@ -146,7 +147,7 @@ class MailChannel:
         """Write to everybody who was asked what became of it. A mail that was sent can't be changed."""
         if outcome.request.state == "pending":
             return
-        words = _ENDED.get(outcome.request.state, f"It is {outcome.request.state}")
+        words = _ENDED.get(outcome.request.ending, f"It is {outcome.request.state}")
         words += f" by {outcome.by}." if outcome.by else "."
         self._notify(outcome.request, ref, words, settled=True, comment=conceal(outcome.request)[0].comment)
 

@@ -75,7 +75,10 @@ class UserGroup(_Strict):
 
 
 class Terminal(_Strict):
+    """The terminal of the run. `bell` rings it once for each request."""
+
     type: Literal["terminal"]
+    bell: bool = False
 
 
 class Slack(_Strict):

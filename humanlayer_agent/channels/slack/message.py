@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from unicodedata import east_asian_width
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.presentation import PartView, Presentation, present
+from humanlayer_agent.channels.presentation import Line, PartView, Presentation, Style, present
 from humanlayer_agent.channels.slack import blocks
 from humanlayer_agent.channels.slack.blocks import Json
 from humanlayer_agent.redaction.redactor import ERASED
@@ -29,7 +30,9 @@ APPROVE, REJECT, EDIT, RESPOND, ESCALATE = ("hla_approve", "hla_reject", "hla_ed
 ACTIONS = (APPROVE, REJECT, EDIT, RESPOND, ESCALATE)
 
 _MENTIONS = 10
-_PARTS, _EFFECTS = 1600, 1100
+_PARTS, _EFFECTS, _MARKED = 1600, 1100, 900
+_WIDTH, _BEFORE = 72, 20
+"""Characters of a line with marks that are shown, and how many of them before the first mark."""
 
 
 class Attachment(StrEnum):
@@ -104,7 +107,7 @@ def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iter
     found = [blocks.header(_title(view)), *_place(view), blocks.section(_why(view), 600)]
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
     found += _command(what, attachment)
-    details = [make for make in (_parts, _effects, _unknown, _instead, _intent) if make(view)]
+    details = [make for make in (_marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
     ends = [_for_whom(outcome, list(mentions))]
     if what.too_severe:
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
@@ -118,7 +121,7 @@ def decided(outcome: Outcome, what: Shown) -> Message:
     """The message once the request is settled: nothing in it can be answered."""
     request = outcome.request
     who = one_line(outcome.by)
-    mark, of_whom = _SETTLED.get(request.state, (f"Settled: {request.state}", True))
+    mark, of_whom = _SETTLED.get(request.ending, (f"Settled: {request.state}", True))
     said = f"{mark} by {blocks.cut(who, 100)}" if of_whom and who else mark
     when = request.decided or request.expires
     found = [
@@ -197,6 +200,35 @@ def _clipped(what: Shown) -> str:
         return what.whole
     missing = len(what.whole) - HEAD - TAIL
     return f"{what.whole[:HEAD]}\n[... {missing} characters are not shown here ...]\n{what.whole[-TAIL:]}"
+
+
+def _marks(view: Presentation) -> list[Json]:
+    """The parts of the command that the decision is about, as the terminal underlines them.
+
+    They stand in a block of their own, by marks below: code in Slack has no style, and the command must stay as it is.
+    """
+    rows = [row for number, each in enumerate(view.command, 1) for row in _marked(number, each)]
+    return [blocks.context("What it is about"), blocks.literal(_limited(rows, _MARKED))] if rows else []
+
+
+def _marked(number: int, line: Line) -> Iterator[str]:
+    """One line of the command, where something in it is marked: as much as there is room for, from near the first
+    mark, and the marks below it.
+    """
+    cells = [
+        (" " if character == "\t" else character, part.style is Style.MARK)
+        for part in line
+        for character in part.text.rstrip("\n")
+    ]
+    first = next((at for at, (_, marked) in enumerate(cells) if marked), None)
+    if first is None:
+        return
+    begin = max(0, first - _BEFORE) if len(cells) > _WIDTH else 0
+    some = cells[begin : begin + _WIDTH]
+    lead = f"{number}  {'... ' if begin else ''}"
+    yield lead + "".join(character for character, _ in some)
+    marks = (("^" if marked else " ") * (1 + (east_asian_width(character) in "WF")) for character, marked in some)
+    yield " " * len(lead) + "".join(marks).rstrip()
 
 
 def _parts(view: Presentation) -> list[Json]:
@@ -310,6 +342,7 @@ _SETTLED: dict[str, tuple[str, bool]] = {
     "superseded": ("✏ Changed", True),
     "expired": ("⌛ Nobody answered in time: denied", False),
     "withdrawn": ("Withdrawn: nobody waits for it any more", False),
+    "abandoned": ("Closed: its agent is gone, and nobody waits for the answer", False),
     "terminated": ("🛑 The run was stopped", True),
     "revoked": ("↩ Approved, and taken back", True),
     "lapsed": ("⌛ Approved, but not used in time: it did not run", False),

@@ -36,6 +36,9 @@ COMMENT_LIMIT = 2000
 PATIENCE = 10.0
 """Seconds to wait for our turn to tell something."""
 
+BELL = "\a"
+"""What rings a terminal, or has it marked, as its owner has set it up."""
+
 NO_KEY = "a yes needs a signing key: run hla init, then start again"
 """What the human is told where a passphrase would help, and there is none to type."""
 
@@ -54,6 +57,7 @@ class TerminalAsker:
 
     Args:
         key: gives the user's signing key, locked and new each time; None where none may sign for this run.
+        bell: tells whether the terminal rings, once for each request.
 
     Example:
         >>> TerminalAsker().name
@@ -62,8 +66,11 @@ class TerminalAsker:
 
     name = "terminal"
 
-    def __init__(self, key: Callable[[], Signer | None] = lambda: None) -> None:
+    def __init__(
+        self, key: Callable[[], Signer | None] = lambda: None, bell: Callable[[], bool] = lambda: False
+    ) -> None:
         self._key = key
+        self._bell = bell
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -88,6 +95,8 @@ class TerminalAsker:
                 return None
             if not tty.in_foreground(fd):
                 raise NoTerminal("this became a background job while it waited for the terminal")
+            if self._bell():
+                tty.write(fd, BELL)
             assurance = _Assurance(request.rule, "" if request.held else multiplexer(), self._key)
             view = present(request)
             view = replace(view, warnings=(*assurance.warning(), *view.warnings))

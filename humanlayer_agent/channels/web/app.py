@@ -100,6 +100,7 @@ def build_app(site: Site) -> Guard:
         Route(f"{site.base}/d/{{token}}", views.link_page, methods=["GET"]),
         Route(f"{site.base}/d/{{token}}", views.link_answer, methods=["POST"]),
         Route(f"{site.base}/style.css", views.style, methods=["GET"]),
+        Route(f"{site.base}/inbox.js", views.script, methods=["GET"]),
         Route(f"{site.base}/icon.svg", views.icon, methods=["GET"]),
     ]
     handlers = {404: views.missing, StoreError: views.unreachable, Exception: views.failed}
@@ -240,7 +241,8 @@ class _Views:
         visitor = self._visitor(request)
         if visitor is None:
             return RedirectResponse(f"{self._site.base}/login", status_code=303)
-        return await run_in_threadpool(self._page, visitor, request.path_params["id"])
+        only_looks = "look" in request.query_params
+        return await run_in_threadpool(self._page, visitor, request.path_params["id"], only_looks=only_looks)
 
     async def answer(self, request: Request) -> Response:
         visitor = self._visitor(request)
@@ -272,7 +274,10 @@ class _Views:
     def _desk(self, visitor: Visitor) -> Desk:
         return self._site.desk.beside(visitor.channel) if visitor.channel else self._site.desk
 
-    def _page(self, visitor: Visitor, request_id: str, said: str = "", status: int = 200) -> Response:
+    def _page(
+        self, visitor: Visitor, request_id: str, said: str = "", status: int = 200, *, only_looks: bool = False
+    ) -> Response:
+        """The page of a request; without forms where a page that is open `only_looks` whether it is up to date."""
         desk = self._desk(visitor)
         outcome = desk.outcome(request_id)
         if outcome is None:
@@ -280,13 +285,16 @@ class _Views:
         request = outcome.request
         open_here = request.state == "pending" and bool(desk.shown(request_id))
         locked = self._needs_code(visitor, request) and self._tries.exhausted(request_id, visitor.principal)
-        token = self._forms.put(Form(visitor.key, request_id, request.digest)) if open_here and not locked else ""
+        forms = open_here and not locked and not only_looks
+        token = self._forms.put(Form(visitor.key, request_id, request.digest)) if forms else ""
         return self._show.at(visitor.home).request(
             outcome,
             token=token,
             code=self._needs_code(visitor, request),
             said=said or ("Too many wrong codes: answer by another way." if locked and open_here else ""),
+            open=open_here and not locked,
             elsewhere=request.state == "pending" and not open_here,
+            waiting=[] if visitor.channel else [each.id for each in desk.requests(waiting=True)],
             back=not visitor.channel,
             status=status,
         )
@@ -340,6 +348,9 @@ class _Views:
 
     async def style(self, request: Request) -> Response:
         return self._show.style()
+
+    async def script(self, request: Request) -> Response:
+        return self._show.script()
 
     async def icon(self, request: Request) -> Response:
         return self._show.icon()

@@ -10,10 +10,11 @@ from starlette.responses import HTMLResponse, Response
 from humanlayer_agent.approvals.model import ApprovalRequest, person
 from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.channels.web.request_checks import SCRIPTED
 from humanlayer_agent.safe_text import one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from jinja2 import Environment
 
@@ -27,6 +28,7 @@ STATES = {
     "answered": "Answered in words",
     "expired": "Expired: denied",
     "withdrawn": "Withdrawn",
+    "abandoned": "Closed: its agent is gone",
     "superseded": "Edited",
     "terminated": "Run stopped",
     "revoked": "Approval taken back",
@@ -70,12 +72,27 @@ class Pages:
             decided=[_row(request) | {"by": one_line(by)} for request, by in decided],
             who=who,
             stopped=one_line(stopped),
+            headers=SCRIPTED,
         )
 
     def request(
-        self, outcome: Outcome, *, token: str, code: bool, said: str, elsewhere: bool, back: bool, status: int
+        self,
+        outcome: Outcome,
+        *,
+        token: str,
+        code: bool,
+        said: str,
+        open: bool,
+        elsewhere: bool,
+        waiting: "Sequence[str]",
+        back: bool,
+        status: int,
     ) -> Response:
-        """One request in full, with forms where `token` is not ""."""
+        """One request in full, with forms where `token` is not "".
+
+        Args:
+            open: it can be answered here. waiting: ids of all that wait, for who has logged in (`back`).
+        """
         request = outcome.request
         command = request.action.content
         return self._page(
@@ -87,6 +104,8 @@ class Pages:
             token=token,
             code=code,
             said=said,
+            open=open,
+            waiting=waiting,
             elsewhere=elsewhere,
             back=back,
             missing=outcome.missing,
@@ -99,6 +118,7 @@ class Pages:
                 {"by": one_line(person(vote.approver.principal)), "kind": vote.answer, "at": _utc(vote.at)}
                 for vote in outcome.votes
             ],
+            headers=SCRIPTED if back else None,
         )
 
     def message(self, title: str, words: str, status: int) -> Response:
@@ -108,14 +128,27 @@ class Pages:
     def style(self) -> Response:
         return Response(_file("style.css"), media_type="text/css")
 
+    def script(self) -> Response:
+        return Response(_file("inbox.js"), media_type="text/javascript")
+
     def icon(self) -> Response:
         return Response(_file("icon.svg"), media_type="image/svg+xml")
 
-    def _page(self, template: str, status: int = 200, **values: Any) -> Response:
-        version = hashlib.sha256(_file("style.css").encode()).hexdigest()[:12]
-        sheet = f"{self._base}/style.css?{version}"
-        text = _environment().get_template(template).render(base=self._base, home=self._home, sheet=sheet, **values)
-        return HTMLResponse(text, status_code=status)
+    def _page(
+        self, template: str, status: int = 200, headers: "Mapping[str, str] | None" = None, **values: Any
+    ) -> Response:
+        common = {
+            "base": self._base,
+            "home": self._home,
+            "sheet": self._of("style.css"),
+            "script": self._of("inbox.js"),
+        }
+        text = _environment().get_template(template).render(**common, **values)
+        return HTMLResponse(text, status_code=status, headers=headers)
+
+    def _of(self, name: str) -> str:
+        """The address of a file that browsers keep: another one where the file is another."""
+        return f"{self._base}/{name}?{hashlib.sha256(_file(name).encode()).hexdigest()[:12]}"
 
 
 def _row(request: ApprovalRequest) -> dict[str, Any]:
@@ -123,7 +156,7 @@ def _row(request: ApprovalRequest) -> dict[str, Any]:
     first = " ".join(" ⏎ ".join(one_line(line) for line in lines).split())
     return {
         "id": request.id,
-        "state": STATES.get(request.state, request.state),
+        "state": STATES.get(request.ending, request.state),
         "pending": request.state == "pending",
         "abandoned": request.abandoned,
         "command": first if len(first) <= SUMMARY else f"{first[:SUMMARY]} ...",

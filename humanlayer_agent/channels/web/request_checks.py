@@ -13,11 +13,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MAX_BODY = 400_000
 """Bytes of a form: an edited command of 100 KB, percent-encoded."""
 
+_NOTHING_ELSE = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_POLICY = "content-security-policy"
+
+SCRIPTED = {_POLICY: f"{_NOTHING_ELSE}; script-src 'self'; connect-src 'self'"}
+"""The header of a page for who has logged in: it may have our own script, which keeps it up to date."""
+
 HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
-        "frame-ancestors 'none'; base-uri 'none'"
-    ),
+    _POLICY: _NOTHING_ELSE,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     # Not no-referrer: with that, browsers send `Origin: null` with our own forms. Other sites get nothing by either.
@@ -58,9 +63,11 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
+                given = {name.decode().lower(): value.decode("latin-1") for name, value in message["headers"]}
+                chosen = HEADERS | (SCRIPTED if given.get(_POLICY) == SCRIPTED[_POLICY] else {})
                 kept = [(name, value) for name, value in message["headers"] if name.decode().lower() not in HEADERS]
-                ours = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                if scope["path"].endswith((".css", ".svg")):
+                ours = [(name.encode(), value.encode()) for name, value in chosen.items()]
+                if scope["path"].endswith((".css", ".js", ".svg")):
                     ours = [(name, b"max-age=3600" if name == b"cache-control" else value) for name, value in ours]
                 message = {**message, "headers": [*kept, *ours]}
             await send(message)

@@ -3,10 +3,11 @@
 `hla requests watch`: says what begins to wait for a human, and what becomes of it.
 """
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +62,7 @@ def ls(
     Examples: hla requests ls;  hla requests ls --all -n 500
     """
     human_only("requests ls", _LOOKS, store)
-    opened = open_store(store)
+    opened = _settled(store)
     if stopped := stopped_line(opened):
         typer.echo(stopped, err=output != "table")
     found = opened.requests(state=None if everything else "pending", run=run, last=count + 1)
@@ -80,7 +81,7 @@ def ls(
     rows = [
         (
             request.id[:12],
-            f"{request.state}, agent gone" if request.abandoned else request.state,
+            _state(request),
             time_text(request.created),
             request.decision.rule or "-",
             shorten(request.action.content),
@@ -108,12 +109,12 @@ def show(
     from humanlayer_agent.safe_text import one_line, visible
 
     human_only("requests show", _LOOKS, store)
-    opened = open_store(store)
+    opened = _settled(store)
     request = find_request(opened, request_id)
     if output != "table":
         print_record(_record(request), output)
         return
-    typer.echo(f"request {request.id}\nstate   {request.state}\nasked   {time_text(request.created)}")
+    typer.echo(f"request {request.id}\nstate   {_state(request)}\nasked   {time_text(request.created)}")
     typer.echo(f"by      {one_line(request.requester)}\nrun     {one_line(request.action.run_id)}")
     if request.decided is not None:
         who = f" by {one_line(request.decided_by)}" if request.decided_by else ""
@@ -245,6 +246,10 @@ def _answer(wish: "Wish", store: str | None, channels: Path | None) -> None:
     raise typer.Exit(answer_request(wish, store, channels))
 
 
+def _state(request: "ApprovalRequest") -> str:
+    return f"{request.state}, agent gone" if request.abandoned else request.state
+
+
 def _record(request: "ApprovalRequest") -> RequestRecord:
     return {
         "id": request.id,
@@ -268,8 +273,27 @@ def _record(request: "ApprovalRequest") -> RequestRecord:
     }
 
 
+def _settled(store: str | None) -> "SQLiteStore":
+    """The store, in which what agents that are gone have left is settled: there may be no hub that sees to it."""
+    opened = open_store(store)
+    _settle(opened)
+    return opened
+
+
+def _settle(opened: "SQLiteStore") -> None:
+    from humanlayer_agent.store.sqlite import SQLiteStore
+
+    with suppress(StoreError):  # it can be looked at where it can't be written
+        if opened.requests(state="pending", last=1):
+            with closing(SQLiteStore(opened.path)) as written:
+                written.reconcile()
+
+
 INTERVAL = 0.25
 """Seconds between two looks at the store."""
+
+RECONCILED = 20
+"""Looks after which it is settled again what agents that are gone have left."""
 
 
 def changes(opened: "SQLiteStore", wait: Callable[[float], None] = time.sleep) -> "Iterator[ApprovalRequest]":
@@ -279,7 +303,9 @@ def changes(opened: "SQLiteStore", wait: Callable[[float], None] = time.sleep) -
         ConfigError: the store can't be read any more.
     """
     waiting: set[str] = set()
-    while True:
+    for look in itertools.count():
+        if look % RECONCILED == 0:
+            _settle(opened)
         try:
             pending = opened.requests(state="pending")
             settled = [opened.get(one) for one in sorted(waiting - {request.id for request in pending})]

@@ -21,6 +21,7 @@ from humanlayer_agent.shell import Effect
 from humanlayer_agent.testing.conformance import HOSTILE, LONG
 from humanlayer_agent.testing.fake_slack import blocks as fake
 from humanlayer_agent.testing.fake_slack.limits import LIMITS
+from tests.channels.asking import COMMAND, build_request
 from tests.channels.slack.conftest import texts
 from tests.support import extent
 
@@ -106,6 +107,36 @@ def test_what_is_shown() -> None:
                  "Unknown until it runs", "Instead: text", "The model says (not verified): text", "Answer by"):  # fmt: skip
         assert part in shown
     assert "make deploy" not in made.text
+
+
+def test_what_decided_is_marked_as_the_terminal_underlines_it() -> None:
+    made = asked(build_request())
+    (marks,) = [text for text in texts(made.blocks) if "^" in text]
+    first, below, second, below_second = marks.split("\n")
+    assert first == '2  rm -rf "$CACHE"/* /var/lib/app/cache'
+    assert below.lstrip(" ") == "^" * len('rm -rf "$CACHE"/* /var/lib/app/cache')
+    assert second.startswith("3  curl -fsS https://")
+    assert len(below) == len(first)
+    assert [second[at] for at, mark in enumerate(below_second) if mark == "^"][-1] == "h"
+    assert COMMAND in [text.rstrip("\n") for text in texts(made.blocks)], "the command itself is as it was"
+
+
+def test_marks_of_a_long_line_and_of_wide_characters() -> None:
+    command = f"echo {'a' * 200} 日本 && rm -rf /srv/x"
+    begin = command.index("rm")
+    request = request_of(command)
+    decision = replace(request.decision, spans=((begin, len(command)),))
+    made = asked(replace(request, decision=decision))
+    check(made)
+    (marks,) = [text for text in texts(made.blocks) if "^" in text]
+    line, below = marks.split("\n")
+    assert line.startswith("1  ... ")
+    assert line.endswith("日本 && rm -rf /srv/x")
+    assert below == " " * (len(line.partition("rm -rf")[0]) + 2) + "^" * len("rm -rf /srv/x"), "two cells each"
+
+
+def test_a_command_that_is_all_of_it_what_decided_has_no_marks() -> None:
+    assert not [text for text in texts(asked(request_of()).blocks) if "^" in text]
 
 
 @pytest.mark.parametrize("length", [2799, 2800, 2801, 60_000])

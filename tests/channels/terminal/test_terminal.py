@@ -29,6 +29,18 @@ def test_y_approves_once(open_screen):
     assert "y run once" not in screen.text()
 
 
+@pytest.mark.parametrize("bell", [True, False])
+def test_it_rings_once_where_that_is_wanted(open_screen, bell: bool):
+    screen = open_screen(bell=bell)
+    screen.armed()
+    screen.send("n")
+    screen.shows("Why not?")
+    screen.send("\r")
+    screen.result()
+    screen.ended()
+    assert screen.raw.count(b"\a") == bell
+
+
 def test_the_screen_says_everything(open_screen):
     screen = open_screen(rows=40)
     screen.armed()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from humanlayer_agent.testing.patience import until
 from tests.support import extent
 from tests.support.browser import find_chromium
 from tests.support.browser_session import Browser, BrowserError, Session, browser
@@ -129,6 +130,79 @@ def test_by_keyboard_alone(inbox, tab: Session) -> None:
     assert inbox.state(request) == "pending"
     tab.press("Enter", leads_on=True)
     assert inbox.state(request) == "rejected"
+
+
+def test_the_list_stays_up_to_date_by_itself(inbox, tab: Session) -> None:
+    first = inbox.ask("make first")
+    inbox.deliver(first)
+    log_in(tab, inbox)
+    assert tab.run("document.title") == "1 waiting · Approvals inbox"
+    tab.press("j")
+    focused = "document.activeElement.textContent"
+    assert tab.run(focused) == "make first"
+    inbox.deliver(inbox.ask("make second"))
+    until(lambda: tab.run("document.title") == "2 waiting · Approvals inbox", "the new title")
+    assert "make second" in tab.text()
+    assert tab.run(focused) == "make first", "the focus stays where it was"
+    tab.press("j")
+    assert tab.run(focused) == "make second"
+    tab.press("k")
+    tab.press("Enter", leads_on=True)
+    assert "make first wants" not in tab.text()
+    assert "make first" in tab.text()
+    assert tab.run("document.title").startswith("(2) Waiting")
+    assert tab.console == []
+
+
+def test_what_is_typed_stays_and_can_not_be_sent_once_it_is_decided_elsewhere(inbox, tab: Session) -> None:
+    request = inbox.ask()
+    inbox.deliver(request)
+    tab.open(f"{log_in(tab, inbox)}/r/{request.id}")
+    tab.type("#reason", "not while the")
+    inbox.deliver(inbox.ask("make another"))
+    until(lambda: tab.run("document.title").startswith("(2)"), "the new title")
+    assert tab.run("document.querySelector('#reason').value") == "not while the"
+    assert tab.run("document.activeElement.id") == "reason"
+    inbox.decide_elsewhere(request, "reject")
+    until(lambda: "settled meanwhile" in tab.text(), "the news")
+    assert "Rejected" in tab.run("document.querySelector('#state').textContent")
+    assert tab.run("document.querySelector('#reason').value") == "not while the"
+    assert tab.run("[...document.querySelectorAll('.decide button')].every(button => button.disabled)")
+
+
+def test_no_key_decides_by_itself(inbox, tab: Session) -> None:
+    request = inbox.ask()
+    inbox.deliver(request)
+    tab.open(f"{log_in(tab, inbox)}/r/{request.id}")
+    for key in ("Enter", " ", "d", "e", "r"):
+        tab.press(key)
+        tab.press("Escape")
+    tab.press("a")
+    assert tab.run("document.activeElement.className") == "approve"
+    tab.press("Enter")  # at once: typed ahead, not meant
+    assert inbox.state(request) == "pending"
+    until(lambda: tab.run("performance.now() - led > ARMED"), "that the button is armed")
+    tab.press("d")
+    assert tab.run("document.activeElement.id") == "reason"
+    tab.press("a")  # a letter of the reason
+    assert tab.run("document.querySelector('#reason').value") == "a"
+    tab.press("Escape")
+    tab.press("a")
+    until(lambda: tab.run("performance.now() - led > ARMED"), "that the button is armed")
+    tab.press("Enter", leads_on=True)
+    assert inbox.state(request) == "approved"
+
+
+def test_a_sound_for_who_wants_it(inbox, tab: Session) -> None:
+    home = log_in(tab, inbox)
+    assert not tab.run("document.querySelector('#sound').checked")
+    tab.click("label.check", leads_on=False)
+    rung = "Number(document.querySelector('#main').dataset.rung || 0)"
+    assert tab.run(rung) == 1, "it is heard how it sounds"
+    inbox.deliver(inbox.ask())
+    until(lambda: tab.run(rung) == 2, "the sound")
+    tab.open(f"{home}/")
+    assert tab.run("document.querySelector('#sound').checked")
 
 
 def test_expired_and_already_decided(inbox, tab: Session) -> None:

@@ -14,6 +14,7 @@ from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.web.sessions import CALLERS, RECORDED, LoginCode
 from humanlayer_agent.locations import own_ports
 from humanlayer_agent.processes import identity as process
+from humanlayer_agent.store import heartbeats
 from tests.support import extent
 
 BOB = "bob@example.com"
@@ -239,6 +240,13 @@ def test_a_request_whose_agent_is_gone_says_so(inbox, monkeypatch: pytest.Monkey
     assert gone in alice.get("/").text
     assert gone in alice.get(f"/r/{request.id}").text
     assert inbox.state(request) == "pending"
+    with monkeypatch.context() as later:
+        later.setattr(process, "lives", lambda identity: False)
+        later.setattr(heartbeats, "LEFT_MS", 0)
+        inbox.store.reconcile()
+    assert inbox.state(request) == "withdrawn"
+    assert "Closed: its agent is gone" in alice.get("/").text
+    assert "Closed: its agent is gone" in alice.get(f"/r/{request.id}").text
 
 
 def test_a_request_of_another_route_is_only_shown(inbox, page) -> None:
@@ -525,14 +533,40 @@ def test_headers(inbox) -> None:
         assert "server" not in headers
 
 
-def test_pages_have_no_script_and_nothing_from_elsewhere(inbox, page) -> None:
+def test_only_pages_of_who_has_logged_in_have_our_script(inbox, page) -> None:
+    """It stands in a file of its own: what a page itself says is never a script. Pages that links lead to have none."""
+    request, path = inbox.mailed()
+    inbox.deliver(request)
+    alice, stranger = inbox.rig.alice(), inbox.rig.client()
+    for each in ("/", f"/r/{request.id}", f"/r/{request.id}?look"):
+        answer = alice.get(each)
+        policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+        assert (policy["default-src"], policy["script-src"], policy["connect-src"]) == ("'none'", "'self'", "'self'")
+        (script,) = [values for tag, values in page(answer.text).tags if tag == "script"]
+        assert stranger.get(script["src"]).headers["content-type"].startswith("text/javascript")
+    for each in (path, "/login"):
+        assert "<script" not in stranger.get(each).text
+
+
+def test_a_page_that_looks_whether_it_is_up_to_date_gets_no_form(inbox, page) -> None:
+    request = inbox.ask()
+    inbox.deliver(request)
+    shown = inbox.rig.alice().get(f"/r/{request.id}?look")
+    assert page(shown.text).form("approve") is None
+    assert 'data-open="yes"' in shown.text
+    inbox.decide_elsewhere(request, "reject")
+    assert 'data-open="no"' in inbox.rig.alice().get(f"/r/{request.id}?look").text
+
+
+def test_pages_have_no_script_in_them_and_nothing_from_elsewhere(inbox, page) -> None:
     request, path = inbox.mailed("high", command="echo '<script>alert(1)</script><img src=//evil.example>'")
     inbox.deliver(request)
     for client, each in ((inbox.rig.alice(), "/"), (inbox.rig.alice(), f"/r/{request.id}"), (inbox.rig.client(), path)):
         shown = page(client.get(each).text)
         assert "alert(1)" in shown.text
         for tag, values in shown.tags:
-            assert tag not in ("script", "img", "iframe", "object")
+            assert tag not in ("img", "iframe", "object")
+            assert tag != "script" or values["src"].startswith("/inbox.js?")
             assert not any(name.startswith("on") or name == "style" for name in values)
             for name in ("href", "src", "action"):
                 assert not values.get(name) or values[name].startswith(("/", "#"))

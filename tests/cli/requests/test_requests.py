@@ -23,6 +23,7 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, default_store_path, key_path
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
+from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from tests.support import children
 from tests.support.keys import PASSPHRASE, QUICK, known_passphrase, make_key, passphrase_file
@@ -423,6 +424,23 @@ def test_no_store_is_made(ready: None) -> None:
     assert code == 2
     assert "there is no store" in shown
     assert not default_store_path().exists()
+
+
+def test_what_an_agent_that_was_killed_has_asked_is_closed_where_somebody_looks(
+    agent: Callable[..., Waiting], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No hub is there that would see to it."""
+    one = agent()
+    assert main(["requests", "ls"]) == 0
+    assert "pending" in capsys.readouterr().out
+    monkeypatch.setattr(identity, "lives", lambda process: False)
+    monkeypatch.setattr(heartbeats, "LEFT_MS", 0)
+    assert main(["requests", "ls"]) == 0
+    assert capsys.readouterr().out == "No request waits for an answer.\n"
+    assert main(["requests", "ls", "--all"]) == 0
+    assert "withdrawn, agent gone" in capsys.readouterr().out
+    assert main(["requests", "show", one.id]) == 0
+    assert "state   withdrawn, agent gone" in capsys.readouterr().out
 
 
 def test_watch(agent: Callable[..., Waiting]) -> None:
