@@ -20,20 +20,27 @@ _ENDINGS = {
 _SETTINGS = frozenset(
     str.split(
         """
-        .babelrc .babelrc.json .bandit .c8rc.json .clang-tidy .coveragerc .coveragerc.toml .eslintrc .eslintrc.json
-        .eslintrc.yaml .eslintrc.yml .flake8 .flaskenv .golangci.toml .golangci.yaml .golangci.yml .isort.cfg
-        .justfile .lintstagedrc .lintstagedrc.json .mocharc.json .mocharc.yaml .mocharc.yml .mypy.ini .npmrc .nycrc
-        .nycrc.json .prettierrc .prettierrc.json .prettierrc.toml .prettierrc.yaml .prettierrc.yml .proverc
-        .pylintrc .pylintrc.toml .pytest.ini .pytest.toml .rubocop.yml .ruff.toml .sqlfluff .stylelintrc
-        .stylelintrc.json .stylelintrc.yml .swcrc .taprc .tflint.hcl BUILD.bazel CMakeCache.txt CMakePresets.json
-        CMakeUserPresets.json Directory.Build.props Directory.Build.rsp Directory.Build.targets Doxyfile Gemfile
-        Gruntfile.js Justfile MODULE.bazel Makefile.toml Procfile Rakefile Taskfile.yaml Taskfile.yml WORKSPACE
-        angular.json ava.config.json babel.config.json biome.json biome.jsonc build.rs build.xml build.zig
-        bunfig.toml composer.json cypress.json deno.json deno.jsonc dune dune-project gradle.properties gulpfile.js
-        hatch.toml hugo.toml hugo.yaml init.gradle init.gradle.kts jest.config.json jsconfig.json justfile
-        meson.build meson_options.txt mkdocs.yml mypy.ini nextest.toml nodemon.json nx.json phpstan.neon phpunit.xml
-        phpunit.xml.dist pnpm-workspace.yaml project.json pylintrc pylintrc.toml pyproject.toml pytest.ini
-        pytest.toml ruff.toml setup.cfg taskfile.yml tox.ini tox.toml tsconfig.json xo.config.json
+        .babelrc .babelrc.json .bandit .c8rc.json .clang-tidy .coveragerc .coveragerc.toml .cspell.json
+        .djlintrc .eslintrc .eslintrc.json .eslintrc.yaml .eslintrc.yml .flake8 .flaskenv .golangci.toml
+        .golangci.yaml .golangci.yml .hlint.yaml .isort.cfg .justfile .lcovrc .lintstagedrc .lintstagedrc.json
+        .markdownlint-cli2.jsonc .markdownlint-cli2.yaml .markdownlint.json .markdownlint.jsonc
+        .markdownlint.yaml .mocharc.json .mocharc.yaml .mocharc.yml .mypy.ini .npmrc .nycrc .nycrc.json
+        .pdm.toml .perltidyrc .phpcs.xml .prettierrc .prettierrc.json .prettierrc.toml .prettierrc.yaml
+        .prettierrc.yml .proverc .pylintrc .pylintrc.toml .pytest.ini .pytest.toml .rubocop.yml .ruff.toml
+        .sqlfluff .stylelintrc .stylelintrc.json .stylelintrc.yml .swcrc .taplo.toml .taprc .tflint.hcl
+        BUILD.bazel CMakeCache.txt CMakePresets.json CMakeUserPresets.json Directory.Build.props
+        Directory.Build.rsp Directory.Build.targets Doxyfile Gemfile Gruntfile.js Justfile MODULE.bazel
+        Makefile.toml Pipfile Procfile Rakefile Taskfile.yaml Taskfile.yml WORKSPACE _config.yml alembic.ini
+        angular.json ava.config.json babel.config.json behat.yaml behat.yml biome.json biome.jsonc book.toml
+        build.rs build.xml build.zig bunfig.toml codeception.yml composer.json cspell.json cypress.json
+        deno.json deno.jsonc djlint.toml dub.json gcovr.cfg global.json gradle.properties gulpfile.js hatch.toml
+        hugo.json hugo.toml hugo.yaml infection.json infection.json5 init.gradle init.gradle.kts
+        jest.config.json jsconfig.json justfile knip.json meson.build meson_options.txt mkdocs.yml mypy.ini
+        nextest.toml nodemon.json nx.json pdm.toml phpcs.xml phpcs.xml.dist phpstan.dist.neon phpstan.neon
+        phpstan.neon.dist phpunit.dist.xml phpunit.xml phpunit.xml.dist pint.json pnpm-workspace.yaml
+        poetry.toml project.json psalm.xml psalm.xml.dist pylintrc pylintrc.toml pyproject.toml
+        pyrightconfig.json pytest.ini pytest.toml ruff.toml setup.cfg shard.yml taplo.toml taskfile.yml tox.ini
+        tox.toml tsconfig.json typedoc.json uv.toml xo.config.json zola.toml
         """
     )
 )
@@ -98,7 +105,7 @@ def by_name(path: str) -> str | None:
         return _NAMES[name]
     if _CODE_OF_TOOLS.fullmatch(name):
         return "settings"
-    if name.startswith(("tsconfig.", "jsconfig.")) and name.endswith(".json"):
+    if (name.startswith(("tsconfig.", "jsconfig.")) and name.endswith(".json")) or name.endswith(".runsettings"):
         return "settings"
     if "." not in name and any(part in path for part in _HOOKS):
         return "sh"

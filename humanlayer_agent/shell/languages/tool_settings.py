@@ -55,16 +55,20 @@ _GEMFILE = re.compile(
 _CODE = frozenset(
     str.split(
         """
-        .clang-tidy .lintstagedrc .lintstagedrc.json .proverc .sqlfluff .tflint.hcl BUILD.bazel MODULE.bazel Rakefile
-        WORKSPACE build.rs build.xml build.zig dune dune-project meson.build meson_options.txt phpunit.xml
-        phpunit.xml.dist
+        .clang-tidy .lintstagedrc .lintstagedrc.json .tflint.hcl BUILD.bazel MODULE.bazel Rakefile WORKSPACE build.rs
+        build.xml build.zig meson.build meson_options.txt
         """
     )
 )
 _ENDINGS = (".gradle", ".gradle.kts", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
 """Files in a language that is not read here, which a tool runs before anything of the project runs."""
+_WORDS = {".proverc": "prove", ".perltidyrc": "perltidy"}
+"""Files of words that a program gets beside those that it is given."""
+_PRESETS = ("CMakePresets.json", "CMakeUserPresets.json")
 _ANY_NAME = (".ini", ".cfg")
-_KNOWN = frozenset(str.split("pytest.ini .pytest.ini tox.ini mypy.ini .mypy.ini setup.cfg .isort.cfg"))
+_KNOWN = frozenset(
+    str.split("pytest.ini .pytest.ini tox.ini mypy.ini .mypy.ini setup.cfg .isort.cfg alembic.ini gcovr.cfg")
+)
 _OF_TOOLS = re.compile(
     r"(?:tool[.:])?(?:pytest|mypy|flake8|pycodestyle|coverage|tox|testenv|pylint|ruff|isort|bandit|main|master|run|report"
     r"|html|xml|json)\b.*",
@@ -113,6 +117,10 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
             if found := shape.fullmatch(line):
                 out.acts.append(_shell(found[1], here, name))
         return
+    if name in _WORDS:
+        words = [line.partition(" #")[0].strip() for line in lines if not line.lstrip().startswith("#")]
+        out.acts.append(_shell(" ".join((_WORDS[name], *filter(None, words))), here, name))
+        return
     if name == ".flaskenv":
         for variable, value in _lines(text):
             given = (Text.of(variable.removeprefix(_ANY)), Text.of(value.strip("\"'")))
@@ -123,7 +131,7 @@ def _read(text: str, path: str, files: Files | None, out: Behaviour, depth: int)
         return
     try:
         pairs = list(islice(_pairs(text, name), MAX_SETTINGS + 2))
-    except _TooManyError:
+    except _UnreadError:
         pairs = []
         _unread(out, path)
     for number, (setting, value) in enumerate(pairs):
@@ -151,33 +159,46 @@ def _setting(setting: str, value: str, path: str, files: Files | None, out: Beha
     """What one setting does."""
     here = posixpath.dirname(path)
     kind, program = _kind(setting.replace("_", "-").lower())
+    any_name = setting == "include" and (depth or posixpath.basename(path) in _PRESETS)
+    if any_name or (kind == "settings" and setting.endswith("extend")):
+        _further(value, path, files, out, depth, any_name=True)
+    elif kind == "settings":
+        for word in _words(value) if setting != "include" else ():
+            _further(word, path, files, out, depth)
+    elif kind == "ini" and depth < MAX_DEPTH:
+        _read(value, posixpath.join(here, "tox.ini"), files, out, depth + 1)
+    elif setting.endswith(".bootstrap") and not value.endswith(".php"):
+        _unread(out, value)  # code of any name
+    elif kind in _RUN:
+        out.acts += _run(kind, program, setting, value, here)
+    else:
+        _paths(kind, setting, value, here, out)
+
+
+_RUN = frozenset({"python", "shell", "command", "words", "java", "cmake"})
+"""Kinds of settings of which the value is code, a command, or options."""
+
+
+def _run(kind: str, program: str, setting: str, value: str, here: str) -> Iterator[Act]:
+    """What the value of such a setting has a tool do."""
     if kind == "python":
-        out.acts.append(Act("python", (Text.of(value),), origin=setting))
+        yield Act("python", (Text.of(value),), origin=setting)
     elif kind == "shell":
         for line in value.splitlines():
             if line.strip(" \t-!") and not line.lstrip().startswith("#"):
-                out.acts.append(_shell(_without_places(line.strip().lstrip("-! ")), here, setting))
-    elif kind == "command":
-        if value.strip():
-            out.acts.append(_shell(f"{shlex.quote(value.strip())} --version", here, setting))
+                yield _shell(_without_places(line.strip().lstrip("-! ")), here, setting)
+    elif kind == "command" and value.strip():
+        yield _shell(f"{shlex.quote(value.strip())} --version", here, setting)
+    elif kind == "words" and program == "node" and value.strip():
+        yield Act("environment", (Text.of("NODE_OPTIONS"), Text.of(value)), origin=setting)
     elif kind == "words" and value.strip():
-        if program == "node":
-            out.acts.append(Act("environment", (Text.of("NODE_OPTIONS"), Text.of(value)), origin=setting))
-        else:
-            out.acts.append(_shell(f"{program} {' '.join(value.split())}", here, setting))
+        yield _shell(f"{program} {' '.join(value.split())}", here, setting)
     elif kind == "java":
-        out.acts.append(Act("environment", (Text.of("JAVA_TOOL_OPTIONS"), Text.of(value)), origin=setting))
+        yield Act("environment", (Text.of("JAVA_TOOL_OPTIONS"), Text.of(value)), origin=setting)
     elif kind == "cmake":
         name = re.sub(r"^.*cachevariables\.", "", setting, flags=re.IGNORECASE).removesuffix(".value")
         if not name.endswith(".type"):
-            out.acts.append(_shell(f"cmake -D{shlex.quote(f'{name}={value}')}", here, setting))
-    elif kind == "ini" and depth < MAX_DEPTH:
-        _read(value, posixpath.join(here, "tox.ini"), files, out, depth + 1)
-    elif kind == "settings":
-        for word in _words(value) if setting != "include" or posixpath.basename(path).startswith("CMake") else ():
-            _further(word, path, files, out, depth, whatever=setting == "include")
-    else:
-        _paths(kind, setting, value, here, out)
+            yield _shell(f"cmake -D{shlex.quote(f'{name}={value}')}", here, setting)
 
 
 def _paths(kind: str, setting: str, value: str, here: str, out: Behaviour) -> None:
@@ -195,10 +216,13 @@ def _paths(kind: str, setting: str, value: str, here: str, out: Behaviour) -> No
         out.acts.append(Act(did, (where,), "import-path" if did == "execute" else "code", origin=setting))
 
 
-def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: int, *, whatever: bool = False) -> None:
-    """Settings that settings name: a file by its path, or what is installed by its name; `whatever`: only a file."""
+def _further(word: str, path: str, files: Files | None, out: Behaviour, depth: int, *, any_name: bool = False) -> None:
+    """Settings that settings name: a file by its path, or what is installed by its name."""
+    if any_name and (depth >= MAX_DEPTH or _OPEN.search(word)):
+        _unread(out, word)
+        return
     if (
-        not whatever
+        not any_name
         and not word.startswith((".", "/", "~"))
         and not word.endswith((".toml", ".json", ".ini", ".cfg", ".yml", ".yaml"))
     ):
@@ -259,12 +283,21 @@ def _kind(setting: str) -> tuple[str, str]:
 # ---- forms ------------------------------------------------------------------------------------------
 
 
-class _TooManyError(Exception):
-    """A document of YAML says the same too often, by aliases, to be read."""
+class _UnreadError(Exception):
+    """A file of settings can't be read: a document of YAML says the same too often, by aliases; one of XML is none."""
 
 
 def _pairs(text: str, name: str) -> Iterator[Pair]:
     """The settings of a file with their values, in whatever form it is; those of a list one by one."""
+    if name.startswith("Doxyfile"):
+        yield from _doxygen(text)
+        return
+    if name.removesuffix(".dist").endswith(_STRICT):
+        try:
+            yield from dict.fromkeys(_STRICT_FORMS[posixpath.splitext(name.removesuffix(".dist"))[1]](text))
+        except (ValueError, RecursionError):
+            raise _UnreadError from None
+        return
     forms = _FORMS.get(posixpath.splitext(name)[1]) or (_FORMS[".json"] if text.lstrip()[:1] == "{" else (_ini, _toml))
     seen: dict[Pair, None] = {}
     for form in forms:
@@ -295,6 +328,41 @@ def _ini(text: str) -> Iterator[Pair]:
         raise ValueError(str(error)) from None
     for section in parser.sections():
         yield from ((f"{section}.{key}", value or "") for key, value in parser.items(section))
+
+
+_DOXYGEN = re.compile(r"^[ \t]*(@?\w+)[ \t]*\+?=[ \t]*(.*)", re.MULTILINE)
+
+
+def _doxygen(text: str) -> Iterator[Pair]:
+    """A Doxyfile: filters are commands, those for patterns stand behind `PATTERN=`."""
+    for found in _DOXYGEN.finditer(text.replace("\\\n", " ")):
+        name, value = found[1].upper(), found[2].strip()
+        if name.startswith("@INCLUDE"):
+            yield "extend", value.strip('"')
+        elif "FILTER" in name:
+            for word in value.split() if "PATTERNS" in name else (value,):
+                yield "doxygen.filter", (word.partition("=")[2] if "PATTERNS" in name else word).strip('"')
+        else:
+            yield f"doxygen.{name}", value.strip('"')
+
+
+def _xml(text: str) -> Iterator[Pair]:
+    """Attributes and texts by the elements that they stand in. Raises ValueError where it is no XML, or has a DTD."""
+    from xml.etree import ElementTree
+
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ValueError("declares what it holds")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from None
+    waiting = [(root, root.tag)]
+    while waiting:
+        element, path = waiting.pop()
+        yield from ((f"{path}.{name}", value) for name, value in element.items())
+        if element.text and element.text.strip():
+            yield path, element.text.strip()
+        waiting += [(child, f"{path}.{child.tag}") for child in element]
 
 
 def _toml(text: str) -> Iterator[Pair]:
@@ -328,7 +396,7 @@ def _yaml(text: str) -> Iterator[Pair]:
         while loader.check_node():
             node = loader.get_node()
             if _size(node, {}) > MAX_NODES:
-                raise _TooManyError
+                raise _UnreadError
             found.append(loader.construct_document(node))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
@@ -368,4 +436,7 @@ _FORMS: dict[str, tuple[Callable[[str], Iterator[Pair]], ...]] = {
     ".properties": (_lines,),
     ".txt": (_lines,),
 }
+_STRICT_FORMS: dict[str, Callable[[str], Iterator[Pair]]] = {".xml": _xml, ".runsettings": _xml, ".neon": _yaml}
+"""Those of which a file that is not in that form is unread."""
+_STRICT = tuple(_STRICT_FORMS)
 """By the ending of the file's name: what it may be written in."""

@@ -1,6 +1,9 @@
 """Reads what an operand names: the host in it, and the text that can be read from it."""
 
 import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import Field
@@ -95,3 +98,55 @@ def port_of(text: str) -> str | None:
         return None
     found = _PORT.fullmatch(text.rpartition("@")[2].partition("/")[0])
     return found[1] if found is not None else None
+
+
+MAX_WORDS = 500
+"""Most words that a file of arguments may have."""
+
+
+def with_argument_files(run: "Run", form: str, fields: Sequence[Field]) -> Sequence[Field]:
+    """Return the words with those of files of arguments (`mypy @args.txt`) in place of their names. A file is read that
+    the action does not write, and that names no further one; with any other the command is in doubt.
+
+    Args:
+        form: how words stand in such a file: see `spec.ARGUMENT_FILES`.
+        fields: the words after the program's name.
+    """
+    if not any(_names_words(word) for word in fields):
+        return fields
+    out: list[Field] = []
+    for word in fields:
+        if not _names_words(word):
+            out.append(word)
+            continue
+        words = _words_of(run, form, word)
+        if words is None:
+            run.code(word, what=word.text, role="setting", origin="file of arguments")
+            run.doubt(word.word.raw)
+        else:
+            out += [replace(word, text=text, prefix=text) for text in words]
+    return out
+
+
+def _names_words(word: Field) -> bool:
+    """Is it, or may it be, the name of a file of arguments? An @ alone is an operand."""
+    texts = word.texts or (word.prefix,)
+    return any(text[:1] == "@" and text != "@" for text in texts) or (not word.texts and word.prefix == "@")
+
+
+def _words_of(run: "Run", form: str, word: Field) -> list[str] | None:
+    """The words of the file that `word` names; None where they are not known."""
+    if word.text is None:
+        return None
+    before = len(run.command.effects)
+    run.path("read", word.tail(1), role="option", origin="file of arguments")
+    found = run.command.effects[before:]
+    text = run.walk.scripts.settled(run.command, found[0], word) if len(found) == 1 else None
+    if text is None:
+        return None
+    try:
+        words = text.splitlines() if form == "lines" else shlex.split(text)
+    except ValueError:
+        return None
+    further = any(each[:1] == "@" for each in words)
+    return None if further or len(words) > MAX_WORDS or "\0" in text else words

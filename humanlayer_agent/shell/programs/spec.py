@@ -14,6 +14,8 @@
         without_operands: {slot: list, value: ., when: [x]}    # what it works on when it is given none
         effects: [{kind: network, when: [x]}]     # beyond options and operands
         needs: [credentials]                                        # beside its operands: see `NEEDS`
+        settings: [pyproject.toml, x.toml]      # names of files with settings that it looks for by itself
+        argument_files: lines                   # @FILE stands for the words in it: see `ARGUMENT_FILES`
         about: copies files                                         # one line for people
     examples:
       - {command: cp a b, effects: [read a, write b], truth: {a: text}}    # see docs/catalog.md
@@ -42,6 +44,12 @@ NEEDS = {
     "namespaces": "makes user namespaces of its own, as browsers do for their sandbox",
 }
 """What a program can't do its work without, besides what it is given: no confinement has it."""
+
+ARGUMENT_FILES = {
+    "lines": "each line is a word",
+    "words": "words are apart by blanks, and quoted as for a shell",
+}
+"""How the words stand in a file of arguments."""
 
 SLOTS = {
     "text": "data that the program does not open, run or contact",
@@ -174,6 +182,8 @@ class Spec:
     abbreviate: bool = False
     about: str = ""
     needs: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    argument_files: str = ""
     shapes: dict[tuple[str | None, ...], Any] = field(default_factory=dict, compare=False)
     """What `arguments` has read before, by the options and their places."""
     dangerous: bool | None = field(default=None, compare=False)
@@ -211,7 +221,7 @@ _READS = frozenset({"text", "read", "list", "name-glob", "name-regex"})
 """Slots in which a word does no more than operands may."""
 _PROGRAM_KEYS = frozenset(
     str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
-    reads_stdin prints abbreviate inherit about needs""")
+    reads_stdin prints abbreviate inherit about needs settings argument_files""")
 )
 _OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
 
@@ -292,6 +302,10 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
     spec.needs = tuple(map(str, body.get("needs") or ()))
     if unknown := set(spec.needs) - NEEDS.keys():
         raise CatalogError(f"{where}: needs: {', '.join(sorted(unknown))}; known: {', '.join(NEEDS)}")
+    spec.settings = tuple(map(str, body.get("settings") or ()))
+    spec.argument_files = str(body.get("argument_files", ""))
+    if spec.argument_files and spec.argument_files not in ARGUMENT_FILES:
+        raise CatalogError(f"{where}: argument_files: {spec.argument_files!r}; known: {', '.join(ARGUMENT_FILES)}")
     _check_conditions(spec, where)
     return spec
 

@@ -34,6 +34,12 @@ def apply(run: Run, spec: Spec, fields: Sequence[Field]) -> None:
     if run.command.program == "kill" and len(run.command.words) == len(fields) + 1:
         fields = [_as_job(field, run.state) for field in fields]
         run.command.words = [run.command.words[0], *fields]
+    if spec.settings:
+        run.walk.scripts.settings.append((run.command, spec.settings))
+    if spec.argument_files:
+        from humanlayer_agent.shell.programs import operand_effects
+
+        fields = operand_effects.with_argument_files(run, spec.argument_files, fields)
     if spec.grammar:
         special.reader(spec.grammar)(run, spec, list(fields))
         note_effects(run, spec.effects)
@@ -127,12 +133,6 @@ def _subcommand(run: Run, spec: Spec, arguments: Arguments) -> None:
     apply(run, sub, operands[1:])
 
 
-_ARGUMENT_FILES = frozenset(
-    str.split("mypy dmypy stubgen stubtest ruff pytest py.test rustc ld gold as ar nm objdump strip java javadoc jar")
-)
-"""Programs that take `@file` for the words in that file."""
-
-
 def note_operands(run: Run, spec: Spec, arguments: Arguments) -> None:
     """What each operand does in the slot that takes it."""
     operands = arguments.operands
@@ -145,10 +145,6 @@ def note_operands(run: Run, spec: Spec, arguments: Arguments) -> None:
     pairs, excess = assign_slots(slots, operands)
     for word in excess:
         run.doubt(word.word.raw)
-    if not _ARGUMENT_FILES.isdisjoint((run.command.program, *run.command.options.get("module", ()))):
-        for word in operands:
-            if (word.text or word.prefix).startswith("@"):
-                run.doubt(word.word.raw)
     number = 0
     for slot, words in pairs:
         if slot.kind == "command":

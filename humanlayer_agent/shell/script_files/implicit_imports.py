@@ -32,11 +32,10 @@ _COPIES = re.compile(
 UNREAD_NAMES = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
     ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
+    "/dune", "/dune-project", "/dune-workspace", "/rebar.config", "/foundry.toml", ".lean", ".nimble", ".prisma",
+    "/.busted",
 )  # fmt: skip
 """Names of code, and of what says which to run, in languages that nobody reads here."""
-_OBEY_SETTINGS = frozenset(
-    str.split("ruff isort black taplo codespell sqlfluff clang-tidy hugo doxygen tflint swiftlint scalafmt")
-)
 LOADS = frozenset({"project", "import"})
 """What runs code that it finds by itself."""
 
@@ -78,18 +77,13 @@ def loads(program: Program) -> bool:
     """Tell whether any of its commands runs code that it finds by itself, or may change files later, or may be told
     where Python looks for modules.
     """
-    return any(is_python(command) or obeys_settings(command) for command in program.commands) or any(
+    return any(is_python(command) for command in program.commands) or any(
         (e.role in LOADS and e.kind == "execute")
         or (e.kind in _CHANGES and "background" in command.inside)
         or (e.kind == "environment" and e.operand == "PYTHONPATH")
         for command in program.commands
         for e in command.effects
     )
-
-
-def obeys_settings(command: SimpleCommand) -> bool:
-    """Does it load no code, but settings that say where it writes, or what it runs?"""
-    return command.program in _OBEY_SETTINGS or not _OBEY_SETTINGS.isdisjoint(command.options.get("module", ()))
 
 
 def _passed_on(command: SimpleCommand, effect: Effect) -> bool:

@@ -17,13 +17,7 @@ from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import ProjectReader
 from humanlayer_agent.shell.script_files.git_hooks import note_hooks
-from humanlayer_agent.shell.script_files.implicit_imports import (
-    CODE_FORMATTERS,
-    LOADS,
-    UNREAD_NAMES,
-    is_python,
-    obeys_settings,
-)
+from humanlayer_agent.shell.script_files.implicit_imports import CODE_FORMATTERS, LOADS, UNREAD_NAMES, is_python
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.script_files.scripts import Scripts
@@ -34,8 +28,6 @@ DOCTEST = "doctest"
 """The language of examples in docstrings and documents."""
 UNREAD = "unread"
 """Stands for any language that nobody reads here."""
-SETTINGS = "settings"
-"""The kind of what loads no code, but settings that say where it writes, or what it runs."""
 _RUNNERS = frozenset({"build", "cmake", "node", "jstools", "rust", "go", "jvm", "languages"})
 """Files of the catalog with programs that run whatever their files say."""
 _SITE = frozenset({"sitecustomize", "usercustomize"})
@@ -62,6 +54,25 @@ _DOCUMENTS = (".txt", ".rst", ".md")
 _DOCTEST_SETTINGS = (
     "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "Makefile", "noxfile.py", "package.json",
 )  # fmt: skip
+_SETTINGS = "settings "
+"""Begins the kind of a command that loads nothing but settings: the names of their files stand behind it."""
+_TASK_FILES = tuple(
+    str.split(
+        """
+        Makefile makefile GNUmakefile package.json pyproject.toml tox.ini setup.cfg noxfile.py tasks.py hatch.toml
+        justfile Justfile Taskfile.yml Taskfile.yaml composer.json Procfile ruff.toml .ruff.toml tsconfig.json
+        CMakePresets.json CMakeUserPresets.json .pre-commit-config.yaml
+        """
+    )
+)
+"""Files of a project that say what its tools are started with, and which settings these take."""
+_MENTIONED = re.compile(r"[\w.-]+", re.ASCII)
+_GIVEN = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*[ =]+[\"']?(?:[\w.-]*/)*([\w.-]+)", re.ASCII)
+"""The last part of what stands behind an option, or is its value."""
+_ARGUMENTS = re.compile(r"(?<=[ =\"'])@(?:[\w.-]*/)*([\w.-]+)", re.ASCII)
+"""The last part of the name of a file of arguments."""
+_TEXTS = (".md", ".rst", ".txt", ".html", ".csv", ".tsv", ".svg", ".log", ".lock", ".sql", ".css", ".png", ".gitignore")
+"""Endings of documents and data, which are no settings where nothing but their name is said."""
 _CHANGES = frozenset({"write", "append", "move"})
 _ONE_FILE = frozenset({"tee", "sed", "sort", "uniq", "dd", "awk", "perl", "curl", "wget"})
 """Programs that put no files into a folder that they are given."""
@@ -74,7 +85,7 @@ _GIT_CHANGES = frozenset(
 )
 """git's commands that give files another content."""
 _GIT_KEEPS = re.compile(
-    r"git\s+(?:stash\s+(?:list|show|drop)\b|(?:checkout\s+-b|switch\s+-c)\s+[\w./-]+\s*$|worktree\s+list\b"
+    r"git\s+(?:stash\s+(?:list|show|drop)\b|(?:checkout\s+(?:-q\s+)?-b|switch\s+(?:-q\s+)?-c)\s+[\w./-]+\s*$|worktree\s+list\b"
     r"|submodule\s+status\b|reset\s*(?:-q\s*)?(?:HEAD\b[\s\w./-]*)?$|restore\s+--staged\s+[\w./-]+\s*$)[^\n]*"
 )
 """Forms of them that give none."""
@@ -94,6 +105,7 @@ class LoadedFiles:
         self._count = 0
         self._changed: dict[tuple[frozenset[str] | None, frozenset[str]], Sequence[str] | None] = {}
         self._shadows: set[tuple[int, str | None]] = set()
+        self._names: tuple[frozenset[str], frozenset[str]] | None = None
 
     def judge(self) -> None:
         """Judge what the commands of the action so far would load."""
@@ -102,25 +114,26 @@ class LoadedFiles:
             return
         self._judge_shadows(reader)
         note_hooks(self._walk.program, reader)
-        loads = list(self._loads())
-        if not loads:
+        loads, settings = list(self._loads()), self._settings()
+        if not loads and not settings:
             return
         loaders = {(self._kind(command), self._where(command)): command for command, _ in reversed(loads)}
+        loaders |= {(kind, command.places): command for command, kind in settings}
         kinds = frozenset(kind for kind, _ in loaders)
-        places = frozenset(self._places(loads))
+        places = frozenset((*self._places(loads), *_places_of_settings(settings)))
         named = frozenset(self._named(loads))
         key = kinds, places
         if key not in self._changed:
             self._changed[key] = reader.changed(
-                lambda path: path in named or any(_languages(path, kind) for kind in kinds), places
+                lambda path: path in named or any(self._languages(path, kind) for kind in kinds), places
             )
         found = self._changed[key]
         for (kind, _), command in loaders.items():
             left = None if found is None else [p for p in found if not self._judged(reader, p, kind, command)]
             if left is None or left or not named.isdisjoint((*(found or ()), *self._scripts.written.texts)):
-                self._unread(kind, loads)
+                self._unread(kind, loads, settings)
             for path in list(self._scripts.written.texts):
-                for language in _languages(path, kind):
+                for language in self._languages(path, kind):
                     source = self._scripts.source(path) if language != UNREAD else None
                     before = source.text if source is not None else None
                     for text in self._scripts.written.contents(path, before) if language != UNREAD else ():
@@ -183,14 +196,14 @@ class LoadedFiles:
         """Make unread what loads files that the action may have changed in a way that can't be told."""
         if not isinstance(self._scripts.reader, ProjectReader):
             return
-        loads = list(self._loads())
+        loads, settings = list(self._loads()), self._settings()
         self._judge_import_paths()
         if pythons := self._pythons():
             changed = [plain_path(change.operand or "") for _, change in self._changes(None) if change is not None]
             for command, folders in pythons:
                 for path in (each for each in changed if _is_shadow(each, folders)):
                     self._add_unread(command, path)
-        changes = list(self._changes(None if loads else "background"))
+        changes = list(self._changes(None if loads or settings else "background"))
         for by, change in changes:
             if change is not None and "background" in by.inside and _languages(plain_path(change.operand or ""), "any"):
                 # It may come true when something else loads it that was judged before.
@@ -200,11 +213,13 @@ class LoadedFiles:
                 by.effects.append(what)
                 by.doubt(change.operand or "")
         named = frozenset(self._named(loads))
-        for command, effect in loads:
-            kind = self._kind(command)
+        given = [(command, effect, self._kind(command)) for command, effect in loads]
+        for command, effect, kind in (*given, *((command, None, kind) for command, kind in settings)):
             for by, change in changes:
                 late = by.span[0] > command.span[0] and _ANY_TIME.isdisjoint((*by.inside, *command.inside))
-                if not late and (kind != SETTINGS if change is None else self._may_be_loaded(by, change, kind, named)):
+                if change is None and kind.startswith(_SETTINGS):
+                    late |= not any(_languages(word, kind) for word in by.argv)  # `git checkout other -- ruff.toml`
+                if not late and (change is None or self._may_be_loaded(by, change, kind, named)):
                     self._doubt(command, effect)
                     break
 
@@ -212,11 +227,39 @@ class LoadedFiles:
         for command in self._walk.program.commands:
             if WRITTEN in command.inside:
                 continue
-            if self._kind(command) == SETTINGS and command.places:
-                yield command, Effect("execute", "setting", command.places[0], True, command.span, "settings")
             for effect in command.effects:
                 if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
                     yield command, effect
+
+    def _settings(self) -> list[tuple[SimpleCommand, str]]:
+        """The commands that look for their settings by name, each with the kind of what it loads."""
+        return [
+            (command, _SETTINGS + " ".join(names))
+            for command, names in self._scripts.settings
+            if WRITTEN not in command.inside and "version" not in command.flags
+        ]
+
+    def _languages(self, path: str, kind: str) -> tuple[str, ...]:
+        """The languages in which the file at `path` may be loaded, by its name or because a task of the project names
+        it: settings may have any name.
+        """
+        found = _languages(path, kind)
+        if found:
+            return found
+        if self._names is None:
+            self._names = self._mentioned()
+        name = posixpath.basename(path)
+        return (UNREAD,) if name in self._names[1] else ("settings",) if name in self._names[0] else ()
+
+    def _mentioned(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names of files that the project's tasks and settings mention, and those of files of arguments."""
+        commands = [command for command, _ in (*self._loads(), *self._settings())]
+        folders = dedupe(each for command in commands for each in command.places or ())[:4]
+        paths = [f"{folder.rstrip('/')}/{name}" for folder in folders for name in _TASK_FILES]
+        texts = [text for path in paths for text in self._scripts.look(path).texts or ()]
+        words = {word for text in texts for word in _MENTIONED.findall(text) if not word.endswith(_TEXTS)}
+        words.update(word for text in texts for word in _GIVEN.findall(text))
+        return frozenset(words), frozenset(word for text in texts for word in _ARGUMENTS.findall(text))
 
     def _added(self) -> list[str]:
         """The folders in PYTHONPATH, where a command sets it."""
@@ -250,11 +293,7 @@ class LoadedFiles:
                 yield path
 
     def _kind(self, command: SimpleCommand) -> str:
-        """What a command loads: "python", which is that and what can be read, or "any"; and whether examples; or only
-        settings.
-        """
-        if obeys_settings(command):
-            return SETTINGS
+        """What a command loads: "python", which is that and what can be read, or "any"; and whether examples."""
         names = [command.program or "", *command.via]
         families = {self._walk.catalog.family(name) for name in names if name not in SHELLS}
         kind = "python" if families & _PYTHON or "python" in command.via else "any"
@@ -288,7 +327,7 @@ class LoadedFiles:
 
     def _judged(self, reader: ProjectReader, path: str, kind: str, command: SimpleCommand) -> bool:
         """Judge a file that differs; False where it can't be read."""
-        for language in _languages(path, kind):
+        for language in self._languages(path, kind):
             where = self._where(command, path, kind)
             key = path, language, where
             if key in self._seen:
@@ -316,15 +355,30 @@ class LoadedFiles:
             self._scripts.judge_loaded(path, source.text, language, command, where)
         return True
 
-    def _unread(self, kind: str, loads: list[tuple[SimpleCommand, Effect]]) -> None:
+    def _unread(
+        self, kind: str, loads: list[tuple[SimpleCommand, Effect]], settings: list[tuple[SimpleCommand, str]]
+    ) -> None:
         for command, effect in loads:
             if self._kind(command) == kind:
                 self._doubt(command, effect)
+        for command, names in settings:
+            if names == kind:
+                self._doubt(command, None)
 
-    def _doubt(self, command: SimpleCommand, effect: Effect) -> None:
-        effect.unread, effect.resolved = True, False
-        if effect not in command.effects:
+    def _may_hold(self, moved: Effect, kind: str) -> bool:
+        """May what is moved be settings of this kind, or a folder that holds some which have changed?"""
+        path = plain_path(moved.operand or "")
+        known = moved.resolved and moved.pattern is None and None not in self._changed.values()
+        below = (each for found in self._changed.values() for each in found or () if each.startswith(f"{path}/"))
+        return not known or bool(_languages(path, kind)) or any(_languages(each, kind) for each in below)
+
+    def _doubt(self, command: SimpleCommand, effect: Effect | None) -> None:
+        """Make a load unread; None: that of settings."""
+        if effect is None:
+            which = f"settings of {command.program}"
+            effect = Effect("execute", "setting", which, False, command.span, "settings", unread=True)
             command.effects.append(effect)
+        effect.unread, effect.resolved = True, False
         command.doubt(effect.operand or effect.origin)
 
     def _changes(self, inside: str | None) -> Iterator[tuple[SimpleCommand, Effect | None]]:
@@ -359,7 +413,8 @@ class LoadedFiles:
         if not found.texts or self._is_changed(source, command):
             return False
         for path in (target, f"{target}/{posixpath.basename(source)}"):  # it may be a folder
-            for language in _languages(path, "any"):
+            kinds = ("any", *(kind for _, kind in self._settings()))
+            for language in dedupe(each for kind in kinds for each in self._languages(path, kind)):
                 if language == UNREAD:
                     return False
                 for text in found.texts:
@@ -379,15 +434,26 @@ class LoadedFiles:
     def _may_be_loaded(self, by: SimpleCommand, change: Effect, kind: str, named: Container[str]) -> bool:
         """May it be a change of a file that is loaded? A name without an ending is perhaps a folder."""
         operand = change.pattern or change.operand or ""
-        if kind == SETTINGS:  # a folder that is copied brings them by their names, by which they were judged
-            return bool(_languages(plain_path(operand), kind))
         name = posixpath.basename(operand)
-        if plain_path(operand) in named or _languages(plain_path(operand), kind):
+        if plain_path(operand) in named or self._languages(plain_path(operand), kind):
             return True
+        if by.program == "mv" and kind.startswith(_SETTINGS) and change.pattern is None and not change.below:
+            return any(self._may_hold(e, kind) for e in by.effects if e.kind == "move")  # they keep their names
+        if kind.startswith(_SETTINGS):  # a folder that is copied brings them by the names under which they were judged
+            return name[-1:] in ("*", "?", "]")
         if change.recursive or change.below or name[-1:] in ("*", "?", "]"):
             return True
         exact = change.source == "redirect" or by.program in _ONE_FILE or change.origin.startswith("python")
         return not exact and "." not in name
+
+
+def _places_of_settings(settings: list[tuple[SimpleCommand, str]]) -> Iterator[str]:
+    """Where they look for settings: where they are, and at and above what they work on."""
+    for command, _ in settings:
+        yield from command.places or ()
+        for effect in command.effects:
+            if effect.kind in ("read", "write") and effect.role != "build" and (effect.operand or "")[:1] == "/":
+                yield effect.operand or ""
 
 
 def _is_shadow(path: str, folders: Container[str] | None) -> bool:
@@ -405,8 +471,8 @@ def _is_shadow(path: str, folders: Container[str] | None) -> bool:
 def _languages(path: str, kind: str) -> tuple[str, ...]:
     """The languages in which the file at `path` may be loaded, by its name."""
     named = by_name(path)
-    if kind == SETTINGS:
-        return (named,) if named == "settings" else ()
+    if kind.startswith(_SETTINGS):
+        return (named or "settings",) if posixpath.basename(path) in kind.split()[1:] else ()
     out: list[str] = []
     if named is not None and named != "notebook":
         out.append(named)

@@ -75,6 +75,8 @@ class Scripts:
         self._sources: dict[str, Source | None] = {}
         self.import_paths: list[tuple[SimpleCommand, str]] = []
         """Where code of a command looks for modules, besides where all do."""
+        self.settings: list[tuple[SimpleCommand, tuple[str, ...]]] = []
+        """Commands that look for files of these names, which hold settings of theirs."""
         self._runs: list[_Run] = []
         self._later: list[tuple[SimpleCommand, Callable[[], None]]] = []
         self._judged: list[tuple[str, _Run]] = []

@@ -1,5 +1,6 @@
 """Settings of tools: what they name is done, whatever form and name the file has; what is data stays data."""
 
+import json
 import shlex
 from itertools import pairwise
 from pathlib import Path
@@ -141,6 +142,36 @@ OUTSIDE = [
     ("mypy.ini", "[mypy]\njunit_xml =\n  /srv/new\n"),
     ("build/x/CTestTestfile.cmake", "add_test(a rm -f /srv/x)\n"),
     ("build/CTestTestfile.cmake", 'add_test([=[a]=] "/bin/rm" "-f" "/srv/x")\n'),
+    (".pylintrc", "[MAIN]\noutput-format=json:/srv/new\n"),
+    ("pyproject.toml", '[tool.pylint.reports]\noutput-format = "text,json:.git/hooks/x"\n'),
+    ("setup.cfg", "[pylint.main]\noutput_format = colorized,text:/srv/new\n"),
+    ("hatch.toml", '[envs.default.scripts]\ntest = "rm -rf /srv/x"\n'),
+    ("hatch.toml", '[envs.default]\npre-install-commands = ["rm -rf /srv/x"]\n'),
+    ("pyproject.toml", '[tool.rye.scripts]\nt = "rm -rf /srv/x"\n'),
+    ("Pipfile", '[scripts]\ntest = "rm -rf /srv/x"\n'),
+    ("phpunit.xml", '<phpunit bootstrap="/srv/x.php"/>'),
+    ("phpunit.xml.dist", '<phpunit><logging><junit outputFile=".git/hooks/x"/></logging></phpunit>'),
+    ("phpunit.xml", "<phpunit>"),
+    ("phpunit.xml", '<!DOCTYPE a [<!ENTITY b "/srv/x">]><phpunit bootstrap="&b;"/>'),
+    ("phpstan.neon", "parameters:\n  bootstrapFiles:\n    - /srv/x.php\n"),
+    ("phpstan.neon", "parameters: {\n"),
+    (".proverc", "--exec /srv/x\n# all\n"),
+    ("Doxyfile", "INPUT_FILTER = rm -rf /srv/x\n"),
+    ("Doxyfile", "FILTER_PATTERNS += *.c=/srv/x \\\n  *.h=/srv/x\n"),
+    ("Doxyfile", 'OUTPUT_DIRECTORY = "/srv/x"\n'),
+    ("Doxyfile", "PERL_PATH = ./x\n"),
+    ("Doxyfile", "@INCLUDE = $(HOME)/x\n"),
+    ("Doxyfile", 'INPUT_FILTER = "rm -rf /srv/x"\n'),
+    ("_config.yml", "destination: /srv/x\n"),
+    ("hugo.toml", 'publishDir = "/srv/x"\n'),
+    ("book.toml", '[preprocessor.x]\ncommand = "rm -rf /srv/x"\n'),
+    ("typedoc.json", '{"plugin": ["/srv/x.js"], "out": "docs"}'),
+    (".markdownlint-cli2.jsonc", '{"customRules": ["/srv/x.js"]} // ours\n'),
+    ("gcovr.cfg", "gcov-executable = ./x\n"),
+    (".sqlfluff", "[sqlfluff:templater:jinja]\nlibrary_path = /srv/x\n"),
+    ("alembic.ini", "[handler_console]\nargs = (__import__('os').remove('/srv/x'),)\n"),
+    ("dub.json", '{"preBuildCommands": ["rm -rf /srv/x"]}'),
+    ("shard.yml", "scripts:\n  postinstall: rm -rf /srv/x\n"),
 ]  # fmt: skip
 
 
@@ -174,6 +205,15 @@ HARMLESS = [
     ("CMakeLists.txt", "find_program(F NAMES clang-format)\nadd_custom_target(f COMMAND ${F} -i src/a.c)\n"),
     ("CMakeLists.txt", "configure_file(${CMAKE_CURRENT_SOURCE_DIR}/a.h.in ${CMAKE_CURRENT_BINARY_DIR}/a.h)\nfile(GLOB s src/*.cpp)\ninclude(CTest)\n"),
     ("CMakePresets.json", '{"version": 3, "configurePresets": [{"name": "a", "binaryDir": "${sourceDir}/build", "cacheVariables": {"CMAKE_BUILD_TYPE": "Debug"}}]}'),
+    (".pylintrc", "[MAIN]\noutput-format=colorized\n"),
+    ("hatch.toml", '[envs.default.scripts]\ntest = "pytest -q {args:tests}"\n'),
+    ("phpunit.xml", '<phpunit colors="true" cacheDirectory=".phpunit.cache"><testsuites><testsuite name="a"><directory>tests</directory></testsuite></testsuites></phpunit>'),
+    (".proverc", "--lib --recurse # all of them\n"),
+    ("Doxyfile", "# ours\nPROJECT_NAME = x\nINPUT = src\nFILE_PATTERNS = *.c \\\n  *.h\nINPUT_FILTER =\nOUTPUT_DIRECTORY = docs\n"),
+    ("_config.yml", "title: x\nurl: https://example.org\nplugins:\n  - jekyll-feed\n"),
+    ("book.toml", '[book]\ntitle = "x"\nsrc = "src"\n[build]\nbuild-dir = "book"\n'),
+    ("typedoc.json", '{"entryPoints": ["src/index.ts"], "out": "docs", "plugin": ["typedoc-plugin-markdown"]}'),
+    ("cspell.json", '{"version": "0.2", "words": ["hla"], "ignorePaths": ["dist"]}'),
 ]  # fmt: skip
 
 
@@ -273,6 +313,23 @@ def test_what_cmake_includes_is_read(tmp_path: Path) -> None:
     assert verdict(tmp_path, written("CMakeLists.txt", "include(notes)\n")) is not Verdict.ALLOW
     (tmp_path / "notes").write_text("message(hi)\n")
     assert verdict(tmp_path, written("CMakeLists.txt", "include(notes)\n")) is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("name", ["CMakePresets.json", "CMakeUserPresets.json"])
+def test_presets_that_presets_include_are_read_whatever_their_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / "n").write_text('{"version": 6, "include": ["m"]}')
+    for place, expected in (("/srv/b", False), ("${sourceDir}/build", True)):
+        presets = {"version": 6, "configurePresets": [{"name": "a", "binaryDir": place}]}
+        (tmp_path / "m").write_text(json.dumps(presets))
+        allowed = verdict(tmp_path, written(name, '{"version": 6, "include": ["n"]}')) is Verdict.ALLOW
+        assert allowed is expected, place
+    assert verdict(tmp_path, written(name, '{"include": ["$penv{X}/m"]}')) is not Verdict.ALLOW
+
+
+def test_further_settings_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "n").write_text("cache-dir = '/srv/x'\n")
+    assert verdict(tmp_path, written("ruff.toml", "extend = 'n'\n")) is not Verdict.ALLOW
+    assert verdict(tmp_path, written(".eslintrc.json", '{"extends": "n"}')) is Verdict.ALLOW
 
 
 def test_a_copy_under_the_name_of_settings_is_read(tmp_path: Path) -> None:

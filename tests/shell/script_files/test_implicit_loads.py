@@ -1,13 +1,14 @@
 """Files that a command loads by itself, where they are no longer those that a human started from."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.disk_reader import GivenReader
 from humanlayer_agent.shell.program import Program, code_name
-from humanlayer_agent.shell.reader import ProjectReader
+from humanlayer_agent.shell.reader import ProjectReader, Source
 from humanlayer_agent.shell.script_files.implicit_loads import MAX_LOADED
 
 HARM = "import os\nos.remove('/srv/x')\n"
@@ -278,3 +279,103 @@ def test_modules_of_such_names_that_the_action_makes_are_unread(command: str) ->
 
 def test_modules_of_such_names_that_are_known_are_not() -> None:
     assert not unread(judge("echo 'x = 1' > json.py; python3 -c 'import json'", {}))
+
+
+CACHE = "cache-dir = '/srv/x'\n"
+
+
+def writes(program: Program) -> bool:
+    return any(e.kind == "write" and e.operand == "/srv/x" for c in program.commands for e in c.effects)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "text"),
+    [
+        ("ruff check", "ruff.toml", CACHE),
+        ("ruff check src", "src/deep/.ruff.toml", CACHE),
+        ("ruff format --check .", "pyproject.toml", f"[tool.ruff]\n{CACHE}"),
+        ("python3 -m ruff check", "src/ruff.toml", CACHE),
+        ("hugo build", "config.toml", "publishDir = '/srv/x'\n"),
+        ("gcovr", "gcovr.cfg", "output = /srv/x\n"),
+        ("doxygen", "Doxyfile", "OUTPUT_DIRECTORY = /srv/x\n"),
+        ("hatch run test", "hatch.toml", '[envs.default.scripts]\ntest = "touch /srv/x"\n'),
+        ("uv run ls", "pyproject.toml", '[tool.pdm.scripts]\npost_test = "touch /srv/x"\n'),
+    ],
+)
+def test_settings_that_differ_are_judged_where_a_program_looks_for_them(command: str, name: str, text: str) -> None:
+    found = judge(command, {name: text})
+    assert any(e.operand == "/srv/x" for c in found.commands for e in c.effects), command
+    assert not unread(judge(command, {"src/b.txt": text}))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sort -o ruff.toml n; ruff check",
+        "sort -o src/ruff.toml n; ruff check src",
+        "awk '{print > \"ruff.toml\"}' n; ruff format --check",
+        "git checkout -q other -- ruff.toml; ruff check",
+        "sort -o Doxyfile n; doxygen",
+        "sort -o hatch.toml n; hatch run test",
+        "sort -o .proverc n; prove",
+        "sort -o phpunit.xml n; phpunit",
+        "sort -o dune n; dune build",
+        "sort -o gcovr.cfg n; gcovr",
+    ],
+)
+def test_settings_that_the_action_brings_in_another_way_are_unread(command: str) -> None:
+    assert unread(judge(command, {})), command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ruff check . > out", "sort -o names n; ruff check", "sed -i 1d src/a.py; ruff check", "mv a.py src; ruff check",
+        "mv src/a src/b; ruff check", "ruff check --fix .; ruff format .", "ruff --version", "coverage html",
+        "git checkout -q -b other; ruff check", "mkdir d; ruff check", "sort -o ruff.toml n; ruff --version",
+    ],
+)  # fmt: skip
+def test_what_brings_no_settings_leaves_them_known(command: str) -> None:
+    assert not unread(judge(command, {"a.py": "x = 1\n", "src/a.js": "f()"})), command
+
+
+def test_a_folder_with_settings_that_is_moved_makes_them_unread() -> None:
+    known = "line-length = 100\n"
+    assert unread(judge("mv d src; ruff check src", {"d/e/ruff.toml": known}))
+    assert not unread(judge("mv d src; ruff check src", {"e/ruff.toml": known, "d/a.py": "x = 1\n"}))
+
+
+def test_where_nobody_can_look_for_settings_they_are_unread() -> None:
+    assert unread(judge("ruff check", {}, blind=True))
+    assert not unread(judge("ls; cat a", {}, blind=True))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "text", "command"),
+    [
+        ("Makefile", "all:\n\tpytest -c cfg.conf\n", "make"),
+        ("Makefile", "CFG = cfg.conf\nall:\n\tpytest -c $(CFG)\n", "make"),
+        ("tox.ini", "[testenv]\ncommands = pytest -c {toxinidir}/cfg.conf\n", "pytest"),
+        ("package.json", '{"scripts": {"test": "pytest --config-file=cfg.conf"}}', "make"),
+        ("ruff.toml", "extend = 'cfg.conf'\n", "ruff check"),
+    ],
+)
+def test_settings_that_tasks_of_the_project_mention_are_judged(tasks: str, text: str, command: str) -> None:
+    class Own(Changed):
+        def read(self, path: str) -> Source | None:
+            found = super().read(path)
+            return found if found is None or path != f"/p/{tasks}" else replace(found, project=True)
+
+    def judged(name: str) -> Program:
+        reader = Own({f"/p/{tasks}": text, f"/p/{name}": "[pytest]\naddopts = --junitxml=/srv/x\ncache_dir = /srv/x\n"})
+        reader._paths = [f"/p/{name}"]
+        return analyse(command, cwd="/p", environ={"HOME": "/home/u"}, reader=reader)
+
+    assert writes(judged("cfg.conf"))
+    assert not writes(judged("other.conf"))
+
+
+def test_a_file_of_arguments_that_tasks_name_is_unread() -> None:
+    files = {"Makefile": "all:\n\truff check @args\n", "args": "src\n"}
+    assert unread(judge("npm test", files))
+    assert not unread(judge("npm test", {**files, "Makefile": "all:\n\t@args\n"}))

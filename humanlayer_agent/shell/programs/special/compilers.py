@@ -50,8 +50,6 @@ def compiler(run: Run, spec: Spec, fields: list[Field]) -> None:  # noqa: C901
     operands = [o for o in arguments.operands if o.text != "-"]
     run.command.operands += [o.text for o in operands]
     for n, each in enumerate(operands, 1):
-        if (each.text or each.prefix).startswith("@"):
-            run.doubt(each.word.raw)
         linked = "language" not in run.command.flags and _LINKED.search(each.text or each.glob or "")
         spec_reader.note(run, "read" if linked else "c-source", each, origin=f"{run.command.program} operand {n}")
     if len(operands) < len(arguments.operands):
@@ -108,8 +106,8 @@ def javac(run: Run, spec: Spec, fields: list[Field]) -> None:
     folders = ["."]
     for each in arguments.operands:
         start = each.text if each.text is not None else each.prefix if each.glob is not None else None
-        if start is None or start.startswith("@"):
-            run.doubt(each.word.raw)  # a file of further arguments
+        if start is None:
+            run.doubt(each.word.raw)
         elif posixpath.dirname(start):
             folders.append(posixpath.dirname(start))
     if run.command.flags & {"processors", "class-path"}:
