@@ -42,13 +42,13 @@ LARGEST = 200 * 1024
 
 _ASK = "import sys; sys.path.insert(0, sys.argv[1]); import render_pictures; render_pictures.ask()"
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-_COLOURS = {
+COLOURS = {
     "black": "#1e1e2e", "red": "#f38ba8", "green": "#a6e3a1", "brown": "#f9e2af", "blue": "#89b4fa",
     "magenta": "#cba6f7", "cyan": "#94e2d5", "white": "#cdd6f4", "default": "#cdd6f4",
     "brightblack": "#7f849c", "brightred": "#f38ba8", "brightgreen": "#a6e3a1", "brightbrown": "#f9e2af",
     "brightblue": "#89b4fa", "brightmagenta": "#cba6f7", "brightcyan": "#94e2d5", "brightwhite": "#ffffff",
 }  # fmt: skip
-_BACKGROUND = "#1e1e2e"
+BACKGROUND = "#1e1e2e"
 
 
 def request() -> ApprovalRequest:
@@ -113,8 +113,8 @@ def terminal_page() -> str:
     while rows and not rows[0].strip():
         rows.pop(0)
     style = (
-        f"body{{margin:0;background:{_BACKGROUND};display:inline-block;padding:14px 18px}}"
-        f"pre{{margin:0;color:{_COLOURS['default']};font:14px/1.32 'Liberation Mono','DejaVu Sans Mono',monospace}}"
+        f"body{{margin:0;background:{BACKGROUND};display:inline-block;padding:14px 18px}}"
+        f"pre{{margin:0;color:{COLOURS['default']};font:14px/1.32 'Liberation Mono','DejaVu Sans Mono',monospace}}"
     )
     return _page(style, f"<pre>{chr(10).join(rows)}</pre>")
 
@@ -125,9 +125,9 @@ def _row(screen: pyte.Screen, number: int) -> str:
     while cells and cells[-1].data == " " and not cells[-1].reverse:
         cells.pop()
     for cell in cells:
-        front, back = _colour(cell.fg, "default"), _colour(cell.bg, "")
+        front, back = colour(cell.fg, "default"), colour(cell.bg, "")
         if cell.reverse:
-            front, back = back or _BACKGROUND, front
+            front, back = back or BACKGROUND, front
         style = f"color:{front}" + (f";background:{back}" if back else "")
         style += ";font-weight:bold" if cell.bold else ""
         style += ";text-decoration:underline" if cell.underscore else ""
@@ -135,10 +135,10 @@ def _row(screen: pyte.Screen, number: int) -> str:
     return "".join(found)
 
 
-def _colour(name: str, default: str) -> str:
+def colour(name: str, default: str) -> str:
     if name == "default":
-        return _COLOURS[default] if default else ""
-    return _COLOURS.get(name, f"#{name}")
+        return COLOURS[default] if default else ""
+    return COLOURS.get(name, f"#{name}")
 
 
 # ---- Slack ------------------------------------------------------------------------------------------

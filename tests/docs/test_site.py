@@ -12,7 +12,11 @@ from tests.support.browser import find_chromium
 from tests.support.browser_session import browser
 from tests.support.pages import ROOT
 
-PAGES = ("index.html", "docs/tutorial.html", "docs/cli.html", "docs/cookbook.html", "SECURITY.html")
+PAGES = (
+    *("index.html", "SECURITY.html", "ARCHITECTURE.html", "CONTRIBUTING.html", "CHANGELOG.html"),
+    *(f"docs/{page.stem}.html" for page in sorted((ROOT / "docs").glob("*.md"))),
+    *("docs/api/index.html", "docs/lint/index.html"),
+)
 
 OPTIONS = "{rules: {'landmark-unique': {enabled: false}, 'scrollable-region-focusable': {enabled: false}}}"
 """Of the frame that the theme puts around each block of code, which its script makes focusable where it scrolls."""
