@@ -196,8 +196,9 @@ def note_attributes(program: Program, known: Container[int]) -> None:
         if command.program in _COPIES:
             continue  # what they bring is looked at where it lies
         for effect in command.effects:
-            named = posixpath.basename(plain_path(effect.operand or "")) == ".gitattributes"
-            if named and effect.kind in _KINDS and id(effect) not in known:
+            if effect.kind not in _KINDS or not (effect.operand or "").endswith("/.gitattributes"):
+                continue
+            if id(effect) not in known:
                 more = Effect("execute", "setting", effect.operand, False, effect.span, "attributes", unread=True)
                 command.effects.append(more)
                 command.doubt(effect.operand or "")
