@@ -9,7 +9,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 # The tests start many hundred interpreters, which would compile the package each, or be of another kind than most.
 unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
-.PHONY: help demo test test-all mutants lint docs soak clean
+.PHONY: help demo test test-all mutants lint docs pictures soak clean
 
 help:
 	@echo "make demo      a supervised agent on a small task (set-up included)"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-portable  what needs neither Linux nor a server"
 	@echo "make lint      ruff, mypy, which part imports which, names and sizes"
 	@echo "make docs      the pages as a site in build/site; every link must lead somewhere"
+	@echo "make pictures  draws the pictures of the pages anew, from the real thing"
 	@echo "make soak      the long forms of the tests (fuzzing, histories)"
 	@echo "make mutants   changes the core in many places; a test must notice nearly every change"
 	@echo "make clean     remove .venv and everything that was built"
@@ -127,6 +128,10 @@ docs: .venv/.docs
 	@echo "==> building the site in build/site"
 	@rm -rf build/pages && mkdir -p build/pages && cp -r --parents $(SITE) build/pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+pictures: .venv/.test
+	@for each in render_pictures render_inbox_pictures render_report_picture render_demo; do \
+		PYTHONPATH=. $(BIN)/python docs/$$each.py || exit 1; done
 
 clean:
 	rm -rf .venv .venv-mini-v1 .venv-harbor build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

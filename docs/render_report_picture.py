@@ -5,6 +5,7 @@ Run it after a change of the report:  python docs/render_report_picture.py      
 
 import contextlib
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from humanlayer_agent.policy.director import Director
 from tests.support.browser import screenshot
 from tests.support.history import PROJECT, write_history
 
-PICTURE = Path(__file__).parent / "pictures" / "report.png"
 WIDTH, HEIGHT = 1200, 1990
 
 
@@ -34,6 +34,7 @@ def render(picture: Path) -> None:
 
 
 if __name__ == "__main__":
-    PICTURE.parent.mkdir(exist_ok=True)
-    render(PICTURE)
-    print(f"{PICTURE}: {PICTURE.stat().st_size // 1024} KiB")
+    FOLDER = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else Path(__file__).parent / "pictures"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    render(FOLDER / "report.png")
+    print(FOLDER / "report.png")
