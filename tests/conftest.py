@@ -168,13 +168,12 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what runs in `make test-all` only, and what `make test` remembers."""
-    known = remembered.known(config, items)
-    left_out = [item for item in items if item in known or (not extent.ALL and item.get_closest_marker("long"))]
+    left_out = remembered.known(config, items) | (set() if extent.ALL else extent.long_forms(items))
     if left_out:
-        items[:] = [item for item in items if item not in set(left_out)]
-        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
     if hasattr(config, "workeroutput"):
-        config.workeroutput["left out"] = [item.nodeid for item in left_out]
+        config.workeroutput["left out"] = sorted(item.nodeid for item in left_out)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -56,6 +56,7 @@ def hla(environ: dict[str, str], *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

@@ -74,6 +74,7 @@ def test_it_is_done_once_in_a_run(gate: Gate, work: Path) -> None:
     assert (len(kept()), len(logged(gate))) == (1, 1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("command", "is_kept"),
     [

@@ -91,6 +91,7 @@ def test_the_machines_tmp_is_never_judged_for_a_confined_command(
     assert (place / "outside/canary").exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "command",
     [

@@ -47,6 +47,7 @@ def as_it_is(key: Path) -> None:
     pass
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("spoil", "listed", "unlocked", "why"),
     [

@@ -362,6 +362,7 @@ def test_another_command_shown_than_asked_about(
 # What has ended
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("end", ["expired", "withdrawn", "rejected", "revoked", "lapsed"])
 @pytest.mark.parametrize("revived", ["pending", "approved"])
 def test_what_has_ended_does_not_come_back(
@@ -441,6 +442,7 @@ def test_a_restarted_run_does_not_adopt_what_was_made_pending_again(
     assert again.id != first.id
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "adopted"),
     [

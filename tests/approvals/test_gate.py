@@ -439,6 +439,7 @@ def test_a_channel_that_can_not_tell(make_gate: Make, act: Act, channel: type[Ed
     denied(make_gate(asker=channel()).check(act("ask")), "policy", "rule rm")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("edited", ["ls", "ask less", "rm"])
 @pytest.mark.parametrize("broken", ["decide", "allow", "permit", "consume", "record_decision"])
 def test_a_store_that_fails_on_the_way_of_an_edit(
@@ -624,6 +625,7 @@ def test_a_store_that_does_not_confirm(make_gate: Make, act: Act, store: SQLiteS
 # Between the permit and the execution
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "changed",
     [

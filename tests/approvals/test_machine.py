@@ -566,6 +566,7 @@ def test_the_machine_notices_a_store_that_uses_permits_twice(monkeypatch: pytest
         run_state_machine_as_test(Approvals, settings=quick())
 
 
+@pytest.mark.long
 def test_the_machine_notices_a_key_that_is_trusted_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     """And one that takes a signature of anybody for that of a signer."""
     permit = SQLiteStore.permit

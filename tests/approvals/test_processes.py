@@ -327,6 +327,7 @@ def steps(child: Child, until: str) -> list[str]:
     return seen
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("moment", "ran", "unknown"), [("asked", 0, 0), ("approved", 0, 0), ("consumed", 0, 1), ("executed", 1, 1)]
 )
@@ -398,6 +399,7 @@ at("end")
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("edited", "moment", "states"),
     [

@@ -394,6 +394,7 @@ def still_stopped(path: Path) -> bool:
         return is_stopped(Gate(ScriptedDirector(), other, None, authority=TRUSTED).check(Action("ls", cwd="/")))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("statements", "says"),
     [
@@ -428,6 +429,7 @@ def test_one_row_or_event_does_not_make_it_go_on(
         assert re.search(says, found.problem), found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "column", ["halt", "at", "principal", "person", "channel", "assurance", "comment", "signer", "id"]
 )
@@ -546,6 +548,7 @@ print(count, denial.halted, flush=True)
 """
 
 
+@pytest.mark.long
 def test_four_agents_at_full_speed(path: Path) -> None:
     """When `stop` has returned, nothing begins any more: by the order of the log, and by what each agent was told."""
     with closing(SQLiteStore(path, busy_ms=600_000)) as store:
@@ -572,6 +575,7 @@ def test_four_agents_at_full_speed(path: Path) -> None:
         assert store.verify().intact
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("step", range(6))
 def test_killed_while_stopping(
     store: SQLiteStore,

@@ -126,6 +126,7 @@ def test_every_edit_rechained(export: Callable[[int], bytes]) -> None:
             assert checked(rechained(changed), head).kind == "tampered"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3_600 if SOAK else 1_200)
 def test_every_cut(export: Callable[[int], bytes]) -> None:
     """With a head it shows; without one an end at a line is intact, which is why it is called not witnessed then."""

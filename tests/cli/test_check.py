@@ -76,6 +76,7 @@ def test_rows(tmp_path: Path) -> None:
     assert rows[4]["command"][start:end] == "/srv/y", "spans count code points"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("line", "id_", "error"),
     [
@@ -271,6 +272,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "work")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "steps",
     [
@@ -328,6 +330,7 @@ def test_what_a_human_changes_between_runs_is_his(project: Project) -> None:
     assert project.check("npm test", "b") == "allow"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "steps",
     [

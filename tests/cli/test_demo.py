@@ -182,6 +182,7 @@ def test_what_nobody_can_read_runs_confined(environment: dict[str, str], tmp_pat
     assert leftovers(tmp_path, home) == []
 
 
+@pytest.mark.long
 def test_it_works_without_git(environment: dict[str, str], tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

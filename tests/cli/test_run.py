@@ -128,6 +128,7 @@ def records(path: Path) -> list[tuple[str, str, bool]]:
 
 
 class TestRun:
+    @pytest.mark.long
     def test_any_litellm_model(self, run: Run, project: Path, tmp_path: Path) -> None:
         script = [["touch mine", "rm -rf /srv/hla-nowhere", "ls"], ["env"], [SUBMIT]]
         trajectory = tmp_path / "out.traj.json"
@@ -146,6 +147,7 @@ class TestRun:
         assert (project / "mine").exists()
         assert records(trajectory)[:3] == [("touch", "allow", True), ("rm", "ask", False), ("ls", "allow", True)]
 
+    @pytest.mark.sample(1)
     @pytest.mark.parametrize(
         ("status", "said"),
         [

@@ -93,6 +93,7 @@ def test_stop_and_resume(ready: None, store: SQLiteStore, own_user: Path) -> Non
         assert path.is_dir() or PASSPHRASE.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("word", ["", "y", "yes", "resume it", "stop"])
 def test_only_the_word_resumes(word: str, ready: None, store: SQLiteStore) -> None:
     store.halts.stop("os:1")

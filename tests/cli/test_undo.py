@@ -165,6 +165,7 @@ def test_what_a_confined_program_plants_leads_nowhere(project: Path, tmp_path: P
         shutil.rmtree(outside)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -214,6 +214,7 @@ print(exchange(proxy, f"CONNECT localhost:{{port}} HTTP/1.1\\r\\n\\r\\nGET /y HT
     assert result.network == {"reached": {f"localhost:{ports['web']}": 2}}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("through", ["localhost", "index.example"])
 def test_pip_fetches_a_package(
     run: Run, ports: dict[str, int], scene: Path, monkeypatch: pytest.MonkeyPatch, through: str
@@ -243,6 +244,7 @@ def test_pip_fetches_a_package(
     assert (scene / "project/canary_package-1.0-py3-none-any.whl").stat().st_size > 300
 
 
+@pytest.mark.long
 def test_npm_asks_its_registry(run: Run, ports: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     npm = shutil.which("npm")
     if npm is None:

@@ -112,6 +112,7 @@ def test_beside_the_project_nothing_is_made_that_would_be_gone(home: Home) -> No
     assert said.endswith("\nx\n")
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(
     "attack",
     [

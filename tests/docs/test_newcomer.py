@@ -121,6 +121,7 @@ def commands(block: Block) -> list[str]:
     return [step.command for step in steps(block.text)] if block.language == "console" else []
 
 
+@pytest.mark.long
 def test_from_a_clone_to_a_supervised_agent(home: Path, clone: Path) -> None:
     first = Terminal(home, clone)
     second = None

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 from humanlayer_agent.agents.supervision import supervision_settings
 from humanlayer_agent.channels import settings
-from humanlayer_agent.cli.app import app
+from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy_tools.lint import lint_file
 from humanlayer_agent.processes import identity
 from humanlayer_agent.shell.programs import spec as specs
+from tests.support import extent
 from tests.support.pages import LANGUAGES, PAGES, ROOT, Block, Scene, blocks, calls, run_python, same, steps
 
 NOT_RUN = Path(__file__).with_name("not_run.txt")
@@ -101,10 +101,14 @@ _numbers = itertools.count()
 
 
 def policies(text: str, content: Any, scene: Scene) -> Iterator[str]:
-    """It loads, and the lint, which also runs the examples in it, finds nothing."""
-    path = scene.folder / f"policy-{next(_numbers)}.yaml"
+    """It loads, and the lint, which also runs the examples in it, finds nothing. A long page is linted in parts."""
+    number = next(_numbers)
+    path = scene.folder / f"policy-{number}.yaml"
     path.write_text(scene.true(text))
-    yield from map(str, lint_file(path, routes={"default", "careful"}))
+    if extent.ALL or number % 8 == 0:
+        yield from map(str, lint_file(path, routes={"default", "careful"}))
+    else:
+        load(path)
 
 
 def whole(text: str, content: Any, scene: Scene) -> Iterator[str]:
@@ -210,7 +214,7 @@ def exists(call: str) -> bool:
     words = list(
         itertools.takewhile(lambda word: word not in ("|", "&&", ";", "<", ">"), shlex.split(call, comments=True))
     )[1:]
-    command: Any = typer.main.get_command(app)
+    command = command_tree()
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         if words[0] not in command.commands:
             return False

@@ -43,6 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "build/site"
 
 
+@pytest.mark.long
 def test_every_page_is_in_the_site(site: Path) -> None:
     for page in (ROOT / "docs").glob("*.md"):
         assert (site / "docs" / f"{page.stem}.html").is_file()

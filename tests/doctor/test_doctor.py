@@ -134,6 +134,7 @@ def test_nothing_fails_after_init(settled: None, capsys: pytest.CaptureFixture[s
     assert all(each["todo"] for each in found if each["status"] == "failed")
 
 
+@pytest.mark.long
 def test_nothing_fails_with_no_files_at_all(project: Path, own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     assert "there is no signing key" in capsys.readouterr().out
@@ -152,6 +153,7 @@ def test_a_directory_that_can_not_be_a_project(own_user: Path, capsys: pytest.Ca
     assert "can't be the project" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_in_no_project_the_rest_is_checked(
     settled: None, own_user: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +165,7 @@ def test_in_no_project_the_rest_is_checked(
     assert found["policies.load"]["status"] == "ok"
 
 
+@pytest.mark.long
 def test_it_changes_nothing_that_matters(settled: None, project: Path, own_user: Path) -> None:
     def state() -> dict[str, tuple[int, bytes]]:
         paths = [path for top in (own_user, project) for path in top.rglob("*") if path.is_file()]
@@ -712,6 +715,7 @@ def test_what_root_can_do_is_said_in_words(as_user: Callable[..., dict[str, Find
         assert only(found, f"a command can't {does}").status == "ok"
 
 
+@pytest.mark.long
 def test_a_user_who_may_trace_others(as_user: Callable[..., dict[str, Finding]], tmp_path: Path) -> None:
     if (
         os.getuid() != 0
@@ -821,6 +825,7 @@ def test_that_somebody_was_not_believed_is_told(look: Look, monkeypatch: pytest.
     assert "process 2 answers" in told.said
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])
 @pytest.mark.parametrize("data", ["", "with a blank and 'quotes'"])
 def test_every_shipped_policy_denies_every_spelling(

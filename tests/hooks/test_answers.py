@@ -29,6 +29,7 @@ def test_commands(machine: Machine, command: str, verdict: str, says: str) -> No
     assert answered.err == ""
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("tool", "inputs", "verdict"),
     [

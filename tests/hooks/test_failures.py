@@ -20,6 +20,7 @@ from tests.hooks.conftest import CLAUDE, HOOK, Machine
 QUESTION = json.dumps({**CLAUDE, "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "ls"}}).encode()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "data",
     [
@@ -58,6 +59,7 @@ def test_commands_that_no_shell_can_get(machine: Machine, command: str) -> None:
     assert machine.bash(command).verdict in ("ask", "deny")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "options",
     [
@@ -145,6 +147,7 @@ def socket_is_not_ours(machine: Machine) -> None:
     sock.mkdir()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "breaks",
     [

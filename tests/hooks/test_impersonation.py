@@ -170,6 +170,7 @@ def test_who_is_another_program_hears_no_question_and_nobody_is_stuck(new_machin
     assert all(f"process {os.getpid()} " in e["why"] for e in events if e["type"] == "hook.unproven")
 
 
+@pytest.mark.long
 def test_a_socket_that_was_taken_away_stops_nobody(new_machine: Callable[[], Machine]) -> None:
     machine = new_machine()
     machine.bash("ls")
@@ -314,6 +315,7 @@ def test_a_denial_or_an_answer_that_lacks_an_event_proves_nothing(ask: Asker, co
         given.check(proof=proof)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("written", "last"),
     [

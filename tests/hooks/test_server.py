@@ -75,6 +75,7 @@ def test_the_folder_may_have_a_long_path(tmp_path: Path) -> None:
             os.kill(int(lock.read_text()), 9)
 
 
+@pytest.mark.long
 def test_it_ends_when_it_is_idle_or_not_to_be_found(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     code = (

@@ -143,6 +143,7 @@ class Humans:
 AGENTS, EACH, KILLS = (4, 25, 10) if extent.ALL else (3, 8, 3)
 
 
+@pytest.mark.long
 def test_hubs_that_are_killed_lose_no_decision_and_leave_no_button(machines: Callable[..., Machines]) -> None:
     """Agents with many requests, two hubs, and again and again the one that serves the channel is killed with -9."""
     world = machines()

@@ -21,6 +21,7 @@ FIRST = re.findall(r"```yaml title=\"team.yaml\"\n(.*?)```", TEXT, re.DOTALL)[0]
 """The first example that a reader copies."""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("confined", [False, True])
 def test_the_first_example_loosens_what_it_names_and_nothing_else(tmp_path: Path, confined: bool) -> None:
     path = tmp_path / "team.yaml"

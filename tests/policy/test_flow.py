@@ -172,6 +172,7 @@ def test_explain_shows_why_not(director_of: Callable[..., Director]) -> None:
     )
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", ["default", "strict", "ci", "sandbox"])
 @pytest.mark.parametrize(
     ("command", "rule"),

@@ -44,6 +44,7 @@ def judged(project: Path, text: str | None, command: str) -> PolicyDecision:
     return director(project, text).evaluate(Action(command, cwd=str(project)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -82,7 +83,7 @@ def test_nothing_is_loosened(project: Path, text: str) -> None:
         (HEAD + "rules:\n  - {id: r, decision: ask, when: {program: {regex: '(a+)+$'}}}\n", "is not needed"),
         (HEAD + "rules:\n  - {id: r, decision: ask, when: {program: {regex: '(?=(a+))x'}}}\n", "not understood"),
         (HEAD + "rules:\n  - {id: r, decision: ask, when: {argv: [{regex: '((a{99}){99}){99}'}]}}\n", "too large"),
-        (HEAD + "rules: " + "[" * 200_000, "too large or too deep"),
+        (HEAD + "rules: " + "[" * 200_000, "too large or too deep|maximum nesting depth"),  # the second is PyYAML's, from 6.0.4
         (HEAD + "rules: " + "{a: " * 100_000, "too large or too deep"),
         (HEAD + "a: &a [x, x]\nb: &b [*a, *a, *a, *a, *a]\n" + "".join(f"c{n}: &c{n} [{', '.join(['*b' if n == 0 else f'*c{n - 1}'] * 9)}]\n" for n in range(9)), "too large"),
         ("x" * 600_000, "too large"),

@@ -1070,6 +1070,7 @@ def test_what_is_certain_is_judged_as_ever(both: Any, policy: Any, commands: lis
             assert all_said(before) == all_said(after), command
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(policy=_CONFINED.map(plain).filter(lambda p: p["rules"]), commands=st.lists(_COMMANDS, min_size=1, max_size=4))
 def test_a_wider_confinement_allows_nothing_more(both: Any, policy: Any, commands: list[str]) -> None:

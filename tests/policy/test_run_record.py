@@ -149,6 +149,7 @@ STEP = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEP, max_size=12))
 def test_what_actions_bring_in_is_never_trusted(

@@ -26,6 +26,7 @@ def test_all_of_them_are_tested() -> None:
     assert shipped_names() == sorted(NAMES)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_inline(name: str) -> None:
     failed = [
@@ -104,6 +105,7 @@ def test_other_folders_of_ours_by_the_environment(tmp_path: Path, monkeypatch: p
         assert decision.verdict is Verdict.DENY
 
 
+@pytest.mark.long
 def test_ci_denies_what_default_asks_and_allows_the_same() -> None:
     default, ci = (Director.load(n, project=PROJECT, environ={"HOME": "/nowhere/home"}) for n in ("default", "ci"))
     seen = set()

@@ -33,6 +33,7 @@ def missing(found: Coverage) -> list[tuple[str, str]]:
 RULE = "  - {id: r, decision: ask, when: {effect: [delete, move], paths: {none_within: ['${PROJECT}/**']}}, unless: {program: mv}, tests: %s}\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("tests", "lacking"),
     [
@@ -111,6 +112,7 @@ def test_a_rule_that_never_decides(cover: Cover) -> None:
     assert first.points == (1, 2)
 
 
+@pytest.mark.long
 def test_failing_tests_show_nothing(cover: Cover) -> None:
     text = "  - {id: r, decision: ask, when: {program: rm}, tests: {match: [rm a, ls], not_match: [rm b]}}\n"
     assert missing(cover(text)) == [("when.program", "without")]
@@ -192,6 +194,7 @@ rules:
 """
 
 
+@pytest.mark.long
 def test_what_only_shows_where_it_is_confined_is_shown(tmp_path: Path) -> None:
     """Without the first alternative it may apply all the same, but is not certain where it is confined."""
     path = tmp_path / "p.yaml"

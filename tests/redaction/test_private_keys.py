@@ -166,6 +166,7 @@ def commands(of_each: int, at_once: int) -> tuple[list[FreshKey], list[str]]:
     ]
 
 
+@pytest.mark.long
 def test_none_is_in_log_export_report_chat_and_mail(tmp_path: Path) -> None:
     """The real Director and store, and every form in which the log and the requests are shown."""
     project = tmp_path / "project"

@@ -236,6 +236,7 @@ def test_searching_takes_no_more_than_linear_work() -> None:
     redact(f"while read {names}; do :; done <<E\n{lines}E\n")
 
 
+@pytest.mark.long
 def test_none_is_in_the_log_or_shown_in_a_chat(tmp_path: Path) -> None:
     """The real Director reads values through names and inputs, and says so in reasons and effects."""
     project = tmp_path / "project"

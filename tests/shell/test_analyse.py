@@ -278,6 +278,7 @@ LARGE = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", LARGE)
 def test_work_is_bounded(name: str) -> None:
     found = program(LARGE[name][:65_536])

@@ -61,6 +61,7 @@ def test_what_once_took_long_does_not(text: str) -> None:
     assert calls(text) < MOST_CALLS
 
 
+@pytest.mark.long
 @settings(max_examples=examples(10, soak=400))
 @given(
     st.lists(st.sampled_from(OPENED), min_size=1, max_size=4),

@@ -334,6 +334,7 @@ def test_every_field_has_a_claim() -> None:
     assert {each.name for each in fields(State)} == CLAIMS.keys()
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("field", sorted(SETTINGS))
 def test_what_is_claimed_holds(field: str, folder: Path) -> None:
     @settings(

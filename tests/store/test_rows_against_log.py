@@ -42,6 +42,7 @@ def edit(path: Path, *statements: str) -> None:
             assert connection.execute(statement).rowcount != 0, statement
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [

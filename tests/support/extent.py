@@ -1,6 +1,7 @@
 """How much is tried: `make test` takes minutes, `make test-all` what CI runs, `make soak` hours."""
 
 import os
+from collections import defaultdict
 from collections.abc import Container, Iterable
 from importlib.util import find_spec
 from typing import Any
@@ -45,6 +46,19 @@ def kinds(rows: Iterable[Any], here: Container[Any]) -> list[Any]:
 
 def _values(row: Any) -> tuple[Any, ...]:
     return row if isinstance(row, tuple) else (row,)
+
+
+def long_forms(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return what `make test` leaves out: what is marked `long`, and of a test that is marked `sample(n)` all but n cases."""
+    left_out = {item for item in items if item.get_closest_marker("long")}
+    cases = defaultdict(list)
+    for item in items:
+        if item not in left_out and (mark := item.get_closest_marker("sample")):
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, here), found in cases.items():
+        kept = {found[number * len(found) // here] for number in range(here)} if here < len(found) else set(found)
+        left_out.update(item for item in found if item not in kept)
+    return left_out
 
 
 def policies(names: Iterable[str]) -> list[Any]:

@@ -98,6 +98,7 @@ def test_what_is_denied_does_not_reach_the_environment(tmp_path: Path) -> None:
     assert about == {"exit_status": "Submitted", "supervision": {"commands": 4, "not_executed": 1}}
 
 
+@pytest.mark.long
 def test_a_late_approval_of_a_trial_that_timed_out_runs_nothing(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     channels = {
@@ -115,6 +116,7 @@ def test_a_late_approval_of_a_trial_that_timed_out_runs_nothing(tmp_path: Path) 
     assert reached(tmp_path) == ["pwd"]
 
 
+@pytest.mark.long
 def test_settings_that_can_not_be_used_are_errors(tmp_path: Path) -> None:
     source = (
         "import sys; from pathlib import Path; from humanlayer_agent.agents.harbor import SupervisedMini; "

@@ -98,6 +98,7 @@ def test_yolo_is_the_default_and_said(session: Any, project: Path) -> None:
     assert [o["returncode"] for o in run.observations()[:3]] == [0, 126, 0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("model", ["text_model", "tool_model", "responses_model"])
 def test_every_message_format(session: Any, project: Path, model: str) -> None:
     script = [["touch one"], ["touch FORBIDDEN"], ["touch QUESTION"], ["touch two"], [SUBMIT]]

@@ -153,6 +153,7 @@ class TestMail(ChannelConformance):
         for channel in made.channels:
             channel.close()
 
+    @pytest.mark.long
     def test_a_mail_of_too_many_parts_is_told_of_and_nothing_is_lost(self, world: World, rig: MailRig) -> None:
         request = world.ask()
         world.deliver(request)

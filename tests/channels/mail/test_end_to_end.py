@@ -155,6 +155,7 @@ def events(kind: str) -> list[dict[str, Any]]:
         store.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("imap", ["pymap", "dovecot"], indirect=True)
 def test_a_reply_approves(run: Callable[[str], Running], smtp: SmtpServer, imap: ImapServer, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"

@@ -219,6 +219,7 @@ def test_a_mail_that_is_deleted_under_us(imap: ImapServer, reader: Callable[[int
     reading.wait_for("three")
 
 
+@pytest.mark.long
 def test_a_server_that_goes_and_comes_back_as_another(
     certificates: Certificates, reader: Callable[[int], Reader]
 ) -> None:

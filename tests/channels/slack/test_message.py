@@ -70,6 +70,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=300) | st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=extent.examples(75, soak=300))
 @given(command=TEXT, text=TEXT, many=st.sampled_from([1, 3, 20]), attachment=st.sampled_from(list(Attachment)))
 def test_every_message_is_within_the_limits(command: str, text: str, many: int, attachment: Attachment) -> None:

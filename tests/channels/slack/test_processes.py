@@ -131,6 +131,7 @@ def decided(machine: Machines) -> int:
     return sum(request.state != "pending" for request in machine.store.requests())
 
 
+@pytest.mark.long
 def test_hubs_killed_while_people_click(machines: tuple[Machines, FakeSlack]) -> None:
     machine, slack = machines
     chance = random.Random(3)

@@ -384,6 +384,7 @@ def test_a_command_that_ends_in_a_newline_keeps_it(ask: Any, tmp_path: Path) -> 
     assert screen.result()[1] == "echo x\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("editor", "notice"),
     [

@@ -90,6 +90,7 @@ def get(port: int) -> str:
     return f"GET /login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("said", ["", "GET / HTTP/1.1\r\nHost: 127", "body"], ids=["nothing", "half a head", "no body"])
 def test_many_that_are_half_open_keep_nobody_out(inbox, page, lines: list[Line], said: str) -> None:
     request = inbox.ask()
@@ -104,6 +105,7 @@ def test_many_that_are_half_open_keep_nobody_out(inbox, page, lines: list[Line],
     until(lambda: sum(line.is_open for line in lines) < inbox.rig.limits.each, "most of them ended")
 
 
+@pytest.mark.long
 def test_many_that_drip_and_come_again_keep_nobody_out(inbox, lines: list[Line]) -> None:
     home = inbox.rig.alice().base_url
     port, over, again = inbox.rig.port, threading.Event(), 0

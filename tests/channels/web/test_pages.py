@@ -165,6 +165,7 @@ def test_many_codes_at_once(inbox, page, tokens: Tokens) -> None:
     assert bob.post(path, data=form | {"code": tokens.code(request.id, BOB)}).status_code == 403
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "odd", ["%00", "%ff%fe", "%ed%a0%80", "x" * 20_000, "..%2f..", "%2e%2e", "%0d%0aX:y", "{}", "'"]
 )
@@ -436,6 +437,7 @@ def test_scanners_that_send_forms_as_another_site(inbox, page) -> None:
     assert decided_nothing(inbox, request)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "host",
     [

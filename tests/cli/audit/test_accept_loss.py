@@ -93,6 +93,7 @@ def test_a_store_that_is_gone(ready: Path) -> None:
     assert opens(ready)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("word", "passphrase"), [("y", PASSPHRASE), ("", PASSPHRASE), ("accept", "")])
 def test_only_the_word_and_the_passphrase(lost: Path, word: str, passphrase: str) -> None:
     code, shown = at_terminal(word, passphrase)
@@ -100,6 +101,7 @@ def test_only_the_word_and_the_passphrase(lost: Path, word: str, passphrase: str
     assert not opens(lost)
 
 
+@pytest.mark.long
 def test_without_a_terminal(lost: Path) -> None:
     done = subprocess.run(
         [*RUN, "audit", "accept-loss"], capture_output=True, stdin=subprocess.DEVNULL, text=True, start_new_session=True

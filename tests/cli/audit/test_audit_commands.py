@@ -173,6 +173,7 @@ def test_no_store_is_an_error_and_creates_none(hla: Hla, path: Path, command: tu
 # What is searched for
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("options", "count"),
     [
@@ -239,6 +240,7 @@ def test_a_head_that_was_changed_is_no_witness(gate: Gate, hla: Hla, tmp_path: P
     assert "was not signed" in str(hla("audit", "verify", "--head", str(tmp_path / "head.txt")).exception)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [

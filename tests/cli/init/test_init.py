@@ -180,6 +180,7 @@ def uncommented(text: str) -> str:
     return head + "\n" + "\n".join(lines)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["policy", "project"])
 def test_the_examples_in_policies_work_as_they_stand(name: str, tmp_path: Path) -> None:
     text = (TEMPLATES / f"{name}.yaml").read_text()
@@ -461,6 +462,7 @@ def test_an_agent_does_not_set_this_up(project: Path, monkeypatch: pytest.Monkey
     assert not key_path().exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", ['exec "$@"', 'env -u HUMANLAYER_SUPERVISED "$@"', 'env -i HOME="$HOME" setsid -w "$@"']
 )

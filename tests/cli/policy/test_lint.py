@@ -193,6 +193,7 @@ def test_progress_is_for_terminals_only(mine: Path) -> None:
 # ---- coverage ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_coverage(mine: Path, capsys: Capture) -> None:
     assert main(["policy", "coverage", str(mine)]) == 0
     assert "mine  100.0 %" in capsys.readouterr().out
@@ -245,6 +246,7 @@ def covered(tmp_path_factory: pytest.TempPathFactory) -> Coverage:
     return coverage(load(path))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_bars_fit(covered: Coverage, width: int) -> None:
     with open(os.devnull, "w") as nowhere:

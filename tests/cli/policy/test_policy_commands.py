@@ -144,6 +144,7 @@ def test_the_deciding_part_is_underlined(
 # ---- test -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_failure_is_shown(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine.write_text(MINE.replace("match: [rm -rf /srv/x]", "match: [ls, rm -rf /srv/x, pwd]"))
     assert main(["policy", "test", str(mine)]) == 1

@@ -130,6 +130,7 @@ def test_people_who_wait_see_a_bar(runs: Path) -> None:
 # ---- diff -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_default_to_strict_is_stricter_and_the_reverse_is_looser(capsys: Capture) -> None:
     """Over the tests in the rules of both."""
     assert main(["policy", "diff", "default", "strict"]) == 0

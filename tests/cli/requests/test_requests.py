@@ -167,6 +167,7 @@ def at_terminal(
     return child.exitstatus, shown
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "command", [["approve", "--yes"], ["reject", "no"], ["respond", "hi"], ["show"], ["ls"], ["watch"]]
 )
@@ -202,6 +203,7 @@ def test_approve(agent: Callable[..., Waiting], own_user: Path) -> None:
         assert path.is_dir() or PASSPHRASE.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("typed", ["", "y", "yes", "reject", "approve it"])
 def test_only_the_word_approves(typed: str, agent: Callable[..., Waiting]) -> None:
     one = agent()

@@ -43,6 +43,7 @@ def test_options_by_their_names() -> None:
     assert sample_commands.spelled("no-such", "force") is None
 
 
+@pytest.mark.long
 def test_cases_are_decided_as_the_director_decides() -> None:
     policy = load(find("default"), tested=False)
     director = director_for(policy)

@@ -101,6 +101,7 @@ def test_text_that_is_judged_as_if_it_ran_fails(policy_of: Callable[[str], Path]
     assert {f.original for f in found if f.chain == ("as-echo",)} == {"echo 'data'"}
 
 
+@pytest.mark.long
 def test_the_same_seed_does_the_same(policy_of: Callable[[str], Path]) -> None:
     path = policy_of(SPELLED)
     names = select(())

@@ -222,6 +222,7 @@ def test_what_is_data_is_not_asked_about(name: str, text: str, empty: Director) 
     assert empty.evaluate(Action(written(name, text), cwd=empty.project)).verdict is Verdict.ALLOW
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("command", "text"),
     [

@@ -73,6 +73,7 @@ def test_many_programs() -> None:
     assert len(catalog.SHIPPED.names()) >= 300
 
 
+@pytest.mark.long
 def test_a_program_is_loaded_alone_as_within_its_file() -> None:
     """Programs are cut out of the text by their indent: that must give what the whole file gives."""
     for path in FILES:

@@ -136,6 +136,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize(("text", "lost"), LOST)
 def test_what_would_be_lost_is_named(changed: Path, text: str, lost: str) -> None:
     (found,) = said(changed, text)

@@ -166,6 +166,7 @@ def test_damaged_loose_objects(tmp_path: Path, data: bytes) -> None:
     refused(tmp_path, blob(b"abcd"))
 
 
+@pytest.mark.long
 def test_a_loose_object_that_unpacks_to_very_much(tmp_path: Path) -> None:
     name = blob(b"bomb")
     loose(tmp_path, name, zlib.compress(b"blob 4\0" + bytes(150 << 20)))
@@ -211,6 +212,7 @@ def test_many_deltas_each_of_much(tmp_path: Path) -> None:
     refused(tmp_path, before)
 
 
+@pytest.mark.long
 def test_many_deltas_that_unpack_to_much_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_store, "_MOST_IN_ALL", 24 << 20)
     names = [bytes([n]) * 20 for n in range(40)]

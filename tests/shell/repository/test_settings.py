@@ -148,6 +148,7 @@ def test_code_in_settings_is_unread(project: Path, make: Callable[[Path], None],
     assert ran(project)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "command",
     [

@@ -180,6 +180,7 @@ def test_takes_what_runs_no_program(text: str) -> None:
     assert check(text)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("assigns", "words", "redirects", "between"),
     [(1000, 1000, 2000, ""), (2, 1, 1, "; "), (1, 1, 2, "| "), (0, 1, 0, "&& ")],

@@ -164,6 +164,7 @@ def test_work_is_counted() -> None:
         budget.step()
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "unit",
     [

@@ -18,6 +18,7 @@ RULE = (
 SAME = ("Changes {{ paths }}.", "{effect: [write, append, delete, move, metadata]}")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("expires", "reason", "when", "said", "unknown"),
     [

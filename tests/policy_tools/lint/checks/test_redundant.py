@@ -18,6 +18,7 @@ def two(first: str, second: str, *, severity: str = "high") -> str:
     return ASK % ("wide", severity, first) + ASK % ("narrow", "medium", second)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("wide", "narrow"),
     [

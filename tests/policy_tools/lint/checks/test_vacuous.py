@@ -26,6 +26,7 @@ CONTRADICTIONS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("when", "said"), CONTRADICTIONS.items())
 def test_contradictions(lint_rules: Lint, when: str, said: str) -> None:
     (found,) = lint_rules(f"  - {{id: r, decision: deny, when: {when}}}\n", "vacuous")

@@ -143,6 +143,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS)
 def test_work_is_bounded(source: str) -> None:
     tree = ast.parse(source)
