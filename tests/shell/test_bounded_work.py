@@ -48,13 +48,14 @@ def calls(text: str) -> int:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [
         "echo " + "{1..9}$(echo " * 8 + ")" * 8,
-        pytest.param('((x=$(eval "' * 125 + "a" + '")))' * 125, marks=pytest.mark.long),
-        pytest.param('time x=$(eval "' * 100 + "a" + '")' * 100, marks=pytest.mark.long),
-        pytest.param("cd a; bash -c 'x=$(" * 70 + "a" + ")'" * 70, marks=pytest.mark.long),
+        '((x=$(eval "' * 125 + "a" + '")))' * 125,
+        'time x=$(eval "' * 100 + "a" + '")' * 100,
+        "cd a; bash -c 'x=$(" * 70 + "a" + ")'" * 70,
     ],
 )
 def test_what_once_took_long_does_not(text: str) -> None:
