@@ -57,6 +57,16 @@ def add_needs(program: Program, text: str, cwd: str) -> None:
     program.commands.append(asked)
 
 
+def unconfined(text: str) -> str:
+    """Return the command `text` with the line that has it run unconfined, should a human approve that.
+
+    Example:
+        >>> unconfined("make deploy")
+        '# needs: unconfined\\nmake deploy'
+    """
+    return f"{_START} {UNCONFINED}\n{text}"
+
+
 def _host(text: str) -> tuple[str, str | None] | None:
     """The host and the port of `HOST` or `HOST:PORT`; None where it is neither."""
     try:

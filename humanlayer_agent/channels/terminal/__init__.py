@@ -21,6 +21,7 @@ from humanlayer_agent.channels.terminal.queue import Turn, turn
 from humanlayer_agent.errors import ConfigError, NoTerminal, RunTerminated
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.keys.unlock import PROOF_S, TRIES, has_proved, prove
+from humanlayer_agent.policy import needs_line
 from humanlayer_agent.processes import tty
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.processes.multiplexer import multiplexer
@@ -302,12 +303,19 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             command=question.request.action.content,
             draft=draft,
             notice=notice,
+            unconfined=_unconfined(question.request),
             waiting=question.place.waiting,
             discard=lambda: tty.discard_input(fd),
             modes_changed=tty.ModeWatch(fd).repair,
             input=Vt100Input(reading),
             output=output,
         ).run()
+
+
+def _unconfined(request: ApprovalRequest) -> str:
+    """What the command is edited to where the human wants it unconfined: that is judged, shown and asked about anew."""
+    confined = request.decision.confinement is not None
+    return needs_line.unconfined(request.action.content) if confined else ""
 
 
 def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Answer:

@@ -194,6 +194,7 @@ class Prompt:
         command: what can be edited, exactly; "" where nothing can.
         draft: what the human has made of it in their editor, or before it.
         notice: is shown at first.
+        unconfined: what asks for the same, but unconfined; "" where it would run so anyway.
         waiting: how many other questions wait for this terminal.
         discard: forgets input that the terminal holds and we did not read yet.
         modes_changed: puts changed terminal modes back, and tells whether that was needed.
@@ -209,6 +210,7 @@ class Prompt:
         command: str = "",
         draft: str = "",
         notice: str = "",
+        unconfined: str = "",
         waiting: Callable[[], int] = lambda: 0,
         discard: Callable[[], None] = lambda: None,
         modes_changed: Callable[[], bool] = lambda: False,
@@ -218,6 +220,7 @@ class Prompt:
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._view = view
+        self._unconfined = unconfined
         self._until = until
         self._cancelled = cancelled
         self._waiting = waiting
@@ -425,6 +428,13 @@ class Prompt:
             else:
                 self._switch("edit")
 
+        @keys.add("u", filter=asking & Condition(lambda: bool(self._unconfined)))
+        def _(event: KeyPressEvent) -> None:
+            if why_not := self._editor.why_not or self._not_yet():
+                self._note(why_not)
+            else:
+                self._after_silence(Decision("edit", edited=self._unconfined))
+
         @keys.add("c-x", filter=asking & editable, eager=True)
         def _(event: KeyPressEvent) -> None:
             self._editor.leave()
@@ -541,6 +551,8 @@ class Prompt:
         found = [key_label("y", "run once", ready), key_label("n", "reject", armed)]
         if self._editor.command:
             found.append(key_label("e", "edit", armed))
+        if self._unconfined:
+            found.append(key_label("u", "unconfined", ready))
         found.append(key_label("q", "stop the run", armed))
         return [*found, key_label("v", "next page"), key_label("b", "back")] if paging else found
 
