@@ -5,6 +5,7 @@ one. So they count as names only where the disk shows that no name there is spli
 made one.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,19 @@ from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import Stdin
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.reader import DiskLooks, Reader
-from humanlayer_agent.shell.syntax.tree import Node, Simple
+from humanlayer_agent.shell.syntax.tree import (
+    Arith,
+    ArrayLit,
+    Function,
+    Node,
+    Param,
+    ProcSub,
+    Simple,
+    Sub,
+    Word,
+    children,
+    words_of,
+)
 from humanlayer_agent.shell.view import ODD
 
 if TYPE_CHECKING:
@@ -49,6 +62,9 @@ _PLAIN_CHANGES = frozenset(str.split("black chmod cp dos2unix gofmt isort mv pre
 """Programs that make no file but under the names that they are given, and these with something after them."""
 PLAIN = _READS_ONLY | _PLAIN_CHANGES
 """Programs that use the names that they are given themselves, from where they are started."""
+_IN_PLACE = _PLAIN_CHANGES - {"cp", "mv"}
+"""Programs that make no link either."""
+_BUILTINS = frozenset((":", "[", "break", "continue", "printf", "true", "read"))
 _LOOKS = frozenset((*_READS_ONLY, *_FILTERS, "cd", "pwd", "true", "xargs"))
 """Programs that change nothing, not even with an option, but where their output goes."""
 _GIT_LOOKS = frozenset(("ls-files", "grep", "status", "diff", "log", "show", "rev-parse"))
@@ -88,9 +104,8 @@ def add_no_names(commands: Sequence[SimpleCommand]) -> bool:
 
 def are_only_looked_at(walk: "Interpreter", command: SimpleCommand) -> bool:
     """Tell whether all that the action has done before `command` prints names is to look at files."""
-    return _AGAIN.isdisjoint(command.inside) and all(
-        each is command or _only_looks(each) for each in walk.program.commands
-    )
+    before = itertools.takewhile(lambda each: each is not command, walk.program.commands)
+    return _AGAIN.isdisjoint(command.inside) and all(map(_only_looks, before))
 
 
 def _only_looks(command: SimpleCommand) -> bool:
@@ -117,6 +132,57 @@ def _adds_no_name(command: SimpleCommand) -> bool:
         ):
             return False
     return True
+
+
+def use_names(node: Node, *, meanwhile: bool = False) -> bool:
+    """Tell whether a loop's body does nothing by which names that were printed before could come to stand for something
+    else: it may change these files, but makes no link.
+
+    Args:
+        meanwhile: the names are still being printed, so that it may make no file either whose name would be split.
+    """
+    pending: list[Node] = [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Function) or (isinstance(each, Simple) and not _is_harmless(each, meanwhile)):
+            return False
+        for redirect in getattr(each, "redirects", ()):
+            written = redirect.target.text if not redirect.op.startswith("<") else ""
+            if meanwhile and (written is None or ODD.search(written)):
+                return False
+        pending += children(each)
+        for word in words_of(each):
+            if (found := _substituted(word)) is None:
+                return False
+            pending += found
+    return True
+
+
+def _is_harmless(command: Simple, meanwhile: bool) -> bool:
+    if not command.words:
+        return True
+    first, second = (word.text for word in [*command.words, *command.words][:2])
+    if first is None or (first == "git" and second in _GIT_LOOKS):
+        return first is not None
+    return first in _READS_ONLY or first in _BUILTINS or (first in _IN_PLACE and not meanwhile)
+
+
+def _substituted(word: Word) -> list[Node] | None:
+    """The scripts of the substitutions in a word; None where there may be others deeper in it."""
+    found: list[Node] = []
+    for part in word.parts:
+        match part:
+            case Sub() | ProcSub():
+                found += [part.script.body] if part.script.body is not None else []
+            case Param():
+                if part.index_parts or (part.arg is not None and part.arg.dynamic):
+                    return None
+            case Arith():
+                if part.parts:
+                    return None
+            case ArrayLit():
+                return None
+    return found
 
 
 def doubt_made(commands: Sequence[SimpleCommand]) -> None:
@@ -168,7 +234,11 @@ def are_whole(reader: Reader | None, folder: str, name: str | None) -> bool:
 
 def taken(stdin: Stdin, end: str) -> list[Field]:
     """Return what the names on the input may be, where each ends with `end`; empty where that is not known."""
-    producer = stdin.producer
+    return printed_by(stdin.producer, end)
+
+
+def printed_by(producer: Sequence[SimpleCommand], end: str) -> list[Field]:
+    """The same for what these commands print."""
     if len(producer) != 1 or producer[0].prints_end != end:
         return []
     return [replace(each, many=False) for each in producer[0].prints]

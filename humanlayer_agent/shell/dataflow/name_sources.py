@@ -14,7 +14,7 @@ from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.context import NOTHING_SPECIAL
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.reader import DiskLooks, Reader
-from humanlayer_agent.shell.syntax.tree import Node, Pipeline, Script, Simple, Word
+from humanlayer_agent.shell.syntax.tree import Node, Pipeline, ProcSub, Redirect, Script, Simple, Word
 from humanlayer_agent.shell.view import ODD
 
 if TYPE_CHECKING:
@@ -81,6 +81,18 @@ def printed(walk: "Interpreter", script: Script, commands: tuple[SimpleCommand, 
     if not isinstance(last, Simple) or command.via or command.prints_end != "\n" or not command.resolved:
         return []
     return command.prints
+
+
+def redirected(walk: "Interpreter", redirects: list[Redirect]) -> list[Field]:
+    """The same for `< <(git ls-files)`, where that is the only redirect and was just followed."""
+    word = redirects[0].target
+    if len(redirects) > 1 or redirects[0].op != "<" or redirects[0].fd not in ("", "0") or len(word.parts) != 1:
+        return []
+    part = word.parts[0]
+    for kind, what, start, _, end in reversed(walk.program.trace):
+        if kind == "substitution" and what is part and isinstance(part, ProcSub) and end > start:
+            return printed(walk, part.script, tuple(walk.program.commands[start:end]))
+    return []
 
 
 def _names(reader: Reader | None, here: str, program: str, *, others: bool) -> tuple[str, ...] | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from humanlayer_agent.shell.interpreter.state import Anything, Glob, Paths
 from humanlayer_agent.shell.syntax.tree import Word
@@ -45,6 +45,11 @@ class Field:
         return self.text if self.text is not None else self.word.raw
 
     @property
+    def is_printed(self) -> bool:
+        """Tell whether it stands for names that a program has printed."""
+        return self.below is not None or (self.glob is not None and self.many and not self.pathname)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """Every literal it may be; empty where that is not known."""
         return (self.text,) if self.text is not None else self.choices
@@ -76,6 +81,35 @@ class Field:
         return Field(
             self.word, start, self.end, glob=rest, prefix=self.prefix[count:], many=self.many, pathname=self.pathname
         )
+
+
+class Located(Glob):
+    """The value of a variable that is a name which a program has printed. `odd`: perhaps one that splits into words.
+
+    What it may be stands in `field`. A word of which it is only a part is not known.
+    """
+
+    field: Field
+    odd: bool
+
+    def __new__(cls, field: Field, *, odd: bool = False) -> "Located":
+        made = super().__new__(cls, "**")
+        made.field, made.odd = replace(field, many=False), odd
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Located) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def _told(self) -> tuple[object, ...]:
+        f = self.field
+        return f.glob, f.prefix, f.below, f.seen_from, f.names, self.odd
+
+    def at(self, word: Word) -> Field:
+        """The field of a word that is nothing but the variable."""
+        return replace(self.field, word=word, start=word.start, end=word.end)
 
 
 def positional(fields: list[Field]) -> tuple[str, ...] | None:

@@ -48,7 +48,7 @@ def unmatched(walk: "Interpreter", found: Field, state: State) -> Field:
 
 def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
     """The file names that `$(git ls-files)` prints, where the word is nothing else; empty where they are not known."""
-    if len(each.parts) != 1 or not isinstance(part := each.parts[0], Sub) or part.quoted:
+    if len(each.parts) != 1 or not isinstance(part := each.parts[0], Sub):
         return []
     if state.havoc or state.lookup("IFS") not in (None, (" \t\n",)) or not walk.program.trace:
         return []
@@ -57,7 +57,10 @@ def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
     if kind != "substitution" or what is not part or not commands:
         return []
     found = name_sources.printed(walk, part.script, commands)
-    return [replace(field, word=each, start=each.start, end=each.end, many=True) for field in found]
+    if part.quoted and len(found) != 1:
+        return []
+    # In quotes several names are one, with ends of lines in it: no file has it.
+    return [replace(field, word=each, start=each.start, end=each.end, many=not part.quoted) for field in found]
 
 
 def word(walk: "Interpreter", each: Word, state: State, context: Context) -> None:

@@ -17,6 +17,7 @@ from humanlayer_agent.shell.expansion.field import (
     WILD,
     WILD_CHARACTER,
     Field,
+    Located,
     bare_pattern,
     wildcards,
 )
@@ -88,6 +89,8 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
         return [Field(word, word.start, word.end, text, (), None, text)]
     if bare_pattern(word):
         return [wildcards(word, nullglob=state.nullglob)]
+    if not declaration and (name := _located(word, state)) is not None:
+        return [name]
     out: list[Field] = []
     try:
         mode = _Mode.DECLARATION if declaration else _Mode.WORD
@@ -98,6 +101,17 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
     except Unknown:
         return [Field(word, word.start, word.end, many=not declaration)]
     return out
+
+
+def _located(word: Word, state: State) -> Field | None:
+    """The field of a word that is nothing but a variable which holds a name that a program has printed."""
+    if len(word.parts) != 1 or not isinstance(part := word.parts[0], Param) or part.op or part.index is not None:
+        return None
+    value = parameters.values(part, state, _plain)
+    if value is None or len(value) != 1 or not isinstance(value[0], Located):
+        return None
+    splits = not part.quoted and (value[0].odd or not state.default_ifs)
+    return None if splits else value[0].at(word)
 
 
 def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:
@@ -257,7 +271,7 @@ class _Expansion:
     def _expanded(self, text: str, quoted: bool) -> _Text | _Gap:
         if not self.state.work.spend(len(text)):
             raise Unknown
-        if isinstance(text, Anything):
+        if isinstance(text, Anything | Located):
             return _Gap(many=not quoted)
         if isinstance(text, Paths):
             known = quoted and self.split and not self.state.nullglob

@@ -28,6 +28,8 @@ class Stdin:
     raw: str | None = None
     whole: str | None = None
     file: str = ""
+    names_of: tuple[SimpleCommand, ...] = ()
+    """What prints the names that a loop reads, where nothing that runs meanwhile makes others."""
 
     @classmethod
     def of(cls, kind: str, text: str | None, offset: int = 0, producer: tuple[SimpleCommand, ...] = ()) -> "Stdin":
@@ -45,7 +47,8 @@ class Stdin:
         """The same input for several commands: each gets what those before it left, or put there (`exec < f`)."""
         if self is NOTHING_SPECIAL:
             return self
-        return Stdin("inherit" if self.kind == "null" else self.kind, whole=self.given or self.whole)
+        kind = "inherit" if self.kind == "null" else self.kind
+        return Stdin(kind, whole=self.given or self.whole, names_of=self.names_of)
 
 
 NOTHING_SPECIAL = Stdin()

@@ -3,12 +3,13 @@
 Loops: the body may run any number of times, so it starts from whatever an earlier round left behind.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import read
 from humanlayer_agent.shell.dataflow import name_lists, name_sources
 from humanlayer_agent.shell.expansion import output, substitutions
-from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.expansion.field import Field, Located
 from humanlayer_agent.shell.expansion.words import expand
 from humanlayer_agent.shell.interpreter import redirects
 from humanlayer_agent.shell.interpreter.context import MAX_FOLLOWED, Context, Ends, Stdin
@@ -77,6 +78,10 @@ def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context
         name_sources.note(walk, part, producer)
         name_lists.pass_on(part, stdin, producer)
         stdin = Stdin.of("pipe", text if clean else None, part.start, producer)
+        later = node.parts[n + 1 :]
+        if producer and later and isinstance(later[0], Loop):
+            quiet = all(name_lists.use_names(each, meanwhile=True) for each in later)
+            stdin = replace(stdin, names_of=producer if quiet else ())
     name_lists.doubt_made(walk.program.commands[bounds[0] :])
     walk.program.trace.append(("pipeline", tuple(bounds), bounds[0], bounds[0], len(walk.program.commands)))
     return state, state
@@ -153,7 +158,7 @@ def loop(walk: "Interpreter", node: Loop, state: State, context: Context) -> End
     values: Value = None
     if node.words is not None:
         fields = [f for w in node.words for f in substitutions.expand(walk, w, state, context)]
-        values = _loop_values(fields)
+        values = _loop_values(fields, told=not walk.functions_defined and name_lists.use_names(node.body))
     elif node.kind == "for" and state.positional:
         each = [one(element) for element in state.positional]
         values = _distinct([value for found in each for value in found or ()]) if None not in each else None
@@ -164,14 +169,17 @@ def loop(walk: "Interpreter", node: Loop, state: State, context: Context) -> End
     if node.name is not None and node.name.text is not None:
         # What `select` sets is up to who answers.
         walk.implicit(node.name.text, values if node.kind == "for" else None, entry, context, node.name.raw)
+    read_names = _read_names(walk, node, state, redirected)
     for _ in range(_MAX_ROUNDS):
-        after = _round(walk, node, entry, inner)
+        after = _round(walk, node, entry, inner, read_names)
         # A function that was defined on the way (by eval) is known from the second round on.
         if after is None or not entry.learn(after):
             break
     else:
         walk.program.doubt("a loop that keeps defining functions")
     out = join(join(state, entry), after)
+    if out is not None and values is not None and any(isinstance(each, Located) for each in values) and node.name:
+        out.assign(node.name.text or "", None)  # what follows may make something else of these names
     if found.anything or found.declared or redirected.stdin.whole is not None:
         _follow(walk, node, state, values, inner)
     return out, out
@@ -218,14 +226,43 @@ def _inputs(node: Loop, state: State, context: Context) -> list[tuple[Node, Stdi
     return [(reads, Stdin.of(context.stdin.kind, rest)) for rest in rests]
 
 
-def _round(walk: "Interpreter", node: Loop, entry: State, context: Context) -> State | None:
-    """One round of a loop."""
+def _read_names(walk: "Interpreter", node: Loop, state: State, context: Context) -> dict[str, Value]:
+    """What the condition of `while read -r name` sets where its input is names that a program prints."""
+    condition = node.condition
+    if node.kind != "while" or not isinstance(condition, Simple) or condition.redirects or walk.functions_defined:
+        return {}
+    if any(each.name != "IFS" or each.value.raw for each in condition.assigns):
+        return {}
+    words = [f for word in condition.words for f in expand(word, state)]
+    how = read.reading("read", words[1:]) if words and words[0].text == "read" else None
+    if how is None or how.array is not None or len(how.names) != 1 or not how.flags <= {"r"}:
+        return {}
+    if not how.delimiter and not how.flags:
+        return {}  # a backslash may stand in a name
+    if how.names[0] in state.odd:
+        return {}
+    found = name_lists.printed_by(context.stdin.names_of, how.delimiter or "\0")
+    if not found and node.redirects and how.delimiter and name_lists.use_names(node.body, meanwhile=True):
+        found = name_sources.redirected(walk, node.redirects)
+    return {how.names[0]: (Located(found[0], odd=not how.delimiter),)} if len(found) == 1 else {}
+
+
+def _round(
+    walk: "Interpreter", node: Loop, entry: State, context: Context, read_names: dict[str, Value]
+) -> State | None:
+    """One round of a loop. `read_names`: what its condition sets."""
     won: State | None = entry
     if node.condition is not None:
         won, lost = walk.node(node.condition, entry.copy(), context.around("condition"))
         won = lost if node.kind == "until" else won
     start = won.copy() if won is not None else entry.lost()
-    return join(*walk.node(node.body, start, context))
+    for name, value in read_names.items():
+        start.assign(name, value)
+    after = join(*walk.node(node.body, start, context))
+    for name in read_names:
+        if after is not None:
+            after.assign(name, None)
+    return after
 
 
 def _changes(walk: "Interpreter", node: Loop) -> Changes:
@@ -265,10 +302,17 @@ def _entry(found: Changes, state: State) -> State:
     return entry
 
 
-def _loop_values(fields: list[Field]) -> Value:
-    """What the variable of a `for` loop may hold: texts, and names that match a pattern."""
+def _loop_values(fields: list[Field], *, told: bool) -> Value:
+    """What the variable of a `for` loop may hold: texts, and names that match a pattern. `told`: what a program has
+    printed is still true in the last round.
+    """
     values: list[str] = []
     for f in fields:
+        if f.is_printed:
+            if not told:
+                return None
+            values.append(Located(f))
+            continue
         if f.many:
             return None
         if f.texts:
