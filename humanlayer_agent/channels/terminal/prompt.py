@@ -182,6 +182,8 @@ class OpenEditor(NamedTuple):
 
 
 Mode = Literal["ask", "reason", "edit", "stop"]
+WRITING: frozenset[Mode] = frozenset({"reason", "edit"})
+"""The modes in which a human types text, and not single keys that decide."""
 
 
 class Prompt:
@@ -232,7 +234,7 @@ class Prompt:
         self._input = GuardedInput(
             input,
             self._guard,
-            strict=lambda: self._mode not in ("reason", "edit"),
+            strict=lambda: self._mode not in WRITING,
             ignored=lambda: self._note("ignored: keys came too early or all at once"),
         )
         self._output = output
@@ -301,8 +303,8 @@ class Prompt:
             except Exception as error:
                 self._finish_with(error)
                 return
-            if self._guard.look():
-                self._discard()
+            if self._guard.look() and self._mode not in WRITING:
+                self._discard()  # what is typed is text, of which nothing is lost
             if self._clock() - painted >= REPAINT:
                 painted = self._clock()
                 self._repaint()
