@@ -104,3 +104,29 @@ def test_an_approval_that_comes_too_late_is_none(make_request):
         )
         assert prompt.run() is None
     assert decided
+
+
+def test_nothing_is_discarded_of_what_is_typed_in_the_editor(make_request):
+    """Keys begin to count there too, a moment after the last: what the terminal holds by then is text."""
+    modes, looks = [], iter([False] * 12)
+    with create_pipe_input() as keys:
+
+        def waiting():
+            if prompt._guard.armed:
+                keys.send_text("e" if prompt._mode == "ask" else "xy")
+            return 0
+
+        prompt = Prompt(
+            present(make_request()),
+            until=2**60,
+            cancelled=lambda: next(looks, True),
+            command="ls",
+            discard=lambda: modes.append(prompt._mode),
+            waiting=waiting,
+            input=keys,
+            output=Screen(SIZE),
+            clock=Held(),
+        )
+        assert prompt.run() is None
+    assert "x" in prompt._editor.text
+    assert set(modes) == {"ask"}
