@@ -108,6 +108,20 @@ def are_only_looked_at(walk: "Interpreter", command: SimpleCommand) -> bool:
     return _AGAIN.isdisjoint(command.inside) and all(map(_only_looks, before))
 
 
+def once(inside: Sequence[str]) -> bool:
+    """Tell whether what stands inside these constructs runs once, at its place."""
+    return _AGAIN.isdisjoint(inside)
+
+
+def leaves_names(command: SimpleCommand) -> bool:
+    """Tell whether names that were printed before a command stand for the same after it."""
+    if not command.argv:
+        return not command.effects
+    return _only_looks(command) or (
+        command.program in _IN_PLACE and command.known and command.resolved and command.path is None
+    )
+
+
 def _only_looks(command: SimpleCommand) -> bool:
     """Tell whether a command changes neither a file, nor what git has of them, nor what the shell knows."""
     if not command.known or not command.resolved or command.path is not None or not _AGAIN.isdisjoint(command.inside):

@@ -3,9 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.interpreter.state import Anything, Glob, Paths
-from humanlayer_agent.shell.syntax.tree import Word
+from humanlayer_agent.shell.syntax.tree import Param, Word
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.program import SimpleCommand
 
 PROCESS_SUBSTITUTION = "/dev/fd/63"
 """What bash puts in the place of `<( )`: a path of this form."""
@@ -84,17 +88,21 @@ class Field:
 
 
 class Located(Glob):
-    """The value of a variable that is a name which a program has printed. `odd`: perhaps one that splits into words.
+    """The value of a variable that is a name which a program has printed.
+
+    `odd`: perhaps one that splits into words. `since`: the command that assigned it. Then it may be several names, each
+    on a line, and holds only as long as no later command of the action may make something else of them.
 
     What it may be stands in `field`. A word of which it is only a part is not known.
     """
 
     field: Field
     odd: bool
+    since: "SimpleCommand | None"
 
-    def __new__(cls, field: Field, *, odd: bool = False) -> "Located":
+    def __new__(cls, field: Field, *, odd: bool = False, since: "SimpleCommand | None" = None) -> "Located":
         made = super().__new__(cls, "**")
-        made.field, made.odd = replace(field, many=False), odd
+        made.field, made.odd, made.since = replace(field, many=False), odd, since
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -105,11 +113,12 @@ class Located(Glob):
 
     def _told(self) -> tuple[object, ...]:
         f = self.field
-        return f.glob, f.prefix, f.below, f.seen_from, f.names, self.odd
+        return f.glob, f.prefix, f.below, f.seen_from, f.names, self.odd, id(self.since)
 
     def at(self, word: Word) -> Field:
         """The field of a word that is nothing but the variable."""
-        return replace(self.field, word=word, start=word.start, end=word.end)
+        many = self.since is not None and isinstance(word.parts[0], Param) and not word.parts[0].quoted
+        return replace(self.field, word=word, start=word.start, end=word.end, many=many)
 
 
 def positional(fields: list[Field]) -> tuple[str, ...] | None:

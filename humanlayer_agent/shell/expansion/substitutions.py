@@ -1,17 +1,18 @@
 """The commands that words run as they are expanded: substitutions, arithmetic, expansions that assign."""
 
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.dataflow import name_lists, name_sources
 from humanlayer_agent.shell.environment import outside_variables
 from humanlayer_agent.shell.expansion import arithmetic, words
-from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.expansion.field import Field, Located
 from humanlayer_agent.shell.interpreter import assignments
 from humanlayer_agent.shell.interpreter.context import Context
-from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.interpreter.state import READONLY, State
 from humanlayer_agent.shell.reader import DiskLooks
-from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Param, Part, ProcSub, Sub, Word
+from humanlayer_agent.shell.syntax.tree import Arith, ArrayLit, Assign, Param, Part, ProcSub, Sub, Word
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
@@ -21,7 +22,7 @@ def expand(walk: "Interpreter", each: Word, state: State, context: Context) -> l
     """The fields of `each`; what it runs on the way (substitutions) is analysed as well."""
     if each.dynamic:
         word(walk, each, state, context)
-    fields = _names(walk, each, state) or words.expand(each, state)
+    fields = _names(walk, each, state) or _kept(walk, each, state, context) or words.expand(each, state)
     if any(f.pathname for f in fields):
         fields = [unmatched(walk, f, state) for f in fields]
     if walk.fails_on_globs and any(f.glob is not None for f in fields):
@@ -61,6 +62,25 @@ def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
         return []
     # In quotes several names are one, with ends of lines in it: no file has it.
     return [replace(field, word=each, start=each.start, end=each.end, many=not part.quoted) for field in found]
+
+
+def keep_name(walk: "Interpreter", assign: Assign, state: State) -> None:
+    """Have a variable hold the file names that `name=$(git ls-files | head -1)` has assigned to it."""
+    if assign.append or assign.index is not None or assign.name in state.odd | READONLY:
+        return
+    if len(found := _names(walk, assign.value, state)) == 1:
+        state.assign(assign.name, (Located(found[0], since=walk.program.commands[-1]),))
+
+
+def _kept(walk: "Interpreter", each: Word, state: State, context: Context) -> list[Field]:
+    """The file names that a variable holds to which they were assigned, where they still are what they were."""
+    value = words.located(each, state)
+    if value is None or value.since is None or not name_lists.once(context.inside):
+        return []
+    later = list(itertools.takewhile(lambda command: command is not value.since, reversed(walk.program.commands)))
+    if len(later) == len(walk.program.commands) or not all(map(name_lists.leaves_names, later)):
+        return []
+    return [value.at(each)]
 
 
 def word(walk: "Interpreter", each: Word, state: State, context: Context) -> None:

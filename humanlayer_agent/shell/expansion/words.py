@@ -89,8 +89,8 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
         return [Field(word, word.start, word.end, text, (), None, text)]
     if bare_pattern(word):
         return [wildcards(word, nullglob=state.nullglob)]
-    if not declaration and (name := _located(word, state)) is not None:
-        return [name]
+    if not declaration and (name := located(word, state)) is not None and name.since is None:
+        return [name.at(word)]
     out: list[Field] = []
     try:
         mode = _Mode.DECLARATION if declaration else _Mode.WORD
@@ -103,15 +103,14 @@ def expand(word: Word, state: State, *, declaration: bool = False) -> list[Field
     return out
 
 
-def _located(word: Word, state: State) -> Field | None:
-    """The field of a word that is nothing but a variable which holds a name that a program has printed."""
+def located(word: Word, state: State) -> Located | None:
+    """The name that a program has printed, and that a variable holds which `word` is, and nothing else."""
     if len(word.parts) != 1 or not isinstance(part := word.parts[0], Param) or part.op or part.index is not None:
         return None
-    value = parameters.values(part, state, _plain)
-    if value is None or len(value) != 1 or not isinstance(value[0], Located):
+    value = state.lookup(part.name)
+    if not value or type(value[0]) is not Located or len(value) != 1 or part.name in state.references or state.havoc:
         return None
-    splits = not part.quoted and (value[0].odd or not state.default_ifs)
-    return None if splits else value[0].at(word)
+    return value[0] if part.quoted or (state.default_ifs and not value[0].odd) else None
 
 
 def literal_values(word: Word, state: State, *, assignment: bool = True) -> Value:

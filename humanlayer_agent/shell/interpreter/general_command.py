@@ -103,6 +103,8 @@ def _assignments_only(walk: "Interpreter", node: Simple, fields: list[Field], st
     assignments.assignment_effects(Run(walk, command, state, context), node.assigns)
     redirects.add(Run(walk, command, state, context), node.redirects)
     walk.program.commands.append(command)
+    if len(node.assigns) == 1 and not node.redirects:
+        substitutions.keep_name(walk, node.assigns[0], out)
     return out, out
 
 

@@ -32,6 +32,8 @@ def effects(command: str, tree: Path, program: str = "cat") -> list[Effect]:
         ("while read -r f; do cat \"$f\"; done < <(git ls-files '*.py' | grep -v test)", PYTHON),
         ("cat \"$(git ls-files '*.py' | head -1)\"", PYTHON),
         ('cat "$(ls)"', {"README.md", "a.py", "src"}),
+        ("f=$(git ls-files '*.py' | head -1) && n=1; cat \"$f\"", PYTHON),
+        ("files=$(git ls-files '*.py'); grep -c x $files; if true; then cat $files; fi", PYTHON),
     ],
 )
 def test_these_files_are_read(command: str, names: set[str], tree: Path) -> None:
@@ -92,6 +94,24 @@ def test_some_path_below_the_folder_is_read(command: str, tree: Path) -> None:
         'declare -n f=g; git ls-files | while read -r f; do cat "$f"; done',
         'cat "$(git ls-files; echo /etc/passwd)"',
         'cat "x$(git ls-files)"',
+        # What was assigned may be something else by now, or be more than it.
+        'f=$(git ls-files); ln -sf /etc/passwd a.py; cat "$f"',
+        'f=$(git ls-files); ln -sf /etc/passwd a.py & cat "$f"',
+        "f=$(git ls-files); sh x; cat $f",
+        'f=$(git ls-files); for i in 1 2; do cat "$f"; done',
+        'f=$(git ls-files); g() { cat "$f"; }; ln -sf /etc/passwd a.py; g',
+        "export f=$(git ls-files); bash -c 'cat \"$f\"'",
+        "f=$(git ls-files); export f; bash -c 'ln -sf /etc/passwd a.py; cat \"$f\"'",
+        'f=$(git ls-files); cd /etc; cat "$f"',
+        'f=$(git ls-files); f+=/../../x; cat "$f"',
+        'if x; then f=$(git ls-files); else f=/etc/shadow; fi; cat "$f"',
+        'f=x$(git ls-files); cat "$f"',
+        'f=$(git ls-files) g=$(ln -sf /etc/passwd a.py); cat "$f"',
+        "f=$(git ls-files; echo /etc/shadow); cat $f",
+        "f=$(git ls-files) > x; cat $f",
+        'declare -u f; f=$(git ls-files); cat "$f"',
+        'readonly f; f=$(git ls-files); cat "$f"',
+        'declare -n f=g; f=$(git ls-files); cat "$f"',
         # After the loop it may mean something else.
         'for f in $(git ls-files); do :; done; ln -sf /etc/passwd a.py; cat "$f"',
         'f=a.py; for f in $(git ls-files); do :; done; ln -sf /etc/passwd a.py; cat "$f"',
