@@ -18,6 +18,8 @@ was just imported."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own). Returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:2] == ["exec", "--permit"]:
+        return _light("humanlayer_agent.hooks.permit_use", arguments[1:], last=argv is None)
     if arguments and arguments[0] in _LIGHT:
         return _light(_LIGHT[arguments[0]], arguments[1:], last=argv is None)
     if argv is None:  # the process is ours
