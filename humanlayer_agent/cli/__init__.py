@@ -1,6 +1,7 @@
 """The command line: `humanlayer-agent`, short `hla`.
 
-`check`, `parse` and `hook` answer without loading more than they need; everything else is a typer application (`app`).
+`check`, `parse`, `hook` and `exec --permit` answer without loading more than they need; everything else is a typer
+application (`app`).
 """
 
 import gc

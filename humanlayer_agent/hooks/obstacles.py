@@ -8,6 +8,8 @@ import fnmatch
 import json
 import os
 import re
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,11 @@ _MACHINE = Path("/etc/claude-code")
 """Where an administrator's settings are (https://code.claude.com/docs/en/settings)."""
 _MAX = 8 * 1024 * 1024
 _CALL = "Bash"
+_BEGINS = [*shlex.quote(sys.executable).split(), "-I", "-m", "humanlayer_agent.cli", "hook", "claude-code"]
+_ENDS = ["||", "exit", "2"]
+_PLAIN_WORD = re.compile(r"[\w./:=@+-]+", re.ASCII)
+_DECIDE = frozenset({"PATH", "HOME", "SHELL", "ENV", "TMPDIR"})
+_DECIDE_BEGINNINGS = ("BASH", "CLAUDE_", "HUMANLAYER_", "LD_", "XDG_")
 
 
 def settings_files(environ: Mapping[str, str], project: Path | None) -> list[Path]:
@@ -31,37 +38,56 @@ def settings_files(environ: Mapping[str, str], project: Path | None) -> list[Pat
     return files
 
 
-def obstacles(environ: Mapping[str, str], project: Path | None) -> list[str]:
+def obstacles(
+    environ: Mapping[str, str], project: Path | None, planned: Mapping[Path, dict[str, Any]] | None = None
+) -> list[str]:
     """Return what keeps the commands of Claude Code from being replaced, each as a sentence without its full stop.
 
     Args:
         environ: says where the user's settings are.
         project: whose settings count as well.
+        planned: contents of files (by their paths without links) that are about to be written.
     """
     found: list[str] = []
-    hooks: list[Any] = []
+    ours: set[str] = set()
     reported = False
     for path in settings_files(environ, project):
         try:
-            settings = _read(path)
+            settings = (planned or {}).get(Path(os.path.realpath(path))) or _read(path)
         except (OSError, ValueError, RecursionError) as error:
             found.append(f"{path} can't be read ({error})")
             continue
-        found += [f"{path}: {each}" for each in _in_settings(settings)]
-        entries = _mapping(settings.get("hooks"))
-        hooks += [(path, entry) for entry in _listed(entries.get("PreToolUse"))]
-        reported |= any(CONFINE in our_line(entry) for entry in _listed(entries.get("PostToolUse")))
-    ours = {line for _, entry in hooks if (line := our_line(entry))}
-    found += [
-        f"{path}: another hook is asked before {_CALL} as well, and could replace the command again"
-        for path, entry in hooks
-        if not our_line(entry) and _matches(entry)
-    ]
+        of_project = project is not None and path.is_relative_to(project)
+        said = [*_in_settings(settings), *(_of_project(settings) if of_project else ())]
+        hooks = _mapping(settings.get("hooks"))
+        before, after = (filter(_matches, _listed(hooks.get(event))) for event in ("PreToolUse", "PostToolUse"))
+        for entry in before:
+            if line := _our_line(entry):
+                ours.add(line)
+            else:
+                said.append(f"another hook is asked before {_CALL} as well, and could replace the command again")
+        reported |= any(CONFINE in _our_line(entry).split() for entry in after)
+        found += [f"{path}: {each}" for each in said]
     if len(ours) > 1:
-        found.append("settings have hooks of ours that differ")
+        found.append("there are several hooks of ours, which differ")
     if not reported:
-        found.append("no hook of ours hears what became of a command (PostToolUse): hla init --claude-code --confine")
+        found.append("no hook of ours hears what became of a command (hla init --claude-code --confine)")
     return found
+
+
+def _our_line(entry: Any) -> str:
+    """The command of an entry, where it starts our hook and nothing else; "" of any other entry."""
+    words = our_line(entry).split()
+    first, last = words[: len(_BEGINS)], words[-len(_ENDS) :]
+    plain = all(_PLAIN_WORD.fullmatch(word) for word in words[len(_BEGINS) : -len(_ENDS)])
+    return " ".join(words) if first == _BEGINS and last == _ENDS and plain else ""
+
+
+def _of_project(settings: Mapping[str, Any]) -> Iterator[str]:
+    """What stands in a project's own file, which comes with the project."""
+    names = _mapping(settings.get("env"))
+    if decide := sorted(name for name in names if name in _DECIDE or name.startswith(_DECIDE_BEGINNINGS)):
+        yield f"the project sets {', '.join(decide[:3])}, which says how commands are judged and run"
 
 
 def _in_settings(settings: Mapping[str, Any]) -> Iterator[str]:
