@@ -55,7 +55,8 @@ class Tool:
     Attributes:
         name: what `hla hook` calls it, and the agent's name in the log.
         event: the hook event that is answered.
-        after: the hook event by which it says that a call has ended; "" where it is not asked.
+        after: the hook events by which it says that a call has ended: the first well, any other not. Older versions
+            know the first alone.
         replaceable: the permission modes in which a command may be replaced by one that runs confined; a mode that we
             don't know may mean that nothing is to run, or something else than we think.
         project: the environment variable with the project's directory.
@@ -71,7 +72,7 @@ class Tool:
 
     name: str
     event: str
-    after: str
+    after: tuple[str, ...]
     replaceable: frozenset[str]
     project: str
     shells: tuple[str, ...]
@@ -175,7 +176,7 @@ TOOLS: Mapping[str, Tool] = {
             # https://code.claude.com/docs/en/hooks
             name="claude-code",
             event="PreToolUse",
-            after="PostToolUse",
+            after=("PostToolUse", "PostToolUseFailure"),
             replaceable=frozenset({"default", "acceptEdits", "bypassPermissions", "dontAsk"}),
             project="CLAUDE_PROJECT_DIR",
             shells=("CLAUDE_CODE_SHELL", "SHELL"),
@@ -197,7 +198,7 @@ TOOLS: Mapping[str, Tool] = {
             # https://geminicli.com/docs/hooks/reference
             name="gemini-cli",
             event="BeforeTool",
-            after="",
+            after=(),
             replaceable=frozenset(),
             project="GEMINI_PROJECT_DIR",
             shells=(),
@@ -299,7 +300,8 @@ def with_hook(settings: dict[str, Any], ask: str | None = None, confine: bool | 
     """
     tool = TOOLS["claude-code"]
     hooks = _section(settings, "hooks", dict, {})
-    events, ends = _section(hooks, tool.event, list, []), _section(hooks, tool.after, list, [])
+    after = tool.after[0]
+    events, ends = _section(hooks, tool.event, list, []), _section(hooks, after, list, [])
     ask = ask or next((found[1] for each in events if (found := _ASK.search(our_line(each)))), "tool")
     confine = any(CONFINE in our_line(each) for each in events) if confine is None else confine
     entry = hook_entry(ask, confine=confine)
@@ -310,7 +312,7 @@ def with_hook(settings: dict[str, Any], ask: str | None = None, confine: bool | 
     return {
         **settings,
         "env": {**environ, **added},
-        "hooks": {**hooks, tool.event: [*others, entry], **({tool.after: heard} if heard or ends else {})},
+        "hooks": {**hooks, tool.event: [*others, entry], **({after: heard} if heard or ends else {})},
     }
 
 

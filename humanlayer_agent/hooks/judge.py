@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -101,8 +102,9 @@ class Question:
         self._nonce = nonce
         self.asked_after = -1  # the number of the last event before it was judged
         event = self.body.get("hook_event_name")
-        self.ended = bool(tool.after) and event == tool.after
+        self.ended = event in tool.after
         """The call has been made: what became of it is told."""
+        self.failed = self.ended and event != tool.after[0]
         if event != tool.event and not self.ended:
             raise BadQuestion(f"this hook is for {tool.event}, and was called for {event!r}")
         name, inputs = self.body.get("tool_name"), self.body.get("tool_input")
@@ -244,8 +246,7 @@ class Judge:
             self.note(events.PERMIT_REFUSED, why=why, **run)
             shell.end(NOT_RUN, says=f"it did not run: {why}")
         else:
-            handed.presented.set()
-            handed.session.carry_out(handed.permit, shell)
+            handed.session.carry_out(handed, shell)
 
     def proof(self, question: Question) -> bytes:
         """Return the proof that a question was answered so (see `log_proof`); none where the log does not have it."""
@@ -265,9 +266,10 @@ class Judge:
     def _reported(self, question: Question) -> Reply:
         """Look whether a call that has ended is the one that was answered, and used its permit."""
         handed = self._handed.of(question.called)
-        if handed is not None and (why := handed.why_wrong(question.inputs)):
-            handed.session.alarm(handed.permit, why, ran=str(question.inputs.get("command")))
-            return Reply("deny", BYPASSED.format(why=why), stop=True)
+        if handed is not None and (why := handed.why_wrong(question.inputs, failed=question.failed)):
+            ran = str(question.inputs.get("command"))
+            if handed.session.is_bypassed(handed, why, ran=ran):
+                return Reply("deny", BYPASSED.format(why=why), stop=True)
         reply = Reply("none")
         permit = handed.permit.id if handed is not None else None
         self._store().record(events.HOOK_REPORTED, agent=question.tool.name, permit=permit, **question.receipt(reply))
@@ -383,6 +385,9 @@ class _Session:
         self._seen = _state(self._paths)
         self._name, self._project, self._store, self._handed = name, project, store, handed
         self._noted: set[str] = set()
+        self._lock = threading.Lock()  # for what follows
+        self._has_replaced = False
+        self._unused: list[Handed] = []
         self.unconfined = ""
         """Why nothing of it runs confined; "" where that is possible."""
         self._enclosures: RunEnclosures | None = None
@@ -449,8 +454,11 @@ class _Session:
         ours = replace(action, interpreter=BASH, env=env)
         decision = self._director.evaluate(ours)
         held = decision.confinement is not None and decision.confinement.reads(action.cwd)
-        if decision.verdict is not Verdict.DENY and (not held or (decision.verdict is Verdict.ASK and ask != "wait")):
-            return decision
+        if decision.verdict is not Verdict.DENY:
+            if not held or (decision.verdict is Verdict.ASK and ask != "wait"):
+                return decision
+            if not self._replaces() and self._director.evaluate(action).verdict is not Verdict.ALLOW:
+                return decision
         self._asker.waits_while(gone)
         try:
             checked = self._gate.check(ours)
@@ -472,7 +480,10 @@ class _Session:
         decision = permit.decision
         said = f"{one_line(decision.reason) or 'allowed by the policy'}; it runs {decision.runs}"
         reply = Reply("allow", f"{one_line(permit.action.content)} ({said})", command=replaced(permit.id))
-        self._handed.add(Handed(permit, self, reply.command, tool), question.called)
+        handed = Handed(permit, self, str(question.inputs["command"]), reply.command, tool)
+        self._handed.add(handed, question.called)
+        with self._lock:
+            self._unused.append(handed)
         self._store.record(
             events.PERMIT_HANDED,
             run=permit.action.run_id,
@@ -484,29 +495,58 @@ class _Session:
         )
         return reply
 
-    def carry_out(self, permit: Permit, shell: Shell) -> None:
+    def _replaces(self) -> bool:
+        """Tell whether the tool is known to run what it is answered: it did in this session, each time until now.
+
+        Some versions of Claude Code drop `updatedInput` without a word. Until it has used a permit, nothing is answered
+        by one that may not run unconfined as well.
+        """
+        now = time.monotonic()
+        with self._lock:
+            if any(each.lapses <= now and not each.presented.is_set() for each in self._unused):
+                self._has_replaced = False
+            self._unused = [each for each in self._unused if each.lapses > now and not each.presented.is_set()]
+            return self._has_replaced
+
+    def carry_out(self, handed: Handed, shell: Shell) -> None:
         """Run the command of a permit, for the shell of the tool that waits for it."""
+        handed.presented.set()
+        with self._lock:
+            self._has_replaced = True
 
         def run(permit: Permit) -> CommandResult:
             return run_permitted(permit, self._enclosures, timeout=_LONGEST_S, caller=shell)
 
         try:
-            result = self._gate.carry_out(permit, run)
+            result = self._gate.carry_out(handed.permit, run)
         except ActionDenied as denied:
-            shell.end(NOT_RUN, says=f"it did not run: {denied}")
+            shell.end(NOT_RUN, says=f"it did not run: {denied.denial.reason}")
         except Exception as error:
             shell.end(NOT_RUN, says=f"it could not be started: {describe(error)}")
         else:
             code = 128 + signal.SIGKILL if result.returncode is None else result.returncode
             shell.end(code if code >= 0 else 128 - code, result.directory, result.note)
 
-    def alarm(self, permit: Permit, why: str, *, ran: str) -> None:
+    def is_bypassed(self, handed: Handed, why: str, *, ran: str) -> bool:
         """Record that the tool did not do what its hook had answered, and deny everything from now on.
 
+        It is told apart that the tool has never done so in this session, and runs what was proposed: that was allowed
+        unconfined as well, as is from now on what it is to run.
+
         Args:
-            permit: that was handed out for the call.
+            handed: the permit of the call.
+            why: what is wrong.
             ran: the command that the tool says it ran.
+
+        Returns:
+            Whether it was an alarm.
         """
+        permit = handed.permit
+        if not self._has_replaced and ran == handed.proposed:
+            self.unconfined = "the coding agent runs its own commands, whatever its hook answers"
+            self._gate.store.void(permit.id, self.unconfined)
+            self.note_unconfined(self.unconfined)
+            return False
         self._alarm = why
         self._store.record(
             events.HOOK_BYPASSED,
@@ -520,6 +560,7 @@ class _Session:
             command=ran,
         )
         self._gate.stop(why)
+        return True
 
     def note_unconfined(self, why: str) -> None:
         """Record once why commands are judged as for an unconfined agent."""

@@ -104,7 +104,7 @@ def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: 
 def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> None:
     """The run must be one of this session, of the process that answers, and judged by the session's own policy."""
     if judged["type"] == "hook.reported":
-        if log.value(data.decode(), "$.hook_event_name") != "PostToolUse":
+        if not str(log.value(data.decode(), "$.hook_event_name")).startswith("Post"):
             raise _unproven("nothing has run yet")
         return
     run = log.row("SELECT agent, instance, project, process FROM run WHERE id = ?", judged["run"])

@@ -9,7 +9,9 @@ import shlex
 import socket
 import sys
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +20,9 @@ from humanlayer_agent.approvals.model import Permit
 from humanlayer_agent.hooks import client, permit_use
 from humanlayer_agent.processes import identity
 
-USE_BY_MS = 60_000
-"""So long a permit waits: a coding agent starts a command once every other hook of the call has answered, for which
-those have a minute, too. A prompt that nobody answers keeps it from starting longer than that; then it is refused."""
+USE_BY_MS = 120_000
+"""So long a permit waits. A coding agent that is allowed a command starts it at once, without a prompt; on a machine that
+is busy "at once" may take a while. What is not used by then is not going to be, or by somebody else."""
 
 _KEPT = 1_000
 _REPORTED_S = 10.0
@@ -36,32 +38,37 @@ class Handed:
 
     Args:
         permit: lets one action run.
-        session: the session of the coding agent that it is for: has `carry_out`, and `alarm`.
-        command: what the tool was answered to run.
+        session: the session of the coding agent that it is for (`judge`).
+        proposed: the command that the tool was about to run, and `command` what it was answered to run.
         tool: the identity of the process of the coding agent that asked.
+        lapses: when nobody may use it any more, in monotonic seconds.
         presented: set once that agent's own shell came with it.
     """
 
     permit: Permit
     session: Any
+    proposed: str
     command: str
     tool: str
+    lapses: float = field(default_factory=lambda: time.monotonic() + USE_BY_MS / 1000)
     presented: threading.Event = field(default_factory=threading.Event)
 
     def why_not(self, pid: int | None) -> str:
         """Return why a process may not use it; "" where it may."""
         return "" if pid is not None and self.tool in _above(pid) else "it belongs to another session"
 
-    def why_wrong(self, inputs: Any) -> str:
+    def why_wrong(self, inputs: Mapping[str, Any], *, failed: bool) -> str:
         """Return what is wrong with a call that is said to have ended; "" where it is this one, and used the permit.
 
         Args:
             inputs: of the call, as the coding agent reports them.
+            failed: it may not even have started.
         """
         if inputs.get("command") != self.command:
             return "what the coding agent ran is not what its hook had answered"
         wait = _REPORTED_S if inputs.get("run_in_background") else 0
-        return "" if self.presented.wait(wait) else "a command of the coding agent ended without using its permit"
+        used = failed or self.presented.wait(wait)
+        return "" if used else "a command of the coding agent ended without using its permit"
 
 
 class HandedPermits:

@@ -219,7 +219,8 @@ def _same_user(connection: socket.socket) -> bool:
 def main() -> int:
     """Serve until idle, or the one question of who has started it. Exit code 2 where that is not possible."""
     os.umask(0o077)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the tool's terminal is not ours
+    # Ctrl-C at the tool's terminal is not ours. Were it ignored, no command that is started here could be interrupted.
+    signal.signal(signal.SIGINT, lambda *_: None)
     protect_secrets()
     alone = next((each.removeprefix(client.ALONE) for each in sys.argv if each.startswith(client.ALONE)), None)
     try:
