@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -296,17 +295,21 @@ def test_a_permit_is_not_good_for_long(own_agent: CodingAgent, monkeypatch: pyte
         monkeypatch.setenv(name, own_agent.env[name])
     body = {**CLAUDE, **own_agent._common(), "tool_name": "Bash", "tool_input": {"command": "true"}}
     judging = judge.Judge()
-    with subprocess.Popen(["sleep", "600"]) as hook:
+    hook = subprocess.Popen(["sleep", "600"])
+    ours, theirs = socket.socketpair()
+    try:
         question = judge.Question(TOOLS["claude-code"], json.dumps(body).encode(), "0" * 64, b"", hook.pid)
         reply = judging.answer(question, judge.Options("tool", 50, confine=True), own_agent.env)
         permit = reply.command.partition("--permit ")[2].partition(" ")[0].partition("-")[2]
-        time.sleep(0.01)
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            judging.carry_out(permit, hook.pid, permits.Shell(theirs, 0o022))
-            assert b"not used in time" in ours.recv(4096)
+        judging.carry_out(permit, hook.pid, permits.Shell(theirs, 0o022))
+        assert b"it did not run" in ours.recv(4096)
+        assert own_agent.told("permit.refused")[0]["why"] == "the permit was not used in time"
+    finally:
         hook.kill()
-    judging.close()
+        hook.wait()
+        ours.close()
+        theirs.close()
+        judging.close()
 
 
 @pytest.mark.parametrize("policy", ["default", "strict", "ci", "sandbox"])
