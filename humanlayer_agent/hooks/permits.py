@@ -21,8 +21,8 @@ from humanlayer_agent.hooks import client, permit_use
 from humanlayer_agent.processes import identity
 
 USE_BY_MS = 120_000
-"""So long a permit waits. A coding agent that is allowed a command starts it at once, without a prompt; on a machine that
-is busy "at once" may take a while. What is not used by then is not going to be, or by somebody else."""
+"""So long a permit waits. A coding agent that is allowed a command starts it at once, without a prompt; on a busy
+machine "at once" may take a while. What is not used by then is not going to be, or by somebody else."""
 
 _KEPT = 1_000
 _REPORTED_S = 10.0
