@@ -269,11 +269,19 @@ class Judge:
         if handed is not None and (why := handed.why_wrong(question.inputs, failed=question.failed)):
             ran = str(question.inputs.get("command"))
             if handed.session.is_bypassed(handed, why, ran=ran):
+                self._forget(question)
                 return Reply("deny", BYPASSED.format(why=why), stop=True)
         reply = Reply("none")
         permit = handed.permit.id if handed is not None else None
         self._store().record(events.HOOK_REPORTED, agent=question.tool.name, permit=permit, **question.receipt(reply))
         return reply
+
+    def _forget(self, question: Question) -> None:
+        """End what is open of a session of the tool: it begins anew by what the log says of it."""
+        name, session, _ = question.called
+        with self._lock:
+            for key in [key for key, each in self._sessions.items() if each.is_of(name, session)]:
+                self._sessions.pop(key).end("its tool did not do what its hook had answered")
 
     def note(self, kind: EventType, **fields: str) -> None:
         """Record what happened to a hook besides being judged.
@@ -568,6 +576,10 @@ class _Session:
             self._noted.add(why)
             self._store.record(events.HOOK_UNCONFINED, agent=self._gate.agent, session=self._name, why=why)
 
+    def is_of(self, tool: str, name: str) -> bool:
+        """Tell whether it is this session of a tool."""
+        return (tool, name) == (self._gate.agent, self._name)
+
     def _is_ours(self, event: Mapping[str, Any]) -> bool:
         about = self._gate.agent, self._name, str(self._project)
         return bool(self._name) and (event["agent"], event["session"], event["project"]) == about
@@ -667,6 +679,8 @@ def _stopped() -> Reply:
 
 def _unreplaceable(question: Question, action: Action, mode: object, environ: Mapping[str, str], project: Path) -> str:
     """Return why the tool is to run a command itself; "" where it may be replaced by one that runs confined."""
+    if not all(question.called):
+        return "the call or its session has no name, so nobody could tell what became of it"
     if mode not in question.tool.replaceable:
         return f"in the permission mode {one_line(str(mode))} commands are not replaced"
     if action.interpreter != _LOGIN_BASH:

@@ -1,4 +1,4 @@
-"""What in a coding agent's settings keeps its commands from being replaced by ones that run confined.
+"""Obstacles in a coding agent's settings: what keeps its commands from being replaced by ones that run confined.
 
 The coding agent judges the command that it is given back: its user's own rules would no longer see what really runs,
 another hook that replaces commands may win, and its own sandbox can't hold ours. What can't be read counts as such.

@@ -149,7 +149,7 @@ def replaced(permit: str) -> str:
     """
     program = f"{shlex.quote(sys.executable)} -I -m humanlayer_agent.cli exec --permit {permit_use.word(permit)}"
     return (
-        f'{{ hla_folder="$({program} 3>&1 >&4 4>&-)"; hla_code=$?; }} 4>&1; '
+        f'{{ hla_folder="$({program} 3>&1 >&4 4>&-)" && hla_code=0 || hla_code=$?; }} 4>&1; '
         'builtin cd -- "${hla_folder:-.}"; (exit "$hla_code")'
     )
 
