@@ -166,8 +166,9 @@ def test_it_gets_what_the_hook_had_and_nothing_of_its_shell(agent: CodingAgent) 
 
 
 def test_what_it_leaves_running_ends_with_it(agent: CodingAgent) -> None:
-    agent.does("(trap '' HUP TERM; sleep 7113) & echo $! > left")
-    assert subprocess.run(["pgrep", "-f", "sleep 7113"], capture_output=True).returncode == 1
+    seconds = f"7{os.getpid()}"
+    agent.does(f"(trap '' HUP TERM; sleep {seconds}) & echo $! > left")
+    assert subprocess.run(["pgrep", "-f", f"sleep {seconds}"], capture_output=True).returncode == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
