@@ -31,7 +31,7 @@ from humanlayer_agent.confine.survey import is_writable, survey
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.locations import home_folder, kept_folder, state_path
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.processes.execution import CommandResult, command_environment, find_program, run_command
+from humanlayer_agent.processes.execution import Caller, CommandResult, command_environment, find_program, run_command
 from humanlayer_agent.processes.tool_variables import is_inherited, is_listed
 from humanlayer_agent.redaction.redactor import Redactor, settings_without_secrets
 from humanlayer_agent.redaction.secret_names import is_secret_variable
@@ -377,14 +377,19 @@ def _say_once(line: str) -> None:
 
 
 def run_permitted(
-    permit: Permit, enclosures: RunEnclosures | None, *, timeout: float, keep_background: bool = False
+    permit: Permit,
+    enclosures: RunEnclosures | None,
+    *,
+    timeout: float,
+    keep_background: bool = False,
+    caller: Caller | None = None,
 ) -> CommandResult:
     """Run the command of a permit on this machine, confined where it may run only so.
 
     Args:
         permit: lets it run; it was started.
         enclosures: those of the run; None where nothing is confined.
-        timeout, keep_background: see `processes.execution.run_command`, which also says what is raised.
+        timeout, keep_background, caller: see `processes.execution.run_command`, which also says what is raised.
 
     Raises:
         Unenforceable: it may run only confined, and that can't be enforced here; or it was judged by files that it
@@ -402,6 +407,7 @@ def run_permitted(
         timeout=timeout,
         judged=permit.judged,
         keep_background=keep_background,
+        caller=caller,
     )
     if confinement is None and reduced is None:
         return run()

@@ -357,19 +357,31 @@ class Gate:
         checked = self.admit(action)
         if isinstance(checked, Denial):
             raise ActionDenied(checked)
-        if not checked.started and (denial := self.start(checked, checked.action)):
+        return self.carry_out(checked, runner)
+
+    def carry_out(self, permit: Permit, runner: Callable[[Permit], C]) -> C:
+        """Use a permit: start it where it is not `started`, run its action, and record how that ended.
+
+        Args:
+            permit: from `check` or `admit`.
+            runner: runs the action of a permit.
+
+        Raises:
+            ActionDenied: it may not run, or could not be started as it was judged; `denial` says why.
+        """
+        if not permit.started and (denial := self.start(permit, permit.action)):
             raise ActionDenied(denial)
         began = self._monotonic()
         try:
-            completed = runner(checked)
+            completed = runner(permit)
         except (NotAsJudged, Unenforceable) as error:
-            raise ActionDenied(self.not_started(checked, error)) from error
+            raise ActionDenied(self.not_started(permit, error)) from error
         except BaseException as error:
-            self.finish(checked, Outcome(None, describe(error), self._since(began)))
+            self.finish(permit, Outcome(None, describe(error), self._since(began)))
             raise
         detail = "timed out" if getattr(completed, "timed_out", False) else ""
         self.finish(
-            checked,
+            permit,
             Outcome(
                 completed.returncode,
                 detail,

@@ -96,12 +96,30 @@ HOOK_UNPROVEN = EventType(
     "hook.unproven", 611, "who answered a hook gave no proof in the log and was not believed: another process judged"
 )
 
+HOOK_UNCONFINED = EventType(
+    "hook.unconfined",
+    612,
+    "a coding agent's hook that is to have commands confined judges them as for an unconfined agent, and `why`; said "
+    "once for each session and reason",
+)
+HOOK_REPORTED = EventType(
+    "hook.reported", 613, "a coding agent said that a command ended: it is the one that its hook had answered"
+)
+HOOK_BYPASSED = EventType(
+    "hook.bypassed",
+    614,
+    "a coding agent ran something else than its hook had answered, or used no permit: its session is denied all else",
+)
+
 LOGIN_REFUSED = EventType(
     "login.refused", 620, "a wrong login code was typed at the web inbox; `caller` says from where"
 )
 
 PERMIT_CONSUMED = EventType("permit.consumed", 700, "the right to run one action was used")
 PERMIT_REFUSED = EventType("permit.refused", 701, "a permit could not be used: late, changed, used before, run over")
+PERMIT_HANDED = EventType(
+    "permit.handed", 702, "a coding agent was answered with a command that uses this permit, in the place of its own"
+)
 
 EXEC_STARTED = EventType(
     "exec.started",

@@ -1,6 +1,7 @@
 """The command line: `humanlayer-agent`, short `hla`.
 
-`check`, `parse` and `hook` answer without loading more than they need; everything else is a typer application (`app`).
+`check`, `parse`, `hook` and `exec --permit` answer without loading more than they need; everything else is a typer
+application (`app`).
 """
 
 import gc
@@ -18,6 +19,8 @@ was just imported."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's own). Returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:2] == ["exec", "--permit"]:
+        return _light("humanlayer_agent.hooks.permit_use", arguments[1:], last=argv is None)
     if arguments and arguments[0] in _LIGHT:
         return _light(_LIGHT[arguments[0]], arguments[1:], last=argv is None)
     if argv is None:  # the process is ours

@@ -131,6 +131,9 @@ def hook(
             help="Until it is refused; less than the tool waits. [50; with --ask wait 590]",
         ),
     ] = None,
+    confine: Annotated[
+        bool, typer.Option("--confine", help="Allowed commands run confined (claude-code only; see docs/hooks.md).")
+    ] = False,
 ) -> None:
     """Answer a coding agent before each of its calls: claude-code or gemini-cli.
 
@@ -143,7 +146,7 @@ def hook(
 
     given = {"--ask": ask, "--policy": policy, "--channels": channels, "--deadline": deadline}
     options = [part for name, value in given.items() if value is not None for part in (name, str(value))]
-    raise typer.Exit(main([tool, *options]))
+    raise typer.Exit(main([tool, *options, *(["--confine"] if confine else [])]))
 
 
 app.command()(demo)

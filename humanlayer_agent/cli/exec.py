@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from humanlayer_agent.cli.shared.options import PolicyOption, ProjectOption
-from humanlayer_agent.errors import ActionDenied
+from humanlayer_agent.errors import ActionDenied, ConfigError
+from humanlayer_agent.hooks.permit_use import NOT_RUN
 
 if TYPE_CHECKING:
     from humanlayer_agent.processes.execution import CommandResult
 
-NOT_RUN = 126
-"""The exit code where the command did not run: as bash has it for a command that can't be executed."""
 TIMED_OUT = 124
 _PLAIN = frozenset({"--norc", "--noprofile"})
 
@@ -37,6 +36,14 @@ def exec_(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Seconds until it is ended.")
     ] = 3600.0,
+    permit: Annotated[
+        str | None,
+        typer.Option(
+            "--permit",
+            metavar="WORD",
+            help="Alone, without COMMAND: run what a coding agent's hook has let run (see docs/hooks.md).",
+        ),
+    ] = None,
 ) -> None:
     """Judge one command and run it: confined where the policy confines what it allows, and this machine can.
 
@@ -46,6 +53,8 @@ def exec_(
 
     Example: hla exec -- bash -c 'make && ./build/app --version'
     """
+    if permit is not None:  # alone it never comes here (see cli.main)
+        raise ConfigError("--permit stands alone: what it lets run is kept by the process that judged it")
     raise typer.Exit(execute(words, policy=policy, project=project, confinement=confinement, run=run, timeout=timeout))
 
 

@@ -4,6 +4,7 @@ from humanlayer_agent.hooks import client
 
 _TOOLS = {"claude-code": ("tool", "wait", "deny"), "gemini-cli": ("deny", "wait")}
 """The ways to ask, by tool; the first is the usual one."""
+_CONFINED = frozenset({"claude-code"})
 _SECONDS = {"wait": 590.0}
 _OPTIONS = {"--ask", "--policy", "--channels", "--deadline"}
 
@@ -26,6 +27,10 @@ def _parsed(tool: str, arguments: list[str]) -> tuple[str, float, list[str]]:
     if tool not in _TOOLS:
         raise ValueError(f"hla hook: the tool must be one of {', '.join(_TOOLS)}")
     given: dict[str, str] = {}
+    confine = arguments.count(client.CONFINE) == 1
+    if confine and tool not in _CONFINED:
+        raise ValueError(f"hla hook: {client.CONFINE} is not offered for {tool}")
+    arguments = [each for each in arguments if each != client.CONFINE] if confine else arguments
     for at in range(0, len(arguments), 2):
         name, value = arguments[at], arguments[at + 1 : at + 2]
         if name not in _OPTIONS or not value or name in given:
@@ -37,4 +42,4 @@ def _parsed(tool: str, arguments: list[str]) -> tuple[str, float, list[str]]:
     seconds = float(given.pop("--deadline", _SECONDS.get(ask, 50.0)))
     if not 0 < seconds <= 86_400:
         raise ValueError("hla hook: --deadline must be a number of seconds, at most a day")
-    return ask, seconds, [part for pair in given.items() for part in pair]
+    return ask, seconds, [part for pair in given.items() for part in pair] + [client.CONFINE] * confine

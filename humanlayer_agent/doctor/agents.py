@@ -22,6 +22,7 @@ from humanlayer_agent.doctor import attack
 from humanlayer_agent.doctor.context import Context, Finding, failed, ok, warning
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hooks import client
+from humanlayer_agent.hooks.obstacles import obstacles
 from humanlayer_agent.locations import STORE_VARIABLE, default_store_path
 from humanlayer_agent.store.sqlite import SQLiteStore
 
@@ -29,6 +30,7 @@ _MAX = 8 * 1024 * 1024
 _MARK = "said by somebody else"
 _COMMAND = "rm -rf /nowhere/of-this-test"
 _SECONDS = 300
+_SEE = "See docs/hooks.md; hla init --claude-code --no-confine goes back."
 _REPORT = "Report this, please."
 
 
@@ -68,6 +70,11 @@ def hooks(context: Context) -> Iterator[Finding]:
             )
         for line in dict.fromkeys(lines):
             yield _working(tool, line, context)
+        if any(client.CONFINE in line.split() for line in lines):
+            why = obstacles(context.environ, context.project)
+            yield from (warning(f"{tool.name}'s commands are not confined: {each}", _SEE) for each in why)
+            if not why:
+                yield ok(f"{tool.name} runs what is allowed of commands confined, where this machine can (see walls)")
 
 
 def impersonation(context: Context) -> Iterator[Finding]:

@@ -3,5 +3,8 @@
 client   what the tool starts: light, passes the question on, and turns everything that goes wrong into a refusal
 server   a process in the background that has the policy and the store open; started by the first question
 judge    answers: by the policy, the Gate, and where so configured a human
-tools    what each coding agent's questions and answers look like
+permits  confined commands: what a coding agent was handed in the place of its own, until it has used it
+permit_use  what its shell starts then, which has the judged command run
+obstacles  what in its settings keeps commands from being replaced
+coding_agents  what each coding agent's questions and answers look like
 """

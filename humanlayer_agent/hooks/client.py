@@ -57,6 +57,9 @@ PASSED = frozenset(
 """What the server is told of our environment, beside what begins with BASH (exported functions too): where the project
 is, and what commands will be run by."""
 
+CONFINE = "--confine"
+"""The option by which commands that are allowed run confined."""
+
 _DECIDES = ("HOME", "TMPDIR", "TEMP", "TMP", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HUMANLAYER_STORE")
 _REFUSALS = {
     "claude-code": '"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", '
@@ -139,6 +142,11 @@ def deny(tool: str, reason: str, *, code: int, stop: bool = False) -> int:
     except OSError:
         return REFUSED  # nobody reads: the exit code says it
     return code
+
+
+def is_passed(name: str) -> bool:
+    """Tell whether the server is told of this variable to judge by."""
+    return name in PASSED or name.startswith("BASH")
 
 
 def _quoted(text: str) -> str:
@@ -225,7 +233,8 @@ class _Answer:
 
 def _answer(options: list[str], data: bytes, deadline: Deadline) -> _Answer:
     enter_folder()
-    given = [f"{name}={value}" for name, value in os.environ.items() if name in PASSED or name.startswith("BASH")]
+    whole = CONFINE in options  # commands get their variables from here then
+    given = [f"{name}={value}" for name, value in os.environ.items() if whole or is_passed(name)]
     texts = [chr(0).join(part).encode("utf-8", "surrogateescape") for part in (identity(), options, given)]
     nonce = os.urandom(16)  # so that an answer is good for one question only, and digests in the log can't be guessed
     question = packed(nonce, *texts, data)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.hooks.client import CONFINE
 from humanlayer_agent.processes.execution import SUPERVISED
 
 Verdict = Literal["allow", "deny", "ask", "none"]
@@ -54,6 +55,10 @@ class Tool:
     Attributes:
         name: what `hla hook` calls it, and the agent's name in the log.
         event: the hook event that is answered.
+        after: the hook events by which it says that a call has ended: the first well, any other not. Older versions
+            know the first alone.
+        replaceable: the permission modes in which a command may be replaced by one that runs confined; a mode that we
+            don't know may mean that nothing is to run, or something else than we think.
         project: the environment variable with the project's directory.
         shells: environment variables that name the shell it runs commands with, the first that is set counts. None: it
             always uses bash.
@@ -67,6 +72,8 @@ class Tool:
 
     name: str
     event: str
+    after: tuple[str, ...]
+    replaceable: frozenset[str]
     project: str
     shells: tuple[str, ...]
     around: tuple[str, ...]
@@ -169,6 +176,8 @@ TOOLS: Mapping[str, Tool] = {
             # https://code.claude.com/docs/en/hooks
             name="claude-code",
             event="PreToolUse",
+            after=("PostToolUse", "PostToolUseFailure"),
+            replaceable=frozenset({"default", "acceptEdits", "bypassPermissions", "dontAsk"}),
             project="CLAUDE_PROJECT_DIR",
             shells=("CLAUDE_CODE_SHELL", "SHELL"),
             around=("CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"),  # https://code.claude.com/docs/en/env-vars
@@ -189,6 +198,8 @@ TOOLS: Mapping[str, Tool] = {
             # https://geminicli.com/docs/hooks/reference
             name="gemini-cli",
             event="BeforeTool",
+            after=(),
+            replaceable=frozenset(),
             project="GEMINI_PROJECT_DIR",
             shells=(),
             around=(),
@@ -255,7 +266,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     return found
 
 
-def hook_entry(ask: str, python: str = sys.executable) -> dict[str, Any]:
+def hook_entry(ask: str, python: str = sys.executable, *, confine: bool = False) -> dict[str, Any]:
     """Our entry under `hooks.PreToolUse`.
 
     The tool goes on where a hook can't be started, crashes or is late. Therefore `|| exit 2`, and our own deadline is
@@ -264,15 +275,16 @@ def hook_entry(ask: str, python: str = sys.executable) -> dict[str, Any]:
     Args:
         ask: see `hla hook --help`.
         python: the interpreter that has this package.
+        confine: what is allowed is to run confined.
     """
     deadline, timeout = _SECONDS.get(ask, _USUAL)
-    options = f"--ask {ask} --deadline {deadline}"
+    options = f"--ask {ask} --deadline {deadline}{f' {CONFINE}' if confine else ''}"
     line = f"{shlex.quote(python)} -I -m humanlayer_agent.cli hook claude-code {options} || exit 2"
     hook = {"type": "command", "command": line, "timeout": timeout}
     return {"matcher": TOOLS["claude-code"].matcher(), "hooks": [hook]}
 
 
-def with_hook(settings: dict[str, Any], ask: str | None = None) -> dict[str, Any]:
+def with_hook(settings: dict[str, Any], ask: str | None = None, confine: bool | None = None) -> dict[str, Any]:
     """`settings` with our entry, in the place of an older one of ours; the rest is as it was, in its order.
 
     Commands of the tool are marked as supervised (so that `hla requests approve` and the like refuse them), and run by
@@ -280,20 +292,27 @@ def with_hook(settings: dict[str, Any], ask: str | None = None) -> dict[str, Any
 
     Args:
         ask: see `hla hook --help`; None keeps that of an older entry, else "tool".
+        confine: what is allowed is to run confined; then a second entry hears what became of it. None keeps that of an
+            older entry.
 
     Raises:
         ConfigError: a part of them is not of the type that Claude Code expects.
     """
+    tool = TOOLS["claude-code"]
     hooks = _section(settings, "hooks", dict, {})
-    events = _section(hooks, "PreToolUse", list, [])
-    ask = ask or next((found[1] for each in events if (found := _ASK.search(_our_line(each)))), "tool")
-    others = [each for each in events if not _our_line(each)]
+    after = tool.after[0]
+    events, ends = _section(hooks, tool.event, list, []), _section(hooks, after, list, [])
+    ask = ask or next((found[1] for each in events if (found := _ASK.search(our_line(each)))), "tool")
+    confine = any(CONFINE in our_line(each) for each in events) if confine is None else confine
+    entry = hook_entry(ask, confine=confine)
+    others, heard = ([each for each in listed if not our_line(each)] for listed in (events, ends))
+    heard += [{**entry, "matcher": "|".join(tool.runs)}] if confine else []
     environ = _section(settings, "env", dict, {})
     added = {SUPERVISED: "1"} if environ.get(_SHELL) else {SUPERVISED: "1", _SHELL: shutil.which("bash") or "/bin/bash"}
     return {
         **settings,
         "env": {**environ, **added},
-        "hooks": {**hooks, "PreToolUse": [*others, hook_entry(ask)]},
+        "hooks": {**hooks, tool.event: [*others, entry], **({after: heard} if heard or ends else {})},
     }
 
 
@@ -303,7 +322,7 @@ def other_shell(settings: dict[str, Any]) -> str:
     return shell if shell and os.path.basename(shell) != "bash" else ""
 
 
-def _our_line(entry: Any) -> str:
+def our_line(entry: Any) -> str:
     """The command of an entry that is ours; "" where it is somebody else's."""
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
     lines = [str(each.get("command")) for each in (hooks if isinstance(hooks, list) else []) if isinstance(each, dict)]

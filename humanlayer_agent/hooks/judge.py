@@ -3,14 +3,18 @@
 import argparse
 import json
 import os
+import signal
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.agents.run_enclosures import RunEnclosures, directed, keeper_of, run_permitted
+from humanlayer_agent.approvals.conversation import describe
 from humanlayer_agent.approvals.denial_texts import denial_text
 from humanlayer_agent.approvals.gate import MAX_DENIALS, Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Denial, Outcome, Permit
@@ -19,14 +23,17 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.channels import settings
 from humanlayer_agent.configuration import build_authority, build_director, build_gate, checked_project
-from humanlayer_agent.errors import AgentsStopped, ConfigError, StoreError
-from humanlayer_agent.hooks import log_proof
+from humanlayer_agent.errors import ActionDenied, AgentsStopped, ConfigError, StoreError
+from humanlayer_agent.hooks import client, log_proof
 from humanlayer_agent.hooks.coding_agents import BadQuestion, Inputs, Reply, Tool, question_of
+from humanlayer_agent.hooks.obstacles import obstacles
+from humanlayer_agent.hooks.permit_use import NOT_RUN
+from humanlayer_agent.hooks.permits import USE_BY_MS, Handed, HandedPermits, Shell, replaced, tool_process
 from humanlayer_agent.locations import default_store_path, is_inside, key_path, state_folder
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.processes.execution import changes_the_shell
+from humanlayer_agent.processes.execution import CommandResult, changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
 from humanlayer_agent.shell import DiskReader, keeps_ascii
 from humanlayer_agent.store.log_heads import signers_at_start
@@ -35,9 +42,16 @@ from humanlayer_agent.store.sqlite import SQLiteStore
 SESSIONS = 32
 """So many of the tools' sessions are kept open; the one that was quiet for longest is ended for another."""
 
+BYPASSED = "This session is not supervised as it should be: {why}. Nothing more of it may run; a human must look at it."
+"""What is said of all that a coding agent wants to do after an alarm."""
+
+_LONGEST_S = 7 * 24 * 3600.0
+"""So long a confined command may run; the tool ends it before, where it says so."""
+_JUDGED = frozenset(each.name for each in (events.DECISION_EVALUATED, events.DECISION_LEFT, events.HOOK_REPORTED))
 _MARGIN_S = 2.0
 """A human has so much less time than the hook, so that "nobody answered" is said before the hook is late."""
 _POLL_S = 0.05
+_LOGIN_BASH = ("bash", "-lc")
 _CHANGED = "The policy is not the one that this session began with: what it allows now counts in the next session."
 
 
@@ -46,13 +60,14 @@ class Options:
     """The options that `hla hook` was called with.
 
     `ask` says what becomes of what the policy asks about: tool (the coding agent's own prompt), wait (for the channels
-    here, up to `seconds`), deny. `policy` and `channels` as everywhere.
+    here, up to `seconds`), deny. `policy` and `channels` as everywhere. `confine`: what is allowed is to run confined.
     """
 
     ask: str
     seconds: float
     policy: str | None = None
     channels: str | None = None
+    confine: bool = False
 
     @classmethod
     def parse(cls, arguments: list[str]) -> "Options":
@@ -61,6 +76,7 @@ class Options:
         for name in ("--ask", "--policy", "--channels"):
             parser.add_argument(name)
         parser.add_argument("--seconds", type=float)
+        parser.add_argument(client.CONFINE, action="store_true")
         return cls(**vars(parser.parse_args(arguments)))
 
 
@@ -72,25 +88,35 @@ class Question:
         data: the tool's own words.
         digest: of all that was asked.
         nonce: what is used in this question only.
+        hook: the process that asks; None where nobody can say.
 
     Raises:
         BadQuestion: it is not understood.
     """
 
-    def __init__(self, tool: Tool, data: bytes, digest: str = "", nonce: bytes = b"") -> None:
+    def __init__(self, tool: Tool, data: bytes, digest: str = "", nonce: bytes = b"", hook: int | None = None) -> None:
         self.tool = tool
+        self.hook = hook
         self.body = question_of(data)
         self.digest = digest
         self._nonce = nonce
         self.asked_after = -1  # the number of the last event before it was judged
-        if self.body.get("hook_event_name") != tool.event:
-            called = f"and was called for {self.body.get('hook_event_name')!r}"
-            raise BadQuestion(f"this hook is for {tool.event}, {called}")
+        event = self.body.get("hook_event_name")
+        self.ended = event in tool.after
+        """The call has been made: what became of it is told."""
+        self.failed = self.ended and event != tool.after[0]
+        if event != tool.event and not self.ended:
+            raise BadQuestion(f"this hook is for {tool.event}, and was called for {event!r}")
         name, inputs = self.body.get("tool_name"), self.body.get("tool_input")
         if not isinstance(name, str) or not isinstance(inputs, dict):
             raise BadQuestion("tool_name or tool_input is missing")
         self.call: str = name
         self.inputs: Inputs = inputs
+
+    @property
+    def called(self) -> tuple[str, str, str]:
+        """Which call it is: the tool, its session, and the tool's own name of the call."""
+        return self.tool.name, str(self.body.get("session_id") or ""), str(self.body.get("tool_use_id") or "")
 
     @property
     def runs(self) -> bool:
@@ -137,15 +163,20 @@ class ToolGone(BaseException):
 class Judge:
     """Answers questions, and keeps open what they need: the store, and a Gate for each session of a tool. Thread-safe.
 
+    Args:
+        lasts: it is there when the answer is used, and runs what is confined.
+
     Example::
 
         question = Question(TOOLS["claude-code"], data)
         reply = Judge().answer(question, Options("tool", 50), {"CLAUDE_PROJECT_DIR": "/srv/app"})
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, lasts: bool = True) -> None:
+        self._lasts = lasts
         self._lock = threading.Lock()
         self._opened: SQLiteStore | None = None
+        self._handed = HandedPermits()
         self._sessions: OrderedDict[object, _Session] = OrderedDict()
 
     def answer(
@@ -167,6 +198,10 @@ class Judge:
         """
         tool, body, inputs = question.tool, question.body, question.inputs
         question.asked_after = max((entry.seq for entry in self._store().events(last=1)), default=-1)
+        if question.ended and not options.confine:
+            raise BadQuestion(f"without {client.CONFINE} this hook is for {tool.event} alone")
+        if question.ended:
+            return self._reported(question)
         find = tool.runs.get(question.call) or tool.touches.get(question.call)
         if find is None:
             return self._unjudged(question, options, environ)
@@ -181,9 +216,37 @@ class Judge:
             model_intent=str(inputs.get("description") or "")[:4_000],
             question=question.digest,
         )
-        session = self._session(tool, options, project, str(body.get("session_id") or ""))
-        may_ask = body.get("permission_mode", "default") in tool.prompts
-        return session.judged(action, question, ask=options.ask, may_ask=may_ask, gone=gone)
+        session = self._session(tool, options, project, question.called[1], environ)
+        mode = body.get("permission_mode", "default")
+        decision = None
+        if options.confine and question.runs:
+            alone = "" if self._lasts else "the process that judges ends with its answer"
+            if why := alone or session.unconfined or _unreplaceable(question, action, mode, environ, project):
+                session.note_unconfined(why)
+            else:
+                answered = session.confined(action, question, environ, ask=options.ask, gone=gone)
+                if isinstance(answered, Reply):
+                    return answered
+                decision = answered
+        return session.judged(
+            action, question, ask=options.ask, may_ask=mode in tool.prompts, gone=gone, at_least=decision
+        )
+
+    def carry_out(self, permit: str, pid: int | None, shell: Shell) -> None:
+        """Run the command of a permit that was handed out, for the shell that has come with it.
+
+        Args:
+            permit: its name.
+            pid: the process that came with it; None where nobody can say.
+        """
+        handed = self._handed.find(permit)
+        why = handed.why_not(pid) if handed is not None else "there is no such permit"
+        if handed is None or why:
+            run = {"run": handed.permit.action.run_id, "permit": permit} if handed is not None else {}
+            self.note(events.PERMIT_REFUSED, why=why, **run)
+            shell.end(NOT_RUN, says=f"it did not run: {why}")
+        else:
+            handed.session.carry_out(handed, shell)
 
     def proof(self, question: Question) -> bytes:
         """Return the proof that a question was answered so (see `log_proof`); none where the log does not have it."""
@@ -192,13 +255,33 @@ class Judge:
             event = entry.event
             if event.get("question") != question.digest:
                 continue
-            if event["type"] in (events.DECISION_EVALUATED.name, events.DECISION_LEFT.name):
+            if event["type"] in _JUDGED:
                 judged = entry
             if "reply" in event:
                 told = entry
         if judged is None or told is None:
             raise StoreError("the log has no answer to this question")
         return log_proof.packed_proof((judged.seq, judged.hash), (told.seq, told.hash))
+
+    def _reported(self, question: Question) -> Reply:
+        """Look whether a call that has ended is the one that was answered, and used its permit."""
+        handed = self._handed.of(question.called)
+        if handed is not None and (why := handed.why_wrong(question.inputs, failed=question.failed)):
+            ran = str(question.inputs.get("command"))
+            if handed.session.is_bypassed(handed, why, ran=ran):
+                self._forget(question)
+                return Reply("deny", BYPASSED.format(why=why), stop=True)
+        reply = Reply("none")
+        permit = handed.permit.id if handed is not None else None
+        self._store().record(events.HOOK_REPORTED, agent=question.tool.name, permit=permit, **question.receipt(reply))
+        return reply
+
+    def _forget(self, question: Question) -> None:
+        """End what is open of a session of the tool: it begins anew by what the log says of it."""
+        name, session, _ = question.called
+        with self._lock:
+            for key in [key for key, each in self._sessions.items() if each.is_of(name, session)]:
+                self._sessions.pop(key).end("its tool did not do what its hook had answered")
 
     def note(self, kind: EventType, **fields: str) -> None:
         """Record what happened to a hook besides being judged.
@@ -234,7 +317,9 @@ class Judge:
             self._opened = self._opened or SQLiteStore(default_store_path())
             return self._opened
 
-    def _session(self, tool: Tool, options: Options, project: Path, name: str) -> "_Session":
+    def _session(
+        self, tool: Tool, options: Options, project: Path, name: str, environ: Mapping[str, str]
+    ) -> "_Session":
         key, store = (tool.name, options, project, name), self._store()
         with self._lock:
             found = self._sessions.get(key)
@@ -245,7 +330,9 @@ class Judge:
                 reader = found.reader if found else None
                 with store.database.read() as connection:
                     began = log_proof.session_policy(connection, tool.name, name, str(project)) if name else None
-                found = _Session(tool, options, project, name, store, signers, reader, began)
+                found = _Session(
+                    tool, options, project, name, store, self._handed, environ.get("PATH"), signers, reader, began
+                )
                 self._sessions[key] = found
             self._sessions.move_to_end(key)
             while len(self._sessions) > SESSIONS:
@@ -267,8 +354,8 @@ class _SamePolicy:
         return getattr(self._director, name)
 
     def evaluate(self, action: Action) -> PolicyDecision:
-        """Judge `action`."""
-        decision = self._director.evaluate(action)
+        """Judge `action`: what the tool runs itself nothing holds."""
+        decision = self._director.evaluate(action, held=action.interpreter == BASH)
         now = decision.policy_digest, decision.enforced
         self._began = self._began or now
         if now == self._began or (decision.enforced and decision.verdict is not Verdict.ALLOW):
@@ -281,6 +368,8 @@ class _Session:
     """One session of a tool in one project: a run of its own in the log.
 
     Args:
+        handed: where permits are kept that it hands out.
+        path: PATH of the tool's commands.
         signers: whose signatures counted when the session began: a key that a channels file has named since does not
             count in it, as it does not in any other run that goes on. None: it begins now.
         reader: what another session with older settings knew to be under version control: later additions don't count.
@@ -294,13 +383,30 @@ class _Session:
         project: Path,
         name: str,
         store: SQLiteStore,
+        handed: HandedPermits,
+        path: str | None = None,
         signers: frozenset[str] | None = None,
         reader: Any = None,
         began: log_proof.Policy | None = None,
     ) -> None:
         self._paths = list(_settings(project, options))
         self._seen = _state(self._paths)
-        director = build_director(options.policy, project=project, run=f"{tool.name} {name}" if name else None)
+        self._name, self._project, self._store, self._handed = name, project, store, handed
+        self._noted: set[str] = set()
+        self._lock = threading.Lock()  # for what follows
+        self._has_replaced = False
+        self._unused: list[Handed] = []
+        self.unconfined = ""
+        """Why nothing of it runs confined; "" where that is possible."""
+        self._enclosures: RunEnclosures | None = None
+        run = f"{tool.name} {name}" if name else None
+        if options.confine:
+            try:
+                director, self._enclosures = directed(options.policy, project=project, confine=True, run=run, path=path)
+            except ConfigError as error:
+                self.unconfined = str(error)
+        if self._enclosures is None:
+            director = build_director(options.policy, project=project, run=run)
         if not name:
             director.reader = reader or director.reader or DiskReader(project)
         self.reader = director.reader
@@ -319,7 +425,11 @@ class _Session:
             signers=signers,
             timeout_ms=max(1, int((options.seconds - _MARGIN_S) * 1000)),
             max_denials=0 if options.ask == "tool" else MAX_DENIALS,  # 0: there is a person, who sees them
+            use_by_ms=USE_BY_MS,
+            keeper=keeper_of(self._enclosures),
         )
+        alarms = (each.event for each in store.events(type=events.HOOK_BYPASSED.name))
+        self._alarm = next((event["why"] for event in alarms if self._is_ours(event)), "")
 
     @property
     def signers(self) -> frozenset[str]:
@@ -334,14 +444,171 @@ class _Session:
         """Nothing of it may run any more."""
         self._gate.close(status)
 
-    def judged(self, action: Action, question: Question, *, ask: str, may_ask: bool, gone: Callable[[], bool]) -> Reply:
-        """The reply to one call.
+    def confined(
+        self, action: Action, question: Question, environ: Mapping[str, str], *, ask: str, gone: Callable[[], bool]
+    ) -> Reply | PolicyDecision:
+        """The reply to a command that would be run here, confined; or what was decided of it, where the tool is to run
+        it.
+
+        Args:
+            action: as the tool would run it.
+            environ: of the tool: its commands get what of it holds no secret and leads nowhere outside.
+            ask: see `Options`.
+        """
+        if self._alarm:
+            return self._bypassed()
+        assert self._enclosures is not None
+        env = self._enclosures.environment(environ, project=str(self._project))
+        ours = replace(action, interpreter=BASH, env=env)
+        decision = self._director.evaluate(ours)
+        held = decision.confinement is not None and decision.confinement.reads(action.cwd)
+        if decision.verdict is not Verdict.DENY:
+            if not held or (decision.verdict is Verdict.ASK and ask != "wait"):
+                return decision
+            if not self._replaces() and self._director.evaluate(action).verdict is not Verdict.ALLOW:
+                return decision
+        self._asker.waits_while(gone)
+        try:
+            checked = self._gate.check(ours)
+        except ToolGone:
+            return Reply("deny", "the tool no longer waits")
+        if isinstance(checked, Denial):
+            return Reply("deny", denial_text(checked), stop=checked.terminate)
+        return self._replaced(question, checked, gone)
+
+    def _replaced(self, question: Question, permit: Permit, gone: Callable[[], bool]) -> Reply:
+        """Hand a permit out: the tool is to run what uses it."""
+        tool = tool_process(question.hook)
+        why = "the tool no longer waits" if gone() else "" if tool else "nobody can say which process has asked"
+        if permit.decision.confinement is None:
+            why = why or "what a human has made of it can't run confined: propose that by itself"
+        if why:
+            self._gate.store.void(permit.id, why)
+            return Reply("deny", why)
+        decision = permit.decision
+        said = f"{one_line(decision.reason) or 'allowed by the policy'}; it runs {decision.runs}"
+        reply = Reply("allow", f"{one_line(permit.action.content)} ({said})", command=replaced(permit.id))
+        handed = Handed(permit, self, str(question.inputs["command"]), reply.command, tool)
+        self._handed.add(handed, question.called)
+        with self._lock:
+            self._unused.append(handed)
+        self._store.record(
+            events.PERMIT_HANDED,
+            run=permit.action.run_id,
+            permit=permit.id,
+            request=permit.request_id or None,
+            digest=permit.digest,
+            call_id=permit.action.call_id or None,
+            **question.receipt(reply),
+        )
+        return reply
+
+    def _replaces(self) -> bool:
+        """Tell whether the tool is known to run what it is answered: it did in this session, each time until now.
+
+        Some versions of Claude Code drop `updatedInput` without a word. Until it has used a permit, nothing is answered
+        by one that may not run unconfined as well.
+        """
+        now = time.monotonic()
+        with self._lock:
+            if any(each.lapses <= now and not each.presented.is_set() for each in self._unused):
+                self._has_replaced = False
+            self._unused = [each for each in self._unused if each.lapses > now and not each.presented.is_set()]
+            return self._has_replaced
+
+    def carry_out(self, handed: Handed, shell: Shell) -> None:
+        """Run the command of a permit, for the shell of the tool that waits for it."""
+        handed.presented.set()
+        with self._lock:
+            self._has_replaced = True
+
+        def run(permit: Permit) -> CommandResult:
+            return run_permitted(permit, self._enclosures, timeout=_LONGEST_S, caller=shell)
+
+        try:
+            result = self._gate.carry_out(handed.permit, run)
+        except ActionDenied as denied:
+            shell.end(NOT_RUN, says=f"it did not run: {denied.denial.reason}")
+        except Exception as error:
+            shell.end(NOT_RUN, says=f"it could not be started: {describe(error)}")
+        else:
+            code = 128 + signal.SIGKILL if result.returncode is None else result.returncode
+            shell.end(code if code >= 0 else 128 - code, result.directory, result.note)
+
+    def is_bypassed(self, handed: Handed, why: str, *, ran: str) -> bool:
+        """Record that the tool did not do what its hook had answered, and deny everything from now on.
+
+        It is told apart that the tool has never done so in this session, and runs what was proposed: that was allowed
+        unconfined as well, as is from now on what it is to run.
+
+        Args:
+            handed: the permit of the call.
+            why: what is wrong.
+            ran: the command that the tool says it ran.
+
+        Returns:
+            Whether it was an alarm.
+        """
+        permit = handed.permit
+        if not self._has_replaced and ran == handed.proposed:
+            self.unconfined = "the coding agent runs its own commands, whatever its hook answers"
+            self._gate.store.void(permit.id, self.unconfined)
+            self.note_unconfined(self.unconfined)
+            return False
+        self._alarm = why
+        self._store.record(
+            events.HOOK_BYPASSED,
+            run=permit.action.run_id,
+            agent=permit.action.agent,
+            session=self._name,
+            project=str(self._project),
+            permit=permit.id,
+            digest=permit.digest,
+            why=why,
+            command=ran,
+        )
+        self._gate.stop(why)
+        return True
+
+    def note_unconfined(self, why: str) -> None:
+        """Record once why commands are judged as for an unconfined agent."""
+        if why not in self._noted:
+            self._noted.add(why)
+            self._store.record(events.HOOK_UNCONFINED, agent=self._gate.agent, session=self._name, why=why)
+
+    def is_of(self, tool: str, name: str) -> bool:
+        """Tell whether it is this session of a tool."""
+        return (tool, name) == (self._gate.agent, self._name)
+
+    def _is_ours(self, event: Mapping[str, Any]) -> bool:
+        about = self._gate.agent, self._name, str(self._project)
+        return bool(self._name) and (event["agent"], event["session"], event["project"]) == about
+
+    def _bypassed(self) -> Reply:
+        return Reply("deny", BYPASSED.format(why=self._alarm), stop=True)
+
+    def judged(
+        self,
+        action: Action,
+        question: Question,
+        *,
+        ask: str,
+        may_ask: bool,
+        gone: Callable[[], bool],
+        at_least: PolicyDecision | None = None,
+    ) -> Reply:
+        """The reply to one call that the tool makes itself.
 
         Args:
             ask: see `Options`. may_ask: the tool's own prompt is there.
+            at_least: what was decided of it as a confined command: it is not allowed where that was not.
         """
+        if self._alarm:
+            return self._bypassed()
         if ask != "wait":
             decision = self._director.evaluate(action)
+            if at_least is not None and decision.verdict < at_least.verdict:
+                decision = at_least
             if decision.verdict is Verdict.ASK and decision.enforced:
                 try:
                     return self._not_asked_here(action, question, decision, ask=ask, may_ask=may_ask)
@@ -410,6 +677,17 @@ def _stopped() -> Reply:
     return Reply("deny", denial_text(Denial(STOPPED, "human", terminate=True, halted=True)), stop=True)
 
 
+def _unreplaceable(question: Question, action: Action, mode: object, environ: Mapping[str, str], project: Path) -> str:
+    """Return why the tool is to run a command itself; "" where it may be replaced by one that runs confined."""
+    if not all(question.called):
+        return "the call or its session has no name, so nobody could tell what became of it"
+    if mode not in question.tool.replaceable:
+        return f"in the permission mode {one_line(str(mode))} commands are not replaced"
+    if action.interpreter != _LOGIN_BASH:
+        return f"its commands are run by {action.interpreter[0]}"
+    return "; ".join(obstacles(environ, project))
+
+
 def _project(tool: Tool, environ: Mapping[str, str]) -> Path:
     """The project's directory, by the tool's own word. Never the directory of the call: the agent chooses that."""
     named = environ.get(tool.project, "")
@@ -431,7 +709,7 @@ def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple
     bash.
     """
     shell = next((environ[name] for name in tool.shells if environ.get(name)), "") if tool.shells else "/bin/bash"
-    if changing := sorted(name for name in environ if changes_the_shell(name)):
+    if changing := sorted(name for name in environ if client.is_passed(name) and changes_the_shell(name)):
         return (f"bash with {' and '.join(changing)}", "-c")
     if os.path.basename(shell) != "bash" or not _is_the_users(shell, project):
         return (f"the shell {shell!r}", "-c")  # never a name that the Director knows
@@ -441,7 +719,7 @@ def _interpreter(tool: Tool, environ: Mapping[str, str], project: Path) -> tuple
     for name in tool.around:
         if environ.get(name) and not _is_the_users(environ[name].split(" ")[0], project):
             return (f"bash with {name}", "-c")
-    return ("bash", "-lc")
+    return _LOGIN_BASH
 
 
 def _is_the_users(path: str, project: Path) -> bool:

@@ -3,8 +3,9 @@
 An answer names two events by number and hash. In `decision.evaluated` (or `decision.left`, for a call that no policy is
 about) stands the digest of the question, which has a number in it that is used once: an older answer to the same
 command is none to this. In the last of them, `exec.finished` of a permit that was used, stands the digest of the
-answer, so that what is printed is what was recorded. Where nobody was asked, the policy must be the one by which this
-session of the coding agent was first judged.
+answer, so that what is printed is what was recorded. What is to run confined has `permit.handed` there, since its
+permit is used later, and a call that has ended `hook.reported` in the place of both. Where nobody was asked, the policy
+must be the one by which this session of the coding agent was first judged.
 
 The file is the one that our own environment names. All is read with SQLite alone: this runs before every call of an
 agent.
@@ -89,19 +90,23 @@ def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: 
         raise _unproven("another answer was recorded")
     if pid is not None and {judged["pid"], told["pid"]} != {pid}:
         raise _unproven(f"process {judged['pid']} has judged, and process {pid} answers")
-    if told["type"] == "exec.finished":  # there is none but of a permit that was used
+    if told["type"] in ("exec.finished", "permit.handed"):  # of a permit that was used, or that is asked for next
         approved = judged["verdict"] == "ask" and judged["request"] is not None
         allowed = judged["verdict"] == "allow" or approved or not judged["enforced"]
         right = judged["type"] == "decision.evaluated" and allowed and told["digest"] == judged["digest"]
     else:
         asks = judged["type"] == "decision.evaluated" and judged["verdict"] == "ask" and judged["left_to"] is not None
-        right = told == judged and (asks or judged["type"] == "decision.left")
+        right = told == judged and (asks or judged["type"] in ("decision.left", "hook.reported"))
     if not right:
         raise _unproven("it was not allowed")
 
 
 def _check_run(log: "_Log", judged: _Event, data: bytes, pid: int | None) -> None:
     """The run must be one of this session, of the process that answers, and judged by the session's own policy."""
+    if judged["type"] == "hook.reported":
+        if not str(log.value(data.decode(), "$.hook_event_name")).startswith("Post"):
+            raise _unproven("nothing has run yet")
+        return
     run = log.row("SELECT agent, instance, project, process FROM run WHERE id = ?", judged["run"])
     if run is None:
         raise _unproven("it is of no run")

@@ -22,6 +22,7 @@ from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.hooks import client, log_proof
 from humanlayer_agent.hooks.coding_agents import TOOLS, BadQuestion
 from humanlayer_agent.hooks.judge import Judge, Options, Question
+from humanlayer_agent.hooks.permits import Shell
 from humanlayer_agent.processes.memory_protection import protect_secrets
 
 IDLE_S = 7_200
@@ -35,12 +36,12 @@ class Server:
     """Serves one socket until it is idle or outdated.
 
     Args:
-        idle: seconds without a question after which it ends.
+        idle: seconds without a question after which it ends; 0 where it is for one question only.
     """
 
     def __init__(self, idle: float = IDLE_S) -> None:
         self._idle = idle
-        self._judge = Judge()
+        self._judge = Judge(lasts=idle > 0)
         self._code = _Code()
         self._asked = time.monotonic()
         self._busy = 0
@@ -106,9 +107,7 @@ class Server:
         try:
             with connection:
                 if _same_user(connection):
-                    answer = self._answer(_received(connection), _gone(connection))
-                    connection.settimeout(_READ_S)
-                    connection.sendall(answer)
+                    self._reply(_received(connection), connection)
         except OSError:
             pass  # nobody waits for it
         finally:
@@ -116,7 +115,19 @@ class Server:
                 self._busy -= 1
                 self._asked = time.monotonic()
 
-    def _answer(self, message: bytes, gone: Callable[[], bool]) -> bytes:
+    def _reply(self, message: bytes, connection: socket.socket) -> None:
+        """Answer a question, or have the command of a permit run (`permit_use`)."""
+        about = client.peer(connection)
+        pid = about[0] if about else None
+        if message.partition(b"\n")[0].count(b" ") == 1:
+            permit, umask = client.unpacked(message)
+            self._judge.carry_out(permit.decode(), pid, Shell(connection, int(umask) & 0o777))
+            return
+        answer = self._answer(message, _gone(connection), pid)
+        connection.settimeout(_READ_S)
+        connection.sendall(answer)
+
+    def _answer(self, message: bytes, gone: Callable[[], bool], pid: int | None = None) -> bytes:
         """Return what the client prints and exits with. Whatever goes wrong here is a refusal."""
         try:
             nonce, identity, arguments, given, data = client.unpacked(message)
@@ -125,8 +136,10 @@ class Server:
             name, *options = _texts(arguments)
             environ = dict(each.partition("=")[::2] for each in _texts(given))
             tool = TOOLS[name]
-            question = Question(tool, data, log_proof.digest(message), nonce)
+            question = Question(tool, data, log_proof.digest(message), nonce, pid)
             reply = self._judge.answer(question, Options.parse(options), environ, gone)
+            if reply.verdict == "deny" and question.ended:  # too late for a no: the exit code makes it heard
+                return client.packed(b"2", b"", _encoded(reply.reason), b"")
             if reply.verdict == "deny":
                 return client.packed(b"0", client.STOP if reply.stop else b"", _encoded(reply.reason), b"")
             return client.packed(b"0", question.rendered(reply), b"", self._judge.proof(question))
@@ -206,14 +219,15 @@ def _same_user(connection: socket.socket) -> bool:
 def main() -> int:
     """Serve until idle, or the one question of who has started it. Exit code 2 where that is not possible."""
     os.umask(0o077)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the tool's terminal is not ours
+    # Ctrl-C at the tool's terminal is not ours. Were it ignored, no command that is started here could be interrupted.
+    signal.signal(signal.SIGINT, lambda *_: None)
     protect_secrets()
     alone = next((each.removeprefix(client.ALONE) for each in sys.argv if each.startswith(client.ALONE)), None)
     try:
         if alone is None:
             Server().serve()
         else:
-            Server().serve_alone(socket.socket(fileno=0), alone)
+            Server(idle=0).serve_alone(socket.socket(fileno=0), alone)
     except (OSError, HumanlayerError, client.HookFailed):
         return 2
     return 0

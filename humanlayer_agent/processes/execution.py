@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from humanlayer_agent.confine.bubblewrap import Enclosure
 from humanlayer_agent.confine.confinement import Unenforceable
@@ -76,6 +76,8 @@ class CommandResult:
         lost: names in the home folder that a confined one has made there: nothing of it is kept.
         note: what to tell whoever proposed it besides its output.
         network: how many connections were forwarded for it (`reached`), and how many were not (`refused`), by host.
+        directory: where its shell was when it ended, for a `Caller`; "" where that is not known, or is only there for a
+            confined command.
     """
 
     output: str
@@ -88,6 +90,29 @@ class CommandResult:
     lost: tuple[str, ...] = ()
     note: str = ""
     network: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    directory: str = ""
+
+
+class Caller(Protocol):
+    """Whoever waits for a command as for one of their own: gets what it writes at once, and passes signals on.
+
+    `umask` is theirs, and `gone` says that they wait no longer: that ends the command.
+    """
+
+    umask: int
+    gone: bool
+
+    def fileno(self) -> int:
+        """Return what can be read when there is something to `receive`."""
+        ...
+
+    def receive(self) -> list[int]:
+        """Return the signals that the command is to get."""
+        ...
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Pass on what the command has written to standard output (1) or standard error (2)."""
+        ...
 
 
 def changes_the_shell(name: str) -> bool:
@@ -216,6 +241,7 @@ def run_command(
     output_limit: int = OUTPUT_LIMIT,
     confinement: Enclosure | None = None,
     restriction: Restriction | None = None,
+    caller: Caller | None = None,
 ) -> CommandResult:
     """Run `argv` and wait for its end. Whatever happens, the command is not running afterwards.
 
@@ -229,6 +255,7 @@ def run_command(
         output_limit: bytes of output to keep.
         confinement: what the command is started in: it can reach nothing else. Nothing that it starts outlives it.
         restriction: what the command is held to where there is no `confinement`.
+        caller: who waits for it, where that is another process; only of bash that runs confined.
 
     Raises:
         OSError: it can't be started (no such directory, argument list too long, ...).
@@ -243,10 +270,16 @@ def run_command(
         stack.callback(os.close, directory)
         program, encoded, pairs = _encoded(argv, env)
         moved = stack.enter_context(confinement.journal()) if confinement else []
-        read_end, write_end = os.pipe()
-        pipe = stack.enter_context(open(read_end, "rb", buffering=0))
-        with open(write_end, "wb", buffering=0) as writer:
-            watch: _Watch | Namespace
+        watch: _Watch | Namespace
+        with contextlib.ExitStack() as started:
+            pipe, writer = _pipe(stack, started)
+            sinks: dict[int, Callable[[bytes], None]] = {pipe: output.add}
+            errors = writer
+            if caller is not None:
+                pipe_of_errors, errors = _pipe(stack, started)
+                sinks = {pipe: output.passing_to(caller, 1), pipe_of_errors: output.passing_to(caller, 2)}
+            if confinement is None and caller is not None:
+                raise Unenforceable("nobody else waits for what is not confined")
             if confinement is None:
                 wall = (stack.enter_context(restriction.ruleset()), restriction.calls()) if restriction else None
                 request = marshal.dumps(
@@ -267,6 +300,9 @@ def run_command(
                     env=pairs,
                     mark=_MARK,
                     output=writer,
+                    errors=errors,
+                    is_shell=caller is not None,
+                    umask=caller.umask if caller is not None else -1,
                 )
         try:
             if watch.is_ready(begin + timeout):
@@ -275,10 +311,11 @@ def run_command(
                     if isinstance(watch, Namespace):
                         judged.check_inside(watch.view)
                 watch.start(directory)
-                _follow(watch, pipe.fileno(), output, begin + timeout)
+                _follow(watch, sinks, begin + timeout, caller)
         finally:
             watch.end()
-        _drain(pipe.fileno(), output)
+        for pipe, sink in sinks.items():
+            _drain(pipe, sink)
     if watch.refused:
         raise Unenforceable(f"the confinement can't be enforced here: {output.text().strip()}")
     if watch.error:
@@ -293,7 +330,15 @@ def run_command(
         moved=tuple(moved),
         network=watch.reached if isinstance(watch, Namespace) else {},
         lost=watch.lost,
+        directory=watch.directory,
     )
+
+
+def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, IO[bytes]]:
+    """A pipe, each of whose ends is open until that stack is left."""
+    read_end, write_end = os.pipe()
+    reader.callback(os.close, read_end)
+    return read_end, writer.enter_context(open(write_end, "wb", buffering=0))
 
 
 @cache
@@ -335,6 +380,7 @@ class _Watch:
     alarm = math.inf
     refused = False
     lost: tuple[str, ...] = ()
+    directory = ""
 
     def __init__(self, request: bytes, inherited: tuple[int, ...], output: IO[bytes], *, keep_background: bool) -> None:
         self.keep_background = keep_background
@@ -419,11 +465,13 @@ class _Watch:
         self.unwatched = not self.reported or orphans > 0
 
 
-def _follow(watch: _Watch | Namespace, pipe: int, output: "_Bounded", deadline: float) -> None:
+def _follow(
+    watch: _Watch | Namespace, sinks: Mapping[int, Callable[[bytes], None]], deadline: float, caller: Caller | None
+) -> None:
     with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        selector.register(watch, selectors.EVENT_READ)
-        while not watch.finished:
+        for each in (*sinks, watch, *((caller,) if caller is not None else ())):
+            selector.register(each, selectors.EVENT_READ)
+        while not watch.finished and not (caller is not None and caller.gone):
             now = time.monotonic()
             if now >= deadline:
                 watch.timed_out = True
@@ -434,13 +482,16 @@ def _follow(watch: _Watch | Namespace, pipe: int, output: "_Bounded", deadline: 
             for key, _ in selector.select(min(deadline, watch.alarm) - now):
                 if key.fileobj is watch:
                     watch.receive()
-                elif data := os.read(pipe, 65536):
-                    output.add(data)
+                elif key.fileobj is caller and isinstance(watch, Namespace):
+                    for number in caller.receive():
+                        watch.signal(number)
+                elif data := os.read(key.fd, 65536):
+                    sinks[key.fd](data)
                 else:
-                    selector.unregister(pipe)
+                    selector.unregister(key.fd)
 
 
-def _drain(pipe: int, output: "_Bounded") -> None:
+def _drain(pipe: int, sink: Callable[[bytes], None]) -> None:
     """Read what was written before the end; a process that still holds the pipe must not make us wait."""
     os.set_blocking(pipe, False)
     with contextlib.suppress(BlockingIOError):
@@ -448,7 +499,7 @@ def _drain(pipe: int, output: "_Bounded") -> None:
             data = os.read(pipe, 65536)
             if not data:
                 return
-            output.add(data)
+            sink(data)
 
 
 class _Bounded:
@@ -474,6 +525,15 @@ class _Bounded:
             self._left_out += excess
             if excess < len(first):
                 self._tail.appendleft(first[excess:])
+
+    def passing_to(self, caller: Caller, stream: int) -> Callable[[bytes], None]:
+        """Return what keeps data as `add` does, and passes it on at once."""
+
+        def add(data: bytes) -> None:
+            self.add(data)
+            caller.write(stream, data)
+
+        return add
 
     def text(self) -> str:
         tail = b"".join(self._tail)

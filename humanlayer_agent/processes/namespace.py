@@ -35,6 +35,14 @@ from humanlayer_agent.shell import View
 
 _GATE = (b"--norc", b"-c", b'echo >&0; read -r go && exec -a "$0" "$@" </dev/null')
 """For bash. (--norc: else it takes its input for a connection from afar, and reads start-up files.)"""
+_TELLS_ITS_END = (
+    b"unset BASH_ENV; exec 198<&-; trap '{ builtin echo >&197 && builtin read -r <&197; } 2>/dev/null || :' EXIT"
+)
+"""For a bash whose last directory is wanted. It says only that it ends, and waits: the kernel says where it is."""
+_GATE_OF_A_SHELL = (
+    *_GATE[:2],
+    b'echo >&0; read -r go && BASH_ENV=/dev/fd/198 exec -a "$0" "$@" 197<&0 </dev/null 198<<<"%s"' % _TELLS_ITS_END,
+)
 _MOST_LISTED = 1000
 _CREDENTIALS = struct.Struct("iII")
 # https://www.kernel.org/doc/html/latest/filesystems/pidfs.html: struct pidfd_info, PIDFD_INFO_EXIT, PIDFD_GET_INFO
@@ -63,7 +71,9 @@ class Namespace:
         cwd: where it starts.
         env: its whole environment.
         mark: what stands in the environment of every supervised command (`NAME=VALUE`), and in bubblewrap's.
-        output: where both of its streams go.
+        output, errors: where its streams go.
+        is_shell: it is bash, and it is wanted in which `directory` that ends.
+        umask: what new files may not have of rights; ours where it is -1.
 
     Raises:
         Unenforceable: the confinement can't be enforced here.
@@ -74,6 +84,8 @@ class Namespace:
     """Nobody can deceive what watches over it: that is outside."""
     lost: tuple[str, ...] = ()
     """What it has left in the home folder, where that is the command's own, once all has ended."""
+    directory: str = ""
+    """Where the shell was when it ended; "" where that is not known, or is not there for anybody else."""
 
     def __init__(
         self,
@@ -86,10 +98,13 @@ class Namespace:
         env: Mapping[bytes, bytes],
         mark: str,
         output: IO[bytes],
+        errors: IO[bytes],
+        is_shell: bool = False,
+        umask: int = -1,
     ) -> None:
         if not hasattr(os, "pidfd_open"):
             raise Unenforceable("this Python can't watch a process by a descriptor (os.pidfd_open, Linux 5.3)")
-        gate = [shell, *_GATE, argv[0], program, *argv[1:]]
+        gate = [shell, *(_GATE_OF_A_SHELL if is_shell else _GATE), argv[0], program, *argv[1:]]
         name, _, value = mark.partition("=")
         with contextlib.ExitStack() as stack:
             read_end, write_end = os.pipe()
@@ -104,11 +119,13 @@ class Namespace:
                 mark=mark,
                 stdin=theirs.fileno(),
                 stdout=output,
-                stderr=output,
+                stderr=errors,
                 pass_fds=descriptors,
                 cwd="/",
                 env={name: value},
+                umask=umask,
             )
+        self._is_shell = is_shell
         self._hosts = enclosure.confinement.hosts
         self._forwarder: forwarder.Forwarder | None = None
         self.reached: dict[str, dict[str, int]] = {}
@@ -176,18 +193,53 @@ class Namespace:
             raise NotAsJudged([os.readlink(f"/proc/self/fd/{directory}")])
         self._stage = _Stage.RUNNING
         self._control.sendall(b"\n")
+        if self._is_shell:
+            self._control.settimeout(None)
+            self._events.register(self._control, select.EPOLLIN)
 
     def receive(self) -> None:
-        """Take in that the command has ended, that all has, or that the time of what is left is up."""
-        if self._stage is _Stage.RUNNING:
+        """Take in that the shell is about to end, that the command has, that all has, or that the time of what is left
+        is up.
+        """
+        if self._stage is _Stage.RUNNING and not _is_over(self._command, 0):
+            self._look_at_directory()
+        elif self._stage is _Stage.RUNNING:
             self._events.unregister(self._command)
+            self._stop_listening()
             self._events.register(self._first, select.EPOLLIN)
             self._stage, self.alarm = _Stage.LEFT, time.monotonic() + reaper.NATURAL_END_S
         elif self._stage is _Stage.LEFT and not _is_over(self._first, 0):
-            self._terminate()
+            self.signal(signal.SIGTERM)
             self._stage, self.alarm = _Stage.TERMINATED, time.monotonic() + reaper.TERM_S
         else:
             self.finished = True
+
+    def signal(self, number: int) -> None:
+        """Send a signal to everything that the command consists of now."""
+        if self._stage is not _Stage.WAITING:
+            for pid in reaper.descendants(self._first_pid or 0):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+
+    def _look_at_directory(self) -> None:
+        """Take in where the shell is. That it is the shell who says that it ends, and where that is, the kernel says:
+        what else runs there can say nothing, and the shell nothing but the truth.
+        """
+        data, about, _, _ = self._control.recvmsg(_MOST_LISTED, socket.CMSG_SPACE(_CREDENTIALS.size))
+        if not data:
+            self._stop_listening()
+        elif about and _CREDENTIALS.unpack(about[0][2])[0] == self._pid:
+            with contextlib.suppress(OSError):
+                inside = f"/proc/{self._pid}/cwd"
+                path = os.readlink(inside)
+                self.directory = path if os.path.samestat(os.stat(inside), os.stat(path)) else ""
+            with contextlib.suppress(OSError):
+                self._control.send(b"\n", socket.MSG_DONTWAIT)
+
+    def _stop_listening(self) -> None:
+        if self._is_shell:
+            self._is_shell = False
+            self._events.unregister(self._control)
 
     def end(self) -> None:
         """End everything that still runs, and wait until it has ended."""
@@ -196,7 +248,7 @@ class Namespace:
         try:
             if self._first >= 0 and not self.finished:
                 if self._stage is not _Stage.WAITING:
-                    self._terminate()
+                    self.signal(signal.SIGTERM)
                     _is_over(self._first, reaper.TERM_S)
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
             elif self.finished:
@@ -240,11 +292,6 @@ class Namespace:
             said = None
         os.close(self._info)
         return int(said[1]) if said else None
-
-    def _terminate(self) -> None:
-        for pid in reaper.descendants(self._first_pid or 0):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGTERM)
 
     def _status(self) -> int:
         """The return code: negative for a signal where the kernel tells it (Linux 6.15), else as a shell has it."""

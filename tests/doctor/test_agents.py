@@ -55,6 +55,17 @@ def test_the_hook_that_init_writes_is_fine(look: Look) -> None:
     ]
 
 
+def test_a_hook_that_is_to_confine(look: Look, project: Path) -> None:
+    written(settings_path(), with_hook({}, confine=True))
+    said = [(each.status, each.said) for each in look("hooks")]
+    assert [status for status, _ in said] == ["ok", "ok"]
+    assert "confined" in said[1][1]
+    written(project / ".claude" / "settings.json", {"permissions": {"ask": ["Bash"]}})
+    found = look("hooks")
+    assert [each.status for each in found] == ["ok", "warning"]
+    assert "'Bash' of permissions.ask would not see the command" in found[1].said
+
+
 def test_settings_without_it(look: Look) -> None:
     other = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "lint"}]}]}}
     for content in ({}, other, {"hooks": 7}, {"hooks": {"PreToolUse": [3, {"hooks": [4, {}]}]}}):

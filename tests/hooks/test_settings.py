@@ -17,7 +17,7 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.hooks.coding_agents import hook_entry, settings_path, with_hook
 from humanlayer_agent.testing.patience import PATIENCE
-from tests.support import children, extent
+from tests.support import children, enclosures, extent
 from tests.support.keys import known_passphrase, make_key
 
 MINE: dict[str, Any] = {
@@ -94,6 +94,39 @@ def test_our_deadline_is_below_the_tools(ask: str) -> None:
 def test_settings_of_another_form_are_not_touched(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="nothing was changed"):
         with_hook(wrong)
+
+
+def test_confining_is_kept_until_it_is_ended() -> None:
+    confined = with_hook(MINE, confine=True)
+    assert with_hook(confined) == confined
+    assert with_hook(confined, confine=False)["hooks"]["PreToolUse"] == with_hook(MINE)["hooks"]["PreToolUse"]
+    assert with_hook(confined, confine=False)["hooks"]["PostToolUse"] == []
+    (before, after) = (confined["hooks"][name][-1] for name in ("PreToolUse", "PostToolUse"))
+    assert before["hooks"] == after["hooks"]
+    assert after["matcher"] == "Bash"
+
+
+def test_init_confines_where_nothing_is_in_the_way(own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    enclosures.backend()
+    assert main(["init", "--yes", "--claude-code", "--confine"]) == 0
+    assert "PostToolUse" in capsys.readouterr().out
+    written = json.loads(settings_path().read_text())
+    assert written == with_hook({}, confine=True)
+    assert "--confine" in written["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    assert main(["init", "--yes", "--claude-code", "--no-confine"]) == 0
+    assert "--confine" not in settings_path().read_text()
+
+
+def test_init_confines_nothing_where_something_is(own_user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings_path().parent.mkdir(parents=True)
+    mine = json.dumps({"permissions": {"deny": ["Bash(rm:*)"]}, "sandbox": {"enabled": True}})
+    settings_path().write_text(mine)
+    assert main(["init", "--yes", "--claude-code", "--confine"]) == 2
+    said = capsys.readouterr().err
+    assert "'Bash(rm:*)' of permissions.deny would not see the command" in said
+    assert "its own sandbox is switched on" in said
+    assert settings_path().read_text() == mine
+    assert main(["init", "--yes", "--confine"]) == 2
 
 
 def test_init_writes_it(capsys: pytest.CaptureFixture[str], own_user: Path) -> None:

@@ -51,6 +51,10 @@ def init(
     ask: Annotated[
         Literal["tool", "wait", "deny"] | None, typer.Option(help="With --claude-code: who is asked; see hla hook -h.")
     ] = None,
+    confine: Annotated[
+        bool | None,
+        typer.Option("--confine/--no-confine", help="With --claude-code: allowed commands run confined, or as before."),
+    ] = None,
 ) -> None:
     """Write what you need: keys, your channels file, your policy, and the project's. Nothing is overwritten.
 
@@ -59,13 +63,14 @@ def init(
 
     Examples: hla init;  hla init --yes --project ~/src/app;  hla init --claude-code
     """
-    if ask and not claude_code:
-        raise ConfigError("--ask is for --claude-code")
+    if (ask or confine is not None) and not claude_code:
+        raise ConfigError(f"{'--ask' if ask else '--confine'} is for --claude-code")
     code = run_init(project, yes=yes, force=force)
     if claude_code and code != NO_HUMAN:
         from humanlayer_agent.cli.init.claude_code import add_hook
 
-        code = max(code, add_hook(ask, lambda: None if yes else _confirmed(" (--yes writes without asking)")))
+        agreed = lambda: None if yes else _confirmed(" (--yes writes without asking)")  # noqa: E731
+        code = max(code, add_hook(ask, confine, _project(project), agreed))
     raise typer.Exit(code)
 
 

@@ -1,7 +1,8 @@
 """`hla init --claude-code`: puts our hook into Claude Code's settings, after it was shown."""
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +10,28 @@ import typer
 
 from humanlayer_agent.cli.init.file_writer import new_files
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.hooks.coding_agents import other_shell, read_settings, settings_path, with_hook
+from humanlayer_agent.hooks.coding_agents import other_shell, our_line, read_settings, settings_path, with_hook
+from humanlayer_agent.hooks.obstacles import obstacles
+from humanlayer_agent.locations import state_path
 from humanlayer_agent.safe_text import one_line
 
 
-def add_hook(ask: str | None, agreed: Callable[[], int | None]) -> int:
+def add_hook(ask: str | None, confine: bool | None, project: Path | None, agreed: Callable[[], int | None]) -> int:
     """Write what is missing in the settings; the file that was there is kept as NAME.old.
 
     Args:
-        ask: see `hla hook --help`; None keeps what is there.
+        ask, confine: see `hla hook --help`; None keeps what is there.
+        project: whose settings count as well.
         agreed: None where it may be written, else the exit code.
 
     Raises:
-        ConfigError: the file can't be read, is no JSON, or can't be written.
+        ConfigError: the file can't be read, is no JSON, or can't be written; or commands are to run confined and can't.
     """
     path = settings_path()
     before = read_settings(path)
-    after = with_hook(before, ask)
+    after = with_hook(before, ask, confine)
+    if confine:
+        _check_confinable(project, {path: after})
     shell = other_shell(after)
     if shell:
         typer.echo(
@@ -47,7 +53,32 @@ def _changes(before: dict[str, Any], after: dict[str, Any]) -> str:
     old = before.get("env", {})
     added = {name: value for name, value in after["env"].items() if old.get(name) != value}
     shown = {"env": added} if added else {}
-    return json.dumps({**shown, "hooks": {"PreToolUse": after["hooks"]["PreToolUse"][-1:]}}, indent=2)
+    ours = {name: after["hooks"].get(name, [])[-1:] for name in ("PreToolUse", "PostToolUse")}
+    return json.dumps(
+        {**shown, "hooks": {name: last for name, last in ours.items() if any(map(our_line, last))}}, indent=2
+    )
+
+
+def _check_confinable(project: Path | None, planned: Mapping[Path, dict[str, Any]]) -> None:
+    """Refuse where commands would not be confined, although the hook is told to have that done.
+
+    Args:
+        planned: contents of settings files, once they are written.
+
+    Raises:
+        ConfigError: what keeps them from it.
+    """
+    from humanlayer_agent.agents.run_enclosures import PROOFS
+    from humanlayer_agent.confine.confinement import Unenforceable
+    from humanlayer_agent.confine.proof import proven
+
+    why = [f"  {one_line(each)}." for each in obstacles(os.environ, project, planned)]
+    try:
+        proven(state_path(PROOFS))
+    except Unenforceable as error:
+        why.append(f"  This machine: {one_line(str(error))}.")
+    if why:
+        raise ConfigError("\n".join(["--confine: commands would not be confined, so nothing was written:", *why]))
 
 
 def _write(path: Path, settings: dict[str, Any], *, existed: bool) -> None:
