@@ -41,6 +41,7 @@ _OTHER_FORMS = re.compile(
     rf"{_LINE}(?:objectformat[ \t]*=[ \t]*(?!sha1\s*$)|refstorage[ \t]*=[ \t]*(?!files\s*$))", re.I | re.M
 )
 _WORK_TREE = re.compile(rf"{_LINE}worktree[ \t]*=(.+)$", re.I | re.M)
+_RECURSES = re.compile(rf"{_LINE}recurse[ \t]*(?:$|=[ \t]*(?!false|no|off|0))", re.I | re.M)
 _NO_MODES = re.compile(rf"{_LINE}filemode[ \t]*=[ \t]*(?:false|no|off|0)\b", re.I | re.M)
 _SECTION = re.compile(r"^[ \t]*\[([^\]\n]*)\]", re.M)
 _REMOTE = re.compile(r'^[ \t]*\[remote "([^"\n]+)"\]', re.M)
@@ -96,12 +97,16 @@ class Repository:
             raise NotKnown("commits are grafted")
         self.keeps_modes = not _NO_MODES.search(self._settings)
         """A file that can be executed differs from one that can't."""
+        self.recurses = _RECURSES.search(self._settings) is not None
+        """Submodules follow what is checked out."""
         self.objects = ObjectStore(f"{common}/objects", view, self.allowance)
         self._commits: dict[bytes, Commit] = {}
         self.head: bytes | None = None
         """The current commit, where an earlier command of the action has gone there."""
         self.made: dict[str, bytes] = {}
         """The branches and tags that such commands have made, by their whole names."""
+        self.on: str | None = None
+        """The current branch, where such a command has changed it; "" where it is not known."""
         self.grown = False
         """Such a command has made a commit: what is before HEAD is another one than it was."""
         self.adrift = False
@@ -278,7 +283,9 @@ class Repository:
         return {name: value for value, name in re.findall(r"^([0-9a-f]{40}) (.+)$", data, re.M)}
 
     def branch(self) -> str:
-        """Return the name of the current branch; "HEAD" where there is none."""
+        """Return the name of the current branch; "HEAD" where there is none, "" where it is not known."""
+        if self.on is not None:
+            return self.on
         text = self._text_of("HEAD") or ""
         return text.removeprefix("ref: refs/heads/").strip() if text.startswith("ref: refs/heads/") else "HEAD"
 
@@ -305,7 +312,7 @@ class Repository:
         Raises:
             NotKnown: it follows none, or that can't be told.
         """
-        if not self.follows or self.moved or self.head is not None:
+        if not self.follows or self.moved or not branch:
             raise NotKnown("what the branch follows by then")
         self.allowance.spend(0, len(self._settings))
         found: dict[str, str] = {}

@@ -34,6 +34,7 @@ _MOVES = frozenset(
 _OF_ONE_FILE = re.compile(rb"^diff --git a/(.+) b/\1\r?$", re.M)
 _MOST_TREES = 8
 _MOST_PLACES = 16
+_MOST_FOLDERS = 1000
 _INDEX = "the index"
 _OF_A_PATCH = 1 << 20
 _BRING_UNSEEN = frozenset(str.split("bisect filter-branch lfs sparse-checkout submodule subtree"))
@@ -250,6 +251,11 @@ class WorkTree:
         """Note that a command may have changed the index, and moved any branch or tag."""
         self.repository.moved, self.listing_known = True, False
 
+    def lose(self) -> None:
+        """Note that a command may have gone anywhere."""
+        self.unsettle()
+        self.repository.adrift = True
+
     def list_anew(
         self, tree: bytes, wanted: Callable[[str], bool] = lambda path: True, *, afresh: bool = False
     ) -> None:
@@ -431,11 +437,9 @@ def _may_move(command: SimpleCommand) -> bool:
 
 
 def _brought(command: SimpleCommand, trees: WorkTrees[WorkTree], moved: bool) -> tuple[str, ...]:
-    place = place_of(command)
-    if place is None or moved:
-        return ("/",)
-    if not command.flags.isdisjoint(_ELSEWHERE):
-        return ("/",)
+    place, tree = place_of(command), None
+    if place is None or moved or not command.flags.isdisjoint(_ELSEWHERE):
+        return () if command.subcommand in _ONLY_NAMES else ("/",)
     if not _is_meant(command):
         return (f"{place}/",)
     top = place
@@ -449,6 +453,8 @@ def _brought(command: SimpleCommand, trees: WorkTrees[WorkTree], moved: bool) ->
     except NoRepository:
         return ()
     except (NotKnown, RecursionError):
+        if tree is not None:
+            tree.lose()
         return () if command.subcommand in _ONLY_NAMES else (f"{top}/",)
     return tuple(path for path, content in tree.changes.items() if _may_lead(content))
 
@@ -483,10 +489,15 @@ def _note(command: SimpleCommand, trees: WorkTrees[WorkTree], project: str, *, e
             if doubt or None in command.operands or not command.flags_complete:
                 raise NotKnown(doubt or "its command line is not known as a whole")
             assert tree is not None
+            if tree.repository.recurses or "recurse-submodules" in command.flags:
+                _refuse_submodules(tree)
             COMMANDS[command.subcommand or ""](tree, command, tree.repository.view.real(place))
             doubt = _add(command, tree)
-        except (NoRepository, NothingNamed):
-            doubt = _add(command, tree) if tree is not None else ""  # git refuses, at the latest where it gets there
+        except NoRepository:
+            if places or not _has_repositories(trees.view, project) or not _rewrites(command):
+                doubt = ""
+        except NothingNamed:  # git refuses, at the latest where it gets there
+            doubt = _add(command, tree) if tree is not None else ""
         except (NotKnown, RecursionError) as error:
             doubt = str(error) or "it is too deep"
             if tree is not None:
@@ -494,12 +505,21 @@ def _note(command: SimpleCommand, trees: WorkTrees[WorkTree], project: str, *, e
             if command.subcommand == "commit" or (tree is not None and _minds_none_of(command, tree, place)):
                 doubt = ""
             elif tree is not None:
-                tree.repository.moved = tree.repository.adrift = True
+                tree.lose()
             doubt = doubt if _rewrites(command) else ""
         if doubt:
             operand = f"files that can't be told ({doubt})"
             command.effects.append(Effect("vcs-rewrite", VERSION, operand, True, command.span, "git", value=""))
             return
+
+
+def _has_repositories(view: View, folder: str) -> bool:
+    """Tell whether repositories lie directly in a folder."""
+    try:
+        names = [name for name, _, is_directory in view.entries(folder) if is_directory]
+    except OSError:
+        return False
+    return len(names) > _MOST_FOLDERS or any(view.look(f"{folder}/{name}/.git").found is not None for name in names)
 
 
 def _add(command: SimpleCommand, tree: WorkTree) -> str:
@@ -593,6 +613,11 @@ def selection(tree: WorkTree, here: str, patterns: Sequence[str]) -> Callable[[s
     return lambda path: "." in places or any(path == each or path.startswith(f"{each}/") for each in places)
 
 
+def _refuse_submodules(tree: WorkTree) -> None:
+    if any(tracked.mode == _SUBMODULE for tracked in tree.indexed.values()):
+        raise NotKnown("what its submodules get")
+
+
 def _number(word: str | None, otherwise: int) -> int:
     return int(word) if word is not None and re.fullmatch("[0-9]{1,6}", word) else otherwise
 
@@ -637,10 +662,14 @@ def _switch(tree: WorkTree, command: SimpleCommand, here: str) -> None:
         tree.repository.adrift = True
     elif words and "..." not in words[0]:
         tree.go(words[0], branches=True)
+        is_name = not re.search(r"[@~^-]", words[0]) or _is_there(tree, f"refs/heads/{words[0]}")
+        is_detached = "detach" in command.flags or not _is_there(tree, f"refs/heads/{words[0]}")
+        tree.repository.on = "" if not is_name else "HEAD" if is_detached else words[0]
     elif made and not tree.repository.is_unborn:
         tree.go("HEAD")
     for name in made:
         _make(tree, "heads", name, "HEAD")
+        tree.repository.on = name or ""
 
 
 def _meant(tree: WorkTree, word: str, here: str, *, is_first: bool, is_revision: bool) -> bytes | None:
@@ -953,8 +982,8 @@ def _reset(tree: WorkTree, command: SimpleCommand, here: str) -> None:
 def _leap(tree: WorkTree, revision: str) -> None:
     """The current branch is somewhere else from now on."""
     commit, branch = tree.commit(revision), tree.repository.branch()
-    if tree.repository.head is not None:
-        tree.repository.moved = True  # it is not known which branch that is
+    if not branch:
+        tree.repository.moved = True  # it is not known which one that is
     elif branch != "HEAD":
         tree.repository.made[f"refs/heads/{branch}"] = commit
     tree.repository.head, tree.repository.grown, tree.repository.adrift = commit, False, False

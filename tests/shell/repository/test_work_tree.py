@@ -190,6 +190,14 @@ def test_where_no_repository_is_nothing_is_doubted(tmp_path: Path) -> None:
             {**{f"w/{path}": kind for path, kind in NEW.items()}, **NEW},
         ),
         ("git reset other && git checkout -- .", NEW),
+        (
+            "git checkout other && git reset --hard main && git checkout main~1 && git checkout other",
+            {"file": "write", "sub/new": "delete"},
+        ),
+        (
+            "git checkout -b new && git reset -q --hard other && git checkout main && git merge new",
+            {"file": "write", "sub/new": "write"},
+        ),
         ("git reset other -- sub && git checkout sub", {"sub/new": "write"}),
         ("git reset --soft other && git stash", NEW),
         ("git reset --hard other && git reset --hard HEAD~1", {"file": "write", "sub/new": "delete"}),
@@ -227,6 +235,20 @@ def test_what_was_put_aside_comes_back(git: Git, scene: Path) -> None:
     (scene / "same").write_text("older")
     git("stash")
     assert paths(scene, "git stash; git stash pop") == {"same": "write"}  # there may have been nothing to put aside
+
+
+def test_a_submodule_that_follows(git: Git, scene: Path) -> None:
+    git("update-index", "--add", "--cacheinfo", f"160000,{git('rev-parse', 'other').strip()},module")
+    git("commit", "-qm", "module")
+    assert doubts(scene, "git checkout --recurse-submodules other") == ["what its submodules get"]
+    assert doubts(scene, "git checkout other") == []
+    git("config", "submodule.recurse", "true")
+    assert doubts(scene, "git reset -q --hard other") == ["what its submodules get"]
+
+
+def test_repositories_in_a_folder_that_is_none(git: Git, scene: Path) -> None:
+    assert doubts(scene.parent, 'cd "$X" && git checkout other') == ["where it runs is not known"]
+    assert noted(scene.parent, "git checkout other; cd nothing; git merge other") == []
 
 
 def test_a_repository_without_a_commit(tmp_path: Path) -> None:
