@@ -255,10 +255,15 @@ class Repository:
         return value
 
     def _value(self, name: str) -> bytes | None:
+        made, found = self.made.get(name), self._written(name)
+        if made is not None and found is not None and made != found:
+            # The command that moves it may fail, or never be reached.
+            raise NotKnown(f"an earlier command may have moved {name}")
+        return found if made is None else made
+
+    def _written(self, name: str) -> bytes | None:
         for _ in range(_MOST_LINKS):
             self.allowance.spend()
-            if name in self.made:
-                return self.made[name]
             text = self._text_of(name)
             if text is None:
                 packed = self._packed.get(name)

@@ -44,6 +44,7 @@ _LEAVES_REFERENCES = frozenset(
 )
 """git's commands that change something, but no branch, tag or stash of the repository in which they run."""
 _ONLY_NAMES = frozenset({"branch", "tag"})
+_KEEPS_FILES = _ONLY_NAMES | {"commit"}
 _FORCED = frozenset({"force", "force-create", "force-move", "force-copy"})
 _LOOKS_ONLY = frozenset({"check", "stat", "numstat", "summary", "cached"})
 _RESETS = frozenset({"hard", "merge", "keep"})
@@ -388,7 +389,7 @@ def note_versions(
         minds: tells of an absolute path whether a change of it is to be added.
         environ: the names of the variables that it is started with.
     """
-    if not any(_is_meant(command) for command in program.commands):
+    if not any(_is_meant(command) and command.subcommand not in _KEEPS_FILES for command in program.commands):
         return
     elsewhere = is_moved(program, environ)
     with WorkTrees(view, lambda repository: WorkTree(repository, minds)) as trees:
@@ -540,7 +541,7 @@ def _rewrites(command: SimpleCommand) -> bool:
     """Tell whether a command of which not all is known may give files another content."""
     flags = command.flags if command.flags_complete else command.flags | _RESETS
     match command.subcommand:
-        case "branch" | "commit" | "tag":
+        case name if name in _KEEPS_FILES:
             return False
         case "reset":
             return not flags.isdisjoint(_RESETS)

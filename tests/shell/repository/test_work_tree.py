@@ -133,6 +133,9 @@ def test_a_variable_that_moves_the_repository(scene: Path) -> None:
         "git checkout main@{yesterday}",
         f"git checkout {'1' * 40}",
         "git update-ref refs/heads/x other && git merge x",
+        "false && git branch -f other main; git checkout other",
+        "git branch -f main other && git checkout main",
+        "git reset --hard other~1; git checkout other; git checkout main",
         "git commit -qm x; git reset --hard HEAD~1",
         "git checkout --ours .",
         "git am < nothing.mbox",
@@ -180,7 +183,6 @@ def test_where_no_repository_is_nothing_is_doubted(tmp_path: Path) -> None:
     ("text", "changes"),
     [
         ("git branch new other && git checkout new", NEW),
-        ("git branch -f main other && git checkout main", NEW),
         ("git branch -m other new && git checkout new", NEW),
         ("git tag v1 other; git checkout -q v1", NEW),
         ("git checkout -b new other && git checkout main && git merge new", {"file": "write", "sub/new": "write"}),
@@ -190,10 +192,6 @@ def test_where_no_repository_is_nothing_is_doubted(tmp_path: Path) -> None:
             {**{f"w/{path}": kind for path, kind in NEW.items()}, **NEW},
         ),
         ("git reset other && git checkout -- .", NEW),
-        (
-            "git checkout other && git reset --hard main && git checkout main~1 && git checkout other",
-            {"file": "write", "sub/new": "delete"},
-        ),
         (
             "git checkout -b new && git reset -q --hard other && git checkout main && git merge new",
             {"file": "write", "sub/new": "write"},
