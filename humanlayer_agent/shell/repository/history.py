@@ -220,7 +220,7 @@ class Repository:
             names = [each for each in self.objects.beginning_with(found[1].lower()) if self._is_commit(each)]
             if len(names) == 1:
                 return names[0]
-        raise (NothingNamed if _REFERENCE.fullmatch(text) and not names else NotKnown)(f"{text} names nothing here")
+        raise (NotKnown if names or re.search(r"[:{]", text) else NothingNamed)(f"{text} names nothing here")
 
     def _names(self, text: str, branches: bool) -> Iterator[str]:
         """The references that a short name may stand for, in git's order."""

@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from humanlayer_agent.shell.disk_reader import MAX_INDEX
@@ -48,6 +49,7 @@ _KEEPS_FILES = _ONLY_NAMES | {"commit"}
 _FORCED = frozenset({"force", "force-create", "force-move", "force-copy"})
 _LOOKS_ONLY = frozenset({"check", "stat", "numstat", "summary", "cached"})
 _RESETS = frozenset({"hard", "merge", "keep"})
+_TAKE_PATHS = frozenset({"checkout", "restore", "stash push"})
 _CONFLICT = frozenset({"ours", "theirs", "merge", "conflict"})
 _PICKS = frozenset({"pick", "p", "reword", "r", "edit", "e", "squash", "s", "fixup", "f"})
 _NOTHING = frozenset({"noop", "break", "b", "drop", "d", "label", "l", "update-ref", "u"})
@@ -487,12 +489,13 @@ def _note(command: SimpleCommand, trees: WorkTrees[WorkTree], project: str, *, e
                 tree.changes, tree.whose = {}, ""
             else:
                 doubt = "it works in a repository that is named elsewhere"
-            if doubt or None in command.operands or not command.flags_complete:
+            meant = _of_any_path(command)
+            if doubt or None in meant.operands or not command.flags_complete:
                 raise NotKnown(doubt or "its command line is not known as a whole")
             assert tree is not None
             if tree.repository.recurses or "recurse-submodules" in command.flags:
                 _refuse_submodules(tree)
-            COMMANDS[command.subcommand or ""](tree, command, tree.repository.view.real(place))
+            COMMANDS[command.subcommand or ""](tree, meant, tree.repository.view.real(place))
             doubt = _add(command, tree)
         except NoRepository:
             if places or not _has_repositories(trees.view, project) or not _rewrites(command):
@@ -512,6 +515,17 @@ def _note(command: SimpleCommand, trees: WorkTrees[WorkTree], project: str, *, e
             operand = f"files that can't be told ({doubt})"
             command.effects.append(Effect("vcs-rewrite", VERSION, operand, True, command.span, "git", value=""))
             return
+
+
+def _of_any_path(command: SimpleCommand) -> SimpleCommand:
+    """Return a command in which a path that is not known stands for all of them."""
+    if None not in command.operands or command.subcommand not in _TAKE_PATHS:
+        return command
+    first = 0 if command.subcommand == "restore" else len(command.operands)
+    if "--" in command.argv:
+        first = len(command.operands) - (len(command.argv) - command.argv.index("--") - 1)
+    operands = [each if each is not None or n < first else ":/" for n, each in enumerate(command.operands)]
+    return replace(command, operands=operands) if first >= 0 else command
 
 
 def _has_repositories(view: View, folder: str) -> bool:

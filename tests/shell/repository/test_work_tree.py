@@ -151,6 +151,7 @@ def test_what_can_not_be_told(scene: Path, text: str) -> None:
     "text",
     [
         "git checkout nothing",
+        "git checkout .nothing either",
         "git checkout nothing -- file",
         "git merge nothing~3",
         "git checkout other~9",
@@ -233,6 +234,15 @@ def test_what_was_put_aside_comes_back(git: Git, scene: Path) -> None:
     (scene / "same").write_text("older")
     git("stash")
     assert paths(scene, "git stash; git stash pop") == {"same": "write"}  # there may have been nothing to put aside
+
+
+def test_a_path_that_is_not_known_is_any(scene: Path) -> None:
+    for text in ("git checkout -- $F", "git restore -- $F", "git checkout main -- *.md", "git stash push -- $F"):
+        assert noted(scene, text) == [], text
+    assert paths(scene, "git checkout other -- $F") == NEW
+    assert doubts(scene, "git checkout $B -- file2 $F") != []
+    (scene / "file").write_text("changed")
+    assert paths(scene, 'git checkout -- "$F"') == paths(scene, "git stash push -- $F") == {"file": "write"}
 
 
 def test_a_submodule_that_follows(git: Git, scene: Path) -> None:
