@@ -215,12 +215,17 @@ class Repository:
         for name in self._names(text, branches):
             if (value := self._value(name)) is not None:
                 return value
+        return self._abbreviated(text)
+
+    def _abbreviated(self, text: str) -> bytes:
         names = []
         if found := _ABBREVIATED.fullmatch(text):
             names = [each for each in self.objects.beginning_with(found[1].lower()) if self._is_commit(each)]
             if len(names) == 1:
                 return names[0]
-        raise (NotKnown if names or re.search(r"[:{]", text) else NothingNamed)(f"{text} names nothing here")
+        if names or re.search(r"[:{]", text):
+            raise NotKnown(f"what {text} stands for is not read here")
+        raise NothingNamed(f"{text} names nothing here")
 
     def _names(self, text: str, branches: bool) -> Iterator[str]:
         """The references that a short name may stand for, in git's order."""
