@@ -11,14 +11,15 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable
-from humanlayer_agent.confine.repository import changes_nothing_that_runs, names_worktree
+from humanlayer_agent.confine.confinement import Confinement, Profile, Unenforceable, is_below
+from humanlayer_agent.confine.repository import changes_nothing_that_runs, is_of_worktree
 from humanlayer_agent.confine.survey import Control, Survey, control, is_writable, roots_of, survey
 from humanlayer_agent.locations import read_own_json, write_own_json
 
@@ -80,11 +81,13 @@ def _settle(
     appeared = after.protected - before.protected | {
         path for path in {*after.controls, *before.controls} if after.controls.get(path) != before.controls.get(path)
     }
+    repositories = {os.path.dirname(path) for path in before.controls if os.path.basename(path) == "config"}
+    held = partial(_is_in, before.protected)
     for path in sorted(appeared):
         if expected(path) or any(path.startswith(other.path + "/") and other.kept for other in moved):
             continue
         earlier = before.controls.get(path)
-        if earlier is None and path in after.controls and names_worktree(path):
+        if earlier is None and is_of_worktree(path, repositories, held):
             continue
         if earlier is not None and _is_harmless(path, earlier, after.controls.get(path)):
             continue
@@ -96,6 +99,11 @@ def _settle(
         restored = earlier is not None and not os.path.lexists(path) and _restore(path, earlier)
         moved.append(MovedAside(path, kept, restored))
     return moved
+
+
+def _is_in(paths: Collection[str], path: str) -> bool:
+    """Tell whether a path is one of these, or lies below one."""
+    return any(is_below(path, other) for other in paths)
 
 
 def _is_harmless(path: str, before: Control, after: Control | None) -> bool:

@@ -3,7 +3,8 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -72,17 +73,60 @@ def worktree_links(repository: Path | str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def names_worktree(path: str) -> bool:
-    """Tell whether a file says what git writes where it keeps a further worktree: that the repository is the one it
-    lies in (`commondir`), and where the worktree is, which names it in its turn (`gitdir`).
+def is_of_worktree(path: str, repositories: Collection[str], held: Callable[[str], bool]) -> bool:
+    """Tell whether something is what git itself makes of a further worktree: the files by which the repository and the
+    worktree name each other, and what the work tree that it is of has at the same place.
+
+    Args:
+        path: where it is, an absolute path without links.
+        repositories: the folders of the repositories that were there before: one that was made meanwhile may say
+            anything.
+        held: tells of a path whether it could not be changed meanwhile.
     """
     own = os.path.dirname(path)
-    folder = os.path.dirname(own)
-    if os.path.basename(folder) != "worktrees" or os.path.islink(path):
+    folder, name = os.path.dirname(own), os.path.basename(path)
+    repository = os.path.dirname(folder)
+    if os.path.basename(folder) == "worktrees" and repository in repositories and not os.path.islink(path):
+        if name == "commondir":
+            return _text(path).strip() == "../.."
+        return name == "gitdir" and _place(own, _text(path)) in worktree_links(repository)
+    top = own
+    while top != "/":
+        for each in repositories:
+            if f"{top}/.git" in worktree_links(each):
+                there = os.path.dirname(each) + path.removeprefix(top)
+                return path == f"{top}/.git" or (each.endswith("/.git") and held(there) and _is_same(path, there))
+        top = os.path.dirname(top)
+    return False
+
+
+def _is_same(one: str, other: str, most: int = 1000) -> bool:
+    """Tell whether two files, or all that is in two folders, are the same."""
+    waiting = [(one, other)]
+    try:
+        while waiting and (most := most - 1):
+            paths = waiting.pop()
+            modes = [os.lstat(path).st_mode for path in paths]
+            if stat.S_IFMT(modes[0]) != stat.S_IFMT(modes[1]):
+                return False
+            if stat.S_ISDIR(modes[0]):
+                listed = os.listdir(paths[0])
+                if not set(listed) <= set(os.listdir(paths[1])):
+                    return False
+                waiting += [(f"{paths[0]}/{name}", f"{paths[1]}/{name}") for name in listed]
+            elif stat.S_ISLNK(modes[0]):
+                if os.readlink(paths[0]) != os.readlink(paths[1]):
+                    return False
+            elif not _has_same_content(*paths) or (modes[0] ^ modes[1]) & stat.S_IXUSR:
+                return False
+    except OSError:
         return False
-    if os.path.basename(path) == "commondir":
-        return _text(path).strip() == "../.."
-    return os.path.basename(path) == "gitdir" and _place(own, _text(path)) in worktree_links(os.path.dirname(folder))
+    return not waiting
+
+
+def _has_same_content(one: str, other: str) -> bool:
+    contents = [beginning(path, _LONGEST + 1) for path in (one, other)]
+    return contents[0] is not None and contents[0] == contents[1] and len(contents[0]) <= _LONGEST
 
 
 def sources(path: str) -> tuple[str, ...]:

@@ -263,8 +263,8 @@ class Director:
                 note_losses(program, action.cwd or self.project, seen, self._beginning, environ)
             if self.confined:
                 add_needs(program, action.content, action.cwd or self.project)
-                if on_disk:
-                    note_versions(program, seen, in_force.rules.protection.has, environ)
+                if on_disk and in_force.rules.protection:
+                    note_versions(program, action.cwd or self.project, seen, in_force.rules.protection.has, environ)
             return program
         if action.type != "bash":
             program.doubt(f"actions of type {action.type!r} are not understood")

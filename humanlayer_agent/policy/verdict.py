@@ -258,9 +258,12 @@ def reason_of(hit: Hit) -> str:
 def versions(hits: Sequence[Hit]) -> str:
     """Return what git would make of files that hits are about, and from what; "" where there are none."""
     found: dict[tuple[str, str], list[str]] = {}
+    unknown = [h.effect for h in hits[1:] if h.effect and h.effect.role == VERSION and h.effect.kind == "vcs-rewrite"]
     for hit in hits:
         effect, folders = hit.effect, hit.command.cwd
         if effect is None or effect.role != VERSION or effect.operand is None or not folders:
+            continue
+        if effect.kind == "vcs-rewrite":
             continue
         path = posixpath.relpath(effect.operand, folders[0])
         paths = found.setdefault((effect.origin, "remove" if effect.kind == "delete" else "replace"), [])
@@ -271,6 +274,7 @@ def versions(hits: Sequence[Hit]) -> str:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         ending = f" with those of {whose}" if what == "replace" else f", which {whose} does not have"
         said.append(f"It would {what} {', '.join(paths[:_NAMED])}{more}{ending}."[: 2 * _SHOWN])
+    said += [f"It would replace {effect.operand}."[: 2 * _SHOWN] for effect in unknown[:1]]
     return " ".join(said)
 
 

@@ -117,6 +117,7 @@ def plainly(project: Path, command: str) -> tuple[str, dict[str, bytes | str]]:
     """What the same command leaves without us, in a copy."""
     copy = project.parent / "copy"
     shutil.copytree(project, copy, symlinks=True)
+    git(copy, "update-index", "-q", "--refresh")
     subprocess.run(["bash", "-c", command], cwd=copy, env={**os.environ, **GIT}, capture_output=True)
     return left(copy)
 
@@ -305,20 +306,60 @@ def test_trees_that_git_does_not_check_out(gate: Gate, human: Human, scene: Path
             ["git", "hash-object", "-t", "tree", "-w", "--literally", "--stdin"], cwd=scene, input=content, capture_output=True
         ).stdout.decode().strip()  # fmt: skip
     git(scene, "branch", "evil", git(scene, "commit-tree", "-m", "x", made).strip())
+    before = left(scene)
     config = (scene / ".git/config").read_bytes()
+    human.approves = True
     gate.run("git checkout -q evil", env=GIT)
+    assert "is no tree that git checks out" in human.asked[0]
     assert (scene / ".git/config").read_bytes() == config
     assert not (scene.parent / "config").exists()
+    assert left(scene) == before
 
 
-def test_where_it_can_not_be_told_everybody_is_told_afterwards(
+UNKNOWN = {
+    "git checkout -q other": "objects are replaced",
+    "git merge -q other && git stash": "objects are replaced",
+    'git reset -q --hard "$X"': "objects are replaced",
+}
+
+
+@pytest.mark.parametrize("command", UNKNOWN)
+def test_where_it_can_not_be_told_a_human_is_asked(gate: Gate, human: Human, scene: Path, command: str) -> None:
+    git(scene, "replace", "main~1", "plain")  # some object stands for another: it is not followed
+    before = left(scene)
+    with pytest.raises(ActionDenied):
+        gate.run(f"{command} # once", env=GIT)
+    assert left(scene) == before
+    human.approves = True
+    expected = plainly(scene, command)
+    gate.run(command, env=GIT)
+    for asked in human.asked:
+        assert f"would replace files that can't be told ({UNKNOWN[command]}" in " ".join(asked.split())
+        assert "not confined" in asked
+    assert left(scene) == expected
+
+
+def test_a_branch_that_a_program_has_moved_nobody_knows(gate: Gate, human: Human, scene: Path) -> None:
+    program = scene / "tool"
+    shutil.copy(shutil.which("git") or "", program)
+    with pytest.raises(ActionDenied):
+        gate.run("./tool branch -qf plain other; git checkout -q plain", env=GIT)
+    assert "an earlier command may have moved plain" in " ".join(human.asked[0].split())
+
+
+def test_a_mixture_that_nobody_foresaw_is_told(
     gate: Gate, human: Human, scene: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    git(scene, "replace", "main~1", "plain")  # some object stands for another: it is not followed
-    result = gate.run("git checkout -q other", env=GIT)
-    assert human.asked == []
-    assert (scene / ".vscode/tasks.json").read_text() == "1\n"
-    assert not (scene / ".github/workflows").exists()
+    """The file is hidden: nobody looks for those."""
+    git(scene, "branch", "secrets")
+    (scene / "server.pem").write_text("one\n")
+    git(scene, "add", "-A")
+    git(scene, "commit", "-qm", "pem")
+    (scene / "server.pem").write_text("mine\n")
+    human.approves = True
+    result = gate.run("git checkout -qf secrets", env=GIT)
+    assert "server.pem" in human.asked[0]
+    assert (scene / "server.pem").read_text() == "mine\n"
     assert "mixture of two versions" in result.note
-    assert ".vscode/tasks.json" in result.note
+    assert "server.pem" in result.note
     assert "mixture of two versions" in caplog.text

@@ -229,14 +229,73 @@ with journal({confinement!r}, {str(tmp_path / "aside")!r}):
     assert not (project / ".envrc").exists()
 
 
-def test_a_further_worktree_stays(project: Path, confinement: Confinement, tmp_path: Path) -> None:
-    ended = git(project, "worktree", "list")
-    made = str(project / "wt/.git")
-    moved = settled(
-        confinement, tmp_path / "aside", lambda: git(project, "worktree", "add", "-q", "wt"), expected=made.__eq__
-    )
+@pytest.fixture
+def checked_in(project: Path) -> Path:
+    """The project, in whose last commit are protected files."""
+    for name, text in ((".vscode/tasks.json", "tasks"), (".vscode/settings.json", "settings"), ("sub/.envrc", "x")):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text)
+    (project / ".vscode/link").symlink_to("tasks.json")
+    git(project, "add", "-A")
+    git(project, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "second")
+    return project
+
+
+def test_a_further_worktree_stays(checked_in: Path, confinement: Confinement, tmp_path: Path) -> None:
+    moved = settled(confinement, tmp_path / "aside", lambda: git(checked_in, "worktree", "add", "-q", "wt"))
     assert moved == []
-    assert git(project / "wt", "status", "--short").returncode == ended.returncode == 0
+    assert (checked_in / ".git/worktrees/wt/commondir").exists()
+    assert git(checked_in / "wt", "status", "--short").stdout == ""
+    assert git(checked_in / "wt", "log", "-1", "--format=%s").stdout == "second\n"
+
+
+@pytest.mark.parametrize(
+    ("planted", "says"),
+    [
+        ("wt/.vscode/tasks.json", "evil"),
+        ("wt/.vscode/more.json", "evil"),
+        ("wt/.envrc", "evil"),
+        ("wt/sub/.envrc", "evil"),
+        ("wt/sub/.vscode/tasks.json", "tasks"),
+        (".git/hooks/pre-commit", "evil"),
+        (".envrc", "evil"),
+    ],
+)
+def test_what_is_planted_beside_it_is_moved_aside(
+    checked_in: Path, confinement: Confinement, tmp_path: Path, planted: str, says: str
+) -> None:
+    def plant() -> None:
+        git(checked_in, "worktree", "add", "-q", "wt")
+        (checked_in / planted).parent.mkdir(exist_ok=True)
+        (checked_in / planted).write_text(says)
+
+    moved = settled(confinement, tmp_path / "aside", plant)
+    assert len(moved) == 1
+    assert str(checked_in / planted).startswith(moved[0].path)
+    assert not (checked_in / planted).exists()
+    assert git(checked_in / "wt", "log", "-1", "--format=%s").stdout == "second\n"
+
+
+def test_a_repository_that_was_not_there_names_nothing(project: Path, confinement: Confinement, tmp_path: Path) -> None:
+    """It has no HEAD, so nobody looks at its settings; but what says that it is a worktree of it would follow them."""
+    ran = tmp_path / "ran"
+    own = project / "evil/worktrees/wt"
+
+    def plant() -> None:
+        for folder in ("objects", "refs", "worktrees/wt"):
+            (project / "evil" / folder).mkdir(parents=True)
+        (project / "evil/config").write_text("[core]\nrepositoryformatversion = 0\n" + EVIL.format(ran=ran))
+        (own / "HEAD").write_text("ref: refs/heads/main\n")
+        (own / "commondir").write_text("../..\n")
+        (own / "gitdir").write_text(f"{project}/src/.git\n")
+        (project / "src").mkdir()
+        (project / "src/.git").write_text(f"gitdir: {own}\n")
+
+    moved = settled(confinement, tmp_path / "aside", plant)
+    assert {str(own / "commondir"), str(project / "src/.git")} <= {each.path for each in moved}
+    git(project / "src", "status")
+    git(own, "status")
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize(

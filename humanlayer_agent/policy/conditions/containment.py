@@ -84,6 +84,9 @@ class Protection:
         self._wanted = Wanted(self._profiles[0].protect if self._profiles else ())
         self._folders: dict[str, bool] = {"": False, "/": False}
 
+    def __bool__(self) -> bool:
+        return any(profile.protect for profile in self._profiles)
+
     def has(self, path: str) -> bool:
         """Tell whether an absolute path without links is protected."""
         above, _, name = path.rpartition("/")
@@ -339,7 +342,8 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
             found = [_narrowed(rule, hit.effect, commands) for rule, hit in zip(rules, others, strict=True) if rule]
             profiles += [situated(profile) for profile in found]
             opens = all(_open(hit.effect, held, view, reads, writes) for hit in others)
-            opens = opens and all(_lift(effect, held, view, lifts) for effect in versions)
+            replaced = frozenset(effect.operand for effect in versions)
+            opens = opens and all(_lift(effect, held, view, lifts, replaced) for effect in versions)
             opens = opens and all(rules) and not needs(each.command)
         else:
             continue
@@ -455,7 +459,8 @@ def needs(command: SimpleCommand) -> tuple[str, ...]:
     spec = CATALOG.lookup(command.program)
     sub = command.subcommand or ""
     below = spec.subcommands.get(sub) if spec is not None else None
-    found = (spec, below, CATALOG.lookup(f"{command.program} {sub}") if sub else None)
+    family = CATALOG.lookup(f"{command.program} {sub.partition(' ')[0]}") if " " in sub else None
+    found = (spec, below, CATALOG.lookup(f"{command.program} {sub}") if sub else None, family)
     return tuple(dict.fromkeys(need for each in found if each is not None for need in each.needs))
 
 
@@ -485,12 +490,16 @@ def _open(effect: Effect | None, held: Confinement, view: View, reads: list[str]
     return effect.kind in _WRITES and in_place
 
 
-def _lift(effect: Effect, held: Confinement, view: View, lifts: list[str]) -> bool:
-    """Add a file that git replaces to those that it may; False where it is not known which one."""
+def _lift(effect: Effect, held: Confinement, view: View, lifts: list[str], replaced: frozenset[str | None]) -> bool:
+    """Add a file that git replaces to those that it may; False where it is not known which one, or where a link stands
+    that git replaces by the folder of it: no mount can open what is not there yet.
+    """
     path = effect.operand
-    if path is None or not effect.resolved:
+    if path is None or effect.kind == "vcs-rewrite":
         return False
     above, name = posixpath.split(path)
+    if view.real(above) != above and any(is_below(above, each) for each in replaced if each):
+        return False
     # Behind a link it would be another file that is replaced, which nobody was asked about.
     if view.place(path) == path and posixpath.join(view.real(above), name) == path and not held.writes(path):
         lifts.append(path)

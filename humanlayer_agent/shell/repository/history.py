@@ -41,6 +41,7 @@ _OTHER_FORMS = re.compile(
     rf"{_LINE}(?:objectformat[ \t]*=[ \t]*(?!sha1\s*$)|refstorage[ \t]*=[ \t]*(?!files\s*$))", re.I | re.M
 )
 _WORK_TREE = re.compile(rf"{_LINE}worktree[ \t]*=(.+)$", re.I | re.M)
+_RECURSES = re.compile(rf"{_LINE}recurse[ \t]*(?:$|=[ \t]*(?!false|no|off|0))", re.I | re.M)
 _NO_MODES = re.compile(rf"{_LINE}filemode[ \t]*=[ \t]*(?:false|no|off|0)\b", re.I | re.M)
 _SECTION = re.compile(r"^[ \t]*\[([^\]\n]*)\]", re.M)
 _REMOTE = re.compile(r'^[ \t]*\[remote "([^"\n]+)"\]', re.M)
@@ -50,6 +51,10 @@ _LONGEST_PATH = 4096
 
 class NoRepository(NotKnown):
     """Raised where there is none."""
+
+
+class NothingNamed(NotKnown):
+    """Raised where a revision names nothing in all that was read: git refuses it as well."""
 
 
 class Commit(NamedTuple):
@@ -92,10 +97,24 @@ class Repository:
             raise NotKnown("commits are grafted")
         self.keeps_modes = not _NO_MODES.search(self._settings)
         """A file that can be executed differs from one that can't."""
+        self.recurses = _RECURSES.search(self._settings) is not None
+        """Submodules follow what is checked out."""
         self.objects = ObjectStore(f"{common}/objects", view, self.allowance)
         self._commits: dict[bytes, Commit] = {}
         self.head: bytes | None = None
         """The current commit, where an earlier command of the action has gone there."""
+        self.made: dict[str, bytes] = {}
+        """The branches and tags that such commands have made, by their whole names."""
+        self.on: str | None = None
+        """The current branch, where such a command has changed it; "" where it is not known."""
+        self.grown = False
+        """Such a command has made a commit: what is before HEAD is another one than it was."""
+        self.adrift = False
+        """Such a command has gone to some commit, and nobody can tell which."""
+        self.moved = False
+        """Such a command may have moved any branch or tag."""
+        self.follows = True
+        """What branches follow is as the settings say."""
         self.left: list[bytes] = []
         """The commits that such commands have gone away from."""
 
@@ -145,6 +164,8 @@ class Repository:
             NotKnown: it names nothing here, or is of a form that is not read.
         """
         at = len(re.split(r"[~^]", text, maxsplit=1)[0])
+        if self.grown and text[:at] in ("HEAD", "@", "") and at < len(text):
+            raise NotKnown(f"{text} is another one by then")
         found = self._base(text[:at], branches)
         while at < len(text):
             suffix = _SUFFIX.match(text, at)
@@ -166,12 +187,14 @@ class Repository:
         self.allowance.spend()
         parents = self.commit(self.peeled(name)).parents
         if not 0 < n <= len(parents):
-            raise NotKnown("a commit has no such parent")
+            raise NothingNamed("a commit has no such parent")
         return parents[n - 1]
 
     def _base(self, text: str, branches: bool) -> bytes:
         if text in ("@", ""):
             text = "HEAD" if text else "?"
+        if text == "HEAD" and self.adrift:
+            raise NotKnown("an earlier command goes to a commit that is not known")
         if text == "HEAD" and self.head is not None:
             return self.head
         if text == "-":
@@ -181,18 +204,28 @@ class Repository:
             return self.left[-n] if 0 < n <= len(self.left) else self._left_before(n - len(self.left))
         if found := _UPSTREAM.fullmatch(text):
             return self.reference(self.upstream(found[1] or self.branch()))
-        if found := _ENTRY_OF_LOG.fullmatch(text):
-            return self._logged(found[1] or self.branch(), int(found[2]))
         if _HEX.fullmatch(text):
             return bytes.fromhex(text)
+        if self.moved and text != "HEAD":
+            raise NotKnown(f"an earlier command may have moved {text}")
+        if found := _ENTRY_OF_LOG.fullmatch(text):
+            if self.grown or self.head is not None:
+                raise NotKnown(f"{text} is another one by then")
+            return self._logged(found[1] or self.branch(), int(found[2]))
         for name in self._names(text, branches):
             if (value := self._value(name)) is not None:
                 return value
+        return self._abbreviated(text)
+
+    def _abbreviated(self, text: str) -> bytes:
+        names = []
         if found := _ABBREVIATED.fullmatch(text):
             names = [each for each in self.objects.beginning_with(found[1].lower()) if self._is_commit(each)]
             if len(names) == 1:
                 return names[0]
-        raise NotKnown(f"{text} names nothing here")
+        if names or re.search(r"[:{]", text):
+            raise NotKnown(f"what {text} stands for is not read here")
+        raise NothingNamed(f"{text} names nothing here")
 
     def _names(self, text: str, branches: bool) -> Iterator[str]:
         """The references that a short name may stand for, in git's order."""
@@ -209,6 +242,8 @@ class Repository:
         """Return what the branches of this name are at, of all remotes."""
         if not _REFERENCE.fullmatch(name):
             return []
+        if self.moved:
+            raise NotKnown(f"an earlier command may have moved {name}")
         self.allowance.spend(0, len(self._settings))
         remotes = set(_REMOTE.findall(self._settings))
         values = [self._value(f"refs/remotes/{each}/{name}") for each in sorted(remotes) if _REFERENCE.fullmatch(each)]
@@ -221,10 +256,17 @@ class Repository:
             NotKnown: it is not there.
         """
         if (value := self._value(name)) is None:
-            raise NotKnown(f"{name} is not there")
+            raise NothingNamed(f"{name} is not there")
         return value
 
     def _value(self, name: str) -> bytes | None:
+        made, found = self.made.get(name), self._written(name)
+        if made is not None and found is not None and made != found:
+            # The command that moves it may fail, or never be reached.
+            raise NotKnown(f"an earlier command may have moved {name}")
+        return found if made is None else made
+
+    def _written(self, name: str) -> bytes | None:
         for _ in range(_MOST_LINKS):
             self.allowance.spend()
             text = self._text_of(name)
@@ -251,9 +293,28 @@ class Repository:
         return {name: value for value, name in re.findall(r"^([0-9a-f]{40}) (.+)$", data, re.M)}
 
     def branch(self) -> str:
-        """Return the name of the current branch; "HEAD" where there is none."""
+        """Return the name of the current branch; "HEAD" where there is none, "" where it is not known."""
+        if self.on is not None:
+            return self.on
         text = self._text_of("HEAD") or ""
         return text.removeprefix("ref: refs/heads/").strip() if text.startswith("ref: refs/heads/") else "HEAD"
+
+    @property
+    def is_unborn(self) -> bool:
+        """The current branch has no commit yet."""
+        text = self._text_of("HEAD") or ""
+        return self.head is None and text.startswith("ref: refs/heads/") and self._value("HEAD") is None
+
+    def below(self, folder: str) -> dict[str, bytes]:
+        """Return what the references of a folder are at that lie in files of their own, by the rest of their names."""
+        try:
+            names = [name for name, _, is_directory in self.view.entries(f"{self.own}/{folder}") if not is_directory]
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise NotKnown(str(error)) from None
+        self.allowance.spend(len(names))
+        return {name: self.reference(f"{folder}/{name}") for name in names}
 
     def upstream(self, branch: str) -> str:
         """Return the whole name of the reference that a branch follows.
@@ -261,6 +322,8 @@ class Repository:
         Raises:
             NotKnown: it follows none, or that can't be told.
         """
+        if not self.follows or self.moved or not branch:
+            raise NotKnown("what the branch follows by then")
         self.allowance.spend(0, len(self._settings))
         found: dict[str, str] = {}
         heads = list(_SECTION.finditer(self._settings))
@@ -274,7 +337,7 @@ class Repository:
         if not _REFERENCE.fullmatch(remote or ".x") or not _REFERENCE.fullmatch(merge):
             if remote == "." and _REFERENCE.fullmatch(merge):
                 return merge
-            raise NotKnown(f"{branch} follows nothing")
+            raise NothingNamed(f"{branch} follows nothing")
         return f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}"
 
     def _left_before(self, n: int) -> bytes:
@@ -283,7 +346,7 @@ class Repository:
         self.allowance.spend(len(log))
         moves = [found for line in log if (found := _MOVED.search(line))]
         if not 0 < n <= len(moves):
-            raise NotKnown("no branch was left that often")
+            raise NothingNamed("no branch was left that often")
         text = os.fsdecode(moves[-n][1])
         if not _REFERENCE.fullmatch(text):
             raise NotKnown("what was left is no branch")
@@ -294,11 +357,11 @@ class Repository:
             if self._value(name) is not None:
                 break
         else:
-            raise NotKnown(f"{text} names nothing here")
+            raise (NothingNamed if _REFERENCE.fullmatch(text) else NotKnown)(f"{text} names nothing here")
         folder = self.own if name == "HEAD" or name.startswith(_OWN) else self.common
         log = self._read(f"{folder}/logs/{name}", _MOST_REFERENCES).splitlines()
         if n >= len(log) or not _HEX.fullmatch(entry := log[-n - 1][41:81].decode("ascii", "replace")):
-            raise NotKnown("no such entry of a log")
+            raise NothingNamed("no such entry of a log")
         return bytes.fromhex(entry)
 
     def read(self, path: str, most: int) -> bytes | None:

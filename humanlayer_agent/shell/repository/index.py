@@ -33,14 +33,18 @@ def index_entries(index: bytes) -> dict[bytes, Tracked]:
         return {}
 
 
-def understood(index: bytes) -> dict[bytes, Tracked]:
+def understood(index: bytes, unmerged: list[bytes] | None = None) -> dict[bytes, Tracked]:
     """Return what `index_entries` does.
+
+    Args:
+        index: the content of the file.
+        unmerged: is given the paths that are not merged.
 
     Raises:
         ValueError: the index is not understood, or is only a part of what git reads: a split one may list nothing.
     """
     try:
-        return _entries(index)
+        return _entries(index, [] if unmerged is None else unmerged)
     except (struct.error, IndexError) as error:
         raise ValueError(str(error)) from None
 
@@ -52,7 +56,7 @@ def all_names(index: bytes) -> list[bytes] | None:
     return list(entries) if complete else None
 
 
-def _entries(data: bytes) -> dict[bytes, Tracked]:
+def _entries(data: bytes, unmerged: list[bytes]) -> dict[bytes, Tracked]:
     import hashlib
 
     magic, version, count = struct.unpack_from(">4sII", data)
@@ -78,7 +82,9 @@ def _entries(data: bytes) -> dict[bytes, Tracked]:
         # Names of the length that no file can have would add up: each of version 4 goes on from the one before.
         if len(previous) > _LONGEST_PATH or not _NO_PARTS.isdisjoint(previous.split(b"/")):
             raise ValueError("no path of a file")
-        if not flags & 0x3000:
+        if flags & 0x3000:
+            unmerged.append(previous)
+        else:
             times = changed * 1_000_000_000 + changed_ns, time * 1_000_000_000 + time_ns
             out[previous] = Tracked(mode, blob, size, time, times)
         at = after

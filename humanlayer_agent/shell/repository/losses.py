@@ -241,18 +241,19 @@ def _handler(command: SimpleCommand) -> Handler | None:
 def _files(trees: WorkTrees[Uncommitted], command: SimpleCommand, here: str) -> list[str]:
     """Files that get the content of another version."""
     tree = trees.at(here)
+    if "patch" in command.flags:
+        raise NotKnown("somebody chooses")
     if not command.flags.isdisjoint({"ours", "theirs", "merge", "conflict"}) and command.subcommand != "reset":
         before, after = divided(command)
         wanted = selection(tree, here, after or before)
         return _few(f"{_CHANGES} of", sorted(path for path in tree.indexed if wanted(path) and tree.minds(path)))
-    tree.changes = {}
+    tree.changes, count = {}, 0
+    if command.subcommand == "reset" and command.operands:
+        count = len(tree.repository.between([tree.commit(command.operands[0] or "")], [tree.commit("HEAD")]))
     COMMANDS[command.subcommand or ""](tree, command, here)
     top = tree.repository.top
     lost = _few(f"{_CHANGES} of", sorted(posixpath.relpath(path, top) for path in tree.changes))
-    if command.subcommand == "reset" and command.operands:
-        count = len(tree.repository.between([tree.commit(command.operands[0] or "")], [tree.commit("HEAD")]))
-        lost += [f"{count} commits of the branch"] if count else []
-    return lost
+    return lost + ([f"{count} commits of the branch"] if count else [])
 
 
 def _removed(trees: WorkTrees[Uncommitted], command: SimpleCommand, here: str) -> list[str]:
@@ -359,6 +360,7 @@ _ELSEWHERE = frozenset({"git-dir", "work-tree", "bare", "exec-path"})
 _NEEDED = {
     "branch": frozenset({"force-delete"}),
     "reset": frozenset({"hard", "merge", "keep"}),
+    "read-tree": frozenset({"reset"}),
     "rm": frozenset({"force"}),
     "switch": frozenset({"force"}),
     "worktree remove": frozenset({"force"}),
@@ -368,6 +370,7 @@ _HANDLERS: dict[str, Handler] = {
     "branch": _deleted,
     "checkout": _files,
     "clean": _cleaned,
+    "read-tree": _files,
     "reset": _files,
     "restore": _files,
     "rm": _removed,

@@ -41,6 +41,8 @@ _DAMAGED = (OSError, ValueError, IndexError, OverflowError, struct.error)
 Entry = tuple[int, bytes]
 """Mode and name of what a tree has under a name."""
 TREE = 0o040000
+EMPTY = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+"""The tree of nothing, which is known without being kept."""
 
 
 class NotKnown(Exception):
@@ -79,8 +81,8 @@ class ObjectStore:
         self._stack = ExitStack()
         self._folders = list(self._with_alternates(folder))
         self._opened: list[_Pack] | None = None
-        self._trees: dict[bytes, dict[bytes, Entry]] = {}
-        self._known: dict[bytes, tuple[str, bytes]] = {}
+        self._trees: dict[bytes, dict[bytes, Entry]] = {EMPTY: {}}
+        self._known: dict[bytes, tuple[str, bytes]] = {EMPTY: ("tree", b"")}
         self._bases: dict[tuple[int, int], tuple[str, bytes]] = {}
         self._room = _KEPT
 

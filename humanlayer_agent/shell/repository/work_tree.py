@@ -1,8 +1,8 @@
 """The files of a work tree that a command of git's would make other versions of: a switch, a merge, a rebase.
 
 Which files stands in the repository, in the trees of the commits that the command line names, and they are compared
-without running git. What is found is what the command is known to do; where it can't be told, nothing is added, and
-whatever holds the command holds it as before.
+without running git. What is found is what the command is known to do. Where it can't be told, that is said instead: a
+command that may replace any file, held to some of them, would leave a mixture of two versions.
 """
 
 import os
@@ -11,15 +11,15 @@ import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from humanlayer_agent.shell.disk_reader import MAX_INDEX
 from humanlayer_agent.shell.program import VERSION, Effect, EffectKind, Program, SimpleCommand
 from humanlayer_agent.shell.programs.special.patch import targets
-from humanlayer_agent.shell.repository.history import NoRepository, Repository
+from humanlayer_agent.shell.repository.history import NoRepository, NothingNamed, Repository
 from humanlayer_agent.shell.repository.index import Tracked, understood
-from humanlayer_agent.shell.repository.object_store import MOST_BYTES, TREE, Allowance, Entry, NotKnown
+from humanlayer_agent.shell.repository.object_store import EMPTY, MOST_BYTES, TREE, Allowance, Entry, NotKnown
 from humanlayer_agent.shell.view import View
 
 MOST_FILES = 300
@@ -32,14 +32,25 @@ _MOVES = frozenset(
     }
 )
 """Variables with which git looks elsewhere, or does something else."""
+_OF_ONE_FILE = re.compile(rb"^diff --git a/(.+) b/\1\r?$", re.M)
 _MOST_TREES = 8
 _MOST_PLACES = 16
+_MOST_FOLDERS = 1000
 _INDEX = "the index"
 _OF_A_PATCH = 1 << 20
-_BRING_UNSEEN = frozenset(
-    str.split("bisect checkout-index filter-branch lfs read-tree sparse-checkout submodule subtree")
-)
+_BRING_UNSEEN = frozenset(str.split("bisect filter-branch lfs sparse-checkout submodule subtree"))
 """Further commands that bring other files into a work tree, which nobody looks for here."""
+_LEAVES_REFERENCES = frozenset(
+    str.split("add archive bundle clean config format-patch gc init maintenance mv notes push rm stage worktree")
+)
+"""git's commands that change something, but no branch, tag or stash of the repository in which they run."""
+_ONLY_NAMES = frozenset({"branch", "tag"})
+_KEEPS_FILES = _ONLY_NAMES | {"commit"}
+_FORCED = frozenset({"force", "force-create", "force-move", "force-copy"})
+_LOOKS_ONLY = frozenset({"check", "stat", "numstat", "summary", "cached"})
+_RESETS = frozenset({"hard", "merge", "keep"})
+_TAKE_PATHS = frozenset({"checkout", "restore", "stash push"})
+_CONFLICT = frozenset({"ours", "theirs", "merge", "conflict"})
 _PICKS = frozenset({"pick", "p", "reword", "r", "edit", "e", "squash", "s", "fixup", "f"})
 _NOTHING = frozenset({"noop", "break", "b", "drop", "d", "label", "l", "update-ref", "u"})
 
@@ -58,7 +69,7 @@ class WorkTree:
     def __init__(self, repository: Repository, minds: Callable[[str], bool]) -> None:
         self.repository = repository
         self._minds = minds
-        self.trees = [repository.tree_of(repository.revision("HEAD"))]
+        self.trees = [EMPTY if repository.is_unborn else repository.tree_of(repository.revision("HEAD"))]
         """Those of which the files may be, that are there when a command begins. With the first alone nothing would be
         missed of a whole action, since what another one has of its own was noted on the way there."""
         self.changes: dict[str, Content] = {}
@@ -67,6 +78,17 @@ class WorkTree:
         """What was in the work tree may be in a commit by now."""
         self.whose = ""
         """What people call where the changes come from, where it is not the first operand."""
+        self.aside: list[list[str]] = []
+        """What earlier commands have put onto the stash, by absolute path."""
+        self.bisected: tuple[bytes | None, list[bytes]] | None = None
+        """The commit that is bad, and those that are good, where an earlier command has said so."""
+        self.tried = set[str]()
+        """What differs in any commit between these, by absolute path."""
+        self.listing_known = True
+        """It can be told what the index has."""
+        self._listed: dict[str, Tracked] | None = None
+        self._unmerged: list[str] = []
+        self._anew: list[tuple[bytes, Callable[[str], bool], bool]] = []
 
     def minds(self, path: str) -> bool:
         """Tell whether a file of the work tree, by its path there, is looked for."""
@@ -92,11 +114,12 @@ class WorkTree:
 
     # ---- what commands do ------------------------------------------------------------------------------
 
-    def go(self, revision: str) -> None:
+    def go(self, revision: str, *, branches: bool = False) -> None:
         """Note that the commit of a revision is the current one from now on."""
-        commit = self.commit(revision)
-        self.repository.left.append(self.commit("HEAD"))
-        self.repository.head = commit
+        commit = self.repository.peeled(self.repository.revision(revision, branches=branches))
+        if not self.repository.is_unborn and not self.repository.adrift:
+            self.repository.left.append(self.commit("HEAD"))
+        self.repository.head, self.repository.grown, self.repository.adrift = commit, False, False
 
     def move(self, target: bytes) -> None:
         """Go to a tree: what differs from where it was changes."""
@@ -108,21 +131,41 @@ class WorkTree:
                     self.note(path, new)
         return self.may_be(target)
 
-    def reset(self, target: bytes, wanted: Callable[[str], bool] = lambda path: True) -> None:
-        """Go to a tree, and drop what was not committed."""
+    def reset(
+        self, target: bytes, wanted: Callable[[str], bool] = lambda path: True, *, refreshed: bool = False
+    ) -> None:
+        """Go to a tree, and drop what was not committed.
+
+        Args:
+            refreshed: git has looked before whether files only seem to have changed; else it makes those anew as well.
+        """
+        stands = self.has if refreshed else self.stands
         for tree in self.trees:
             for path, _, new in self.repository.differences(tree, target):
-                if wanted(path) and self.minds(path) and (len(self.trees) > 1 or not self.has(path, new)):
+                if wanted(path) and self.minds(path) and (len(self.trees) > 1 or not stands(path, new)):
                     self.note(path, new)
         have = {path: new for path, _, new in self.repository.differences(None, target)}
-        self.restore(have, wanted, removes=True)
+        for path in self._unmerged if self.indexed else ():  # as it was read
+            if wanted(path) and self.minds(path) and not self.has(path, have.get(path)):
+                self.note(path, have.get(path))
+        self.restore(have, wanted, removes=True, refreshed=refreshed)
         self.may_be(target)
 
-    def restore(self, source: dict[str, Entry | None], wanted: Callable[[str], bool], *, removes: bool) -> None:
+    def restore(
+        self,
+        source: dict[str, Entry | None],
+        wanted: Callable[[str], bool],
+        *,
+        removes: bool,
+        refreshed: bool = False,
+    ) -> None:
         """Make files what a source says of them; with `removes`, what is tracked and not in the source goes."""
+        stands = self.has if refreshed else self.stands
         for path, entry in source.items():
-            if wanted(path) and self.minds(path) and not self.has(path, entry):
+            if wanted(path) and self.minds(path) and not stands(path, entry):
                 self.note(path, entry)
+                if entry is not None and entry[0] != _SUBMODULE:
+                    self._clear(path)
         for path in self.indexed if removes else ():
             if path not in source and wanted(path) and self.minds(path) and not self.has(path, None):
                 self.note(path, None)
@@ -141,6 +184,25 @@ class WorkTree:
                 ours = self._file(tree, path)
                 if ours != theirs:
                     self.note(path, theirs if ours == before else "")
+
+    def _clear(self, path: str) -> None:
+        """Note what goes where a folder gives way to a file."""
+        waiting = [path]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                entries = list(self.repository.view.entries(f"{self.repository.top}/{folder}"))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise NotKnown(str(error)) from None
+            self.repository.allowance.spend(len(entries))
+            for name, is_link, is_directory in entries:
+                below = f"{folder}/{name}"
+                if is_directory and not is_link:
+                    waiting.append(below)
+                elif self.minds(below):
+                    self.note(below, None)
 
     def note(self, path: str, content: Content) -> None:
         """Note what a file of the work tree becomes."""
@@ -165,15 +227,51 @@ class WorkTree:
 
     def may_be(self, tree: bytes) -> None:
         """Note that the files may be those of a tree from now on."""
-        if tree not in self.trees and len(self.trees) < _MOST_TREES:
+        if tree not in self.trees:
+            if len(self.trees) >= _MOST_TREES:
+                raise NotKnown("too many versions that the files may be of")
             self.trees.append(tree)
 
-    @cached_property
+    @property
     def indexed(self) -> dict[str, Tracked]:
         """What the index has."""
+        if not self.listing_known:
+            raise NotKnown("an earlier command has changed the index")
+        if self._listed is None:
+            self._listed = self._read_index()
+        while self._anew:
+            tree, wanted, afresh = self._anew.pop(0)
+            kept = {path: tracked for path, tracked in self._listed.items() if not wanted(path)}
+            for path, entry in _entries(self, tree).items():
+                if entry is not None and wanted(path):
+                    known = None if afresh else self._listed.get(path)
+                    is_same = known is not None and (known.mode, known.blob) == entry
+                    kept[path] = known if known is not None and is_same else Tracked(*entry, -1, -1, (-1, -1))
+            self._listed = kept
+        return self._listed
+
+    def unsettle(self) -> None:
+        """Note that a command may have changed the index, and moved any branch or tag."""
+        self.repository.moved, self.listing_known = True, False
+
+    def lose(self) -> None:
+        """Note that a command may have gone anywhere."""
+        self.unsettle()
+        self.repository.adrift = True
+
+    def list_anew(
+        self, tree: bytes, wanted: Callable[[str], bool] = lambda path: True, *, afresh: bool = False
+    ) -> None:
+        """Note that the index has from now on what a tree has; with `afresh`, and nothing of the files on the disk."""
+        self._anew.append((tree, wanted, afresh))
+
+    def _read_index(self) -> dict[str, Tracked]:
         index = self.repository.read(f"{self.repository.own}/index", MAX_INDEX) or b""
         try:
-            found = {os.fsdecode(path): tracked for path, tracked in understood(index).items()} if index else {}
+            unmerged = list[bytes]()
+            listed = understood(index, unmerged) if index else {}
+            found = {os.fsdecode(path): tracked for path, tracked in listed.items()}
+            self._unmerged = sorted({os.fsdecode(path) for path in unmerged})
         except ValueError as error:
             raise NotKnown(f"an index that is not understood: {error}") from None
         if index and not found and index[8:12] != bytes(4):
@@ -213,6 +311,17 @@ class WorkTree:
             return False
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest() == blob
 
+    def stands(self, path: str, entry: Entry | None) -> bool:
+        """Tell whether git takes a file for what an entry says, and leaves it. It looks at no content."""
+        found, known = self.repository.view.look(f"{self.repository.top}/{path}").found, self.indexed.get(path)
+        if found is None or entry is None or entry[0] == _SUBMODULE:
+            return self.has(path, entry)
+        if known is None or (known.mode, known.blob) != entry or not self.is_as_listed(path):
+            return False
+        seconds, fraction = divmod(found.st_ctime_ns, 10**9)
+        then, exactly = divmod(known.times[0], 10**9)
+        return then == seconds & 0xFFFFFFFF and exactly in (0, fraction)
+
     def is_as_listed(self, path: str) -> bool:
         """Tell whether a file seems to be as the index has it: its content is not read."""
         found, known = self.repository.view.look(f"{self.repository.top}/{path}").found, self.indexed[path]
@@ -239,7 +348,8 @@ class WorkTrees(ExitStack, Generic[Tree]):
     def __init__(self, view: View, make: Callable[[Repository], Tree]) -> None:
         super().__init__()
         self.view = view
-        self._make, self._known, self._allowance = make, dict[str, Tree | None](), Allowance()
+        self._make, self._known, self._allowance = make, dict[str, Tree | NotKnown](), Allowance()
+        self._unsettled = False
 
     def at(self, place: str) -> Tree:
         """Return that of a directory.
@@ -250,29 +360,46 @@ class WorkTrees(ExitStack, Generic[Tree]):
         if place not in self._known:
             if len(self._known) >= _MOST_PLACES:
                 raise NotKnown("too many work trees")
-            repository = self.enter_context(Repository.of(place, self.view, self._allowance))
-            self._known[place] = None
-            self._known[place] = self._make(repository)
-        if (tree := self._known[place]) is None:
-            raise NotKnown("it could not be read before")
-        return tree
+            try:
+                repository = self.enter_context(Repository.of(place, self.view, self._allowance))
+                self._known[place] = tree = self._make(repository)
+                if self._unsettled:
+                    tree.unsettle()
+            except NotKnown as error:
+                self._known[place] = error
+        if isinstance(found := self._known[place], NotKnown):
+            raise found
+        return found
+
+    def unsettle(self) -> None:
+        """Note that a command may have changed the index, and moved any branch or tag."""
+        self._unsettled = True
+        for tree in self._known.values():
+            if not isinstance(tree, NotKnown):
+                tree.unsettle()
 
 
-def note_versions(program: Program, view: View, minds: Callable[[str], bool], environ: Collection[str] = ()) -> None:
-    """Add to the commands of a program which files they make other versions of.
+def note_versions(
+    program: Program, project: str, view: View, minds: Callable[[str], bool], environ: Collection[str] = ()
+) -> None:
+    """Add to the commands of a program which files they make other versions of; or that nobody can tell.
 
     Args:
         program: as `analyse` has read it.
+        project: where a command runs of which that is not known.
         view: what of the disk its commands see.
         minds: tells of an absolute path whether a change of it is to be added.
         environ: the names of the variables that it is started with.
     """
-    if not any(_is_meant(command) for command in program.commands) or is_moved(program, environ):
+    if not any(_is_meant(command) and command.subcommand not in _KEEPS_FILES for command in program.commands):
         return
+    elsewhere = is_moved(program, environ)
     with WorkTrees(view, lambda repository: WorkTree(repository, minds)) as trees:
         for command in program.commands:
             if _is_meant(command):
-                _note(command, trees)
+                _note(command, trees, project, elsewhere=elsewhere)
+            elif _may_move(command):
+                trees.unsettle()
 
 
 def brought_links(program: Program, view: View) -> dict[int, tuple[str, ...]]:
@@ -290,22 +417,34 @@ def brought_links(program: Program, view: View) -> dict[int, tuple[str, ...]]:
     moved = is_moved(program, ())
     with WorkTrees(view, lambda repository: WorkTree(repository, lambda path: True)) as trees:
         for number, command in enumerate(program.commands):
-            if command.program == "git" and (command.subcommand in COMMANDS or _brings_unseen(command)):
+            if _is_meant(command) or _brings_unseen(command):
                 found[number] = _brought(command, trees, moved)
+            if _may_move(command):
+                trees.unsettle()
     return found
 
 
 def _brings_unseen(command: SimpleCommand) -> bool:
     changes = any(effect.kind != "read" for effect in command.effects)
-    return changes and (command.subcommand or "").partition(" ")[0] in _BRING_UNSEEN
+    return command.program == "git" and changes and (command.subcommand or "").partition(" ")[0] in _BRING_UNSEEN
+
+
+def _may_move(command: SimpleCommand) -> bool:
+    """Tell whether a command that is not followed here may move a branch or a tag."""
+    if command.program != "git":
+        return not command.known or any(effect.unread for effect in command.effects)
+    if _is_meant(command):
+        return False
+    changes = any(effect.kind != "read" for effect in command.effects) or not command.resolved
+    return changes and (command.subcommand or "").partition(" ")[0] not in _LEAVES_REFERENCES
 
 
 def _brought(command: SimpleCommand, trees: WorkTrees[WorkTree], moved: bool) -> tuple[str, ...]:
-    place = place_of(command)
-    if place is None or moved:
-        return ("/",)
+    place, tree = place_of(command), None
+    if place is None or moved or not command.flags.isdisjoint(_ELSEWHERE):
+        return () if command.subcommand in _ONLY_NAMES else ("/",)
     if not _is_meant(command):
-        return (f"{place}/",) if command.flags.isdisjoint(_ELSEWHERE) else ("/",)
+        return (f"{place}/",)
     top = place
     try:
         tree = trees.at(place)
@@ -317,7 +456,9 @@ def _brought(command: SimpleCommand, trees: WorkTrees[WorkTree], moved: bool) ->
     except NoRepository:
         return ()
     except (NotKnown, RecursionError):
-        return (f"{top}/",)
+        if tree is not None:
+            tree.lose()
+        return () if command.subcommand in _ONLY_NAMES else (f"{top}/",)
     return tuple(path for path, content in tree.changes.items() if _may_lead(content))
 
 
@@ -334,21 +475,70 @@ def is_moved(program: Program, environ: Collection[str]) -> bool:
 
 
 def _is_meant(command: SimpleCommand) -> bool:
-    return command.program == "git" and command.subcommand in COMMANDS and command.flags.isdisjoint(_ELSEWHERE)
+    return command.program == "git" and command.subcommand in COMMANDS
 
 
-def _note(command: SimpleCommand, trees: WorkTrees[WorkTree]) -> None:
-    place = place_of(command)
-    if place is None or None in command.operands or not command.flags_complete:
-        return
-    tree = None
-    try:
-        tree = trees.at(place)
-        tree.changes, tree.whose = {}, ""
-        COMMANDS[command.subcommand or ""](tree, command, tree.repository.view.real(place))
-    except (NotKnown, RecursionError):
-        if tree is None:
+def _note(command: SimpleCommand, trees: WorkTrees[WorkTree], project: str, *, elsewhere: bool) -> None:
+    """Add what a command does in each of the directories that it may run in."""
+    places = places_of(command)
+    for place in places or (project,):
+        tree, doubt = None, "" if places else "where it runs is not known"
+        try:
+            if not elsewhere and command.flags.isdisjoint(_ELSEWHERE):
+                tree = trees.at(place)
+                tree.changes, tree.whose = {}, ""
+            else:
+                doubt = "it works in a repository that is named elsewhere"
+            meant = _of_any_path(command)
+            if doubt or None in meant.operands or not command.flags_complete:
+                raise NotKnown(doubt or "its command line is not known as a whole")
+            assert tree is not None
+            if tree.repository.recurses or "recurse-submodules" in command.flags:
+                _refuse_submodules(tree)
+            COMMANDS[command.subcommand or ""](tree, meant, tree.repository.view.real(place))
+            doubt = _add(command, tree)
+        except NoRepository:
+            if places or not _has_repositories(trees.view, project) or not _rewrites(command):
+                doubt = ""
+        except NothingNamed:  # git refuses, at the latest where it gets there
+            doubt = _add(command, tree) if tree is not None else ""
+        except (NotKnown, RecursionError) as error:
+            doubt = str(error) or "it is too deep"
+            if tree is not None:
+                doubt = _add(command, tree) or doubt
+            if command.subcommand == "commit" or (tree is not None and _minds_none_of(command, tree, place)):
+                doubt = ""
+            elif tree is not None:
+                tree.lose()
+            doubt = doubt if _rewrites(command) else ""
+        if doubt:
+            operand = f"files that can't be told ({doubt})"
+            command.effects.append(Effect("vcs-rewrite", VERSION, operand, True, command.span, "git", value=""))
             return
+
+
+def _of_any_path(command: SimpleCommand) -> SimpleCommand:
+    """Return a command in which a path that is not known stands for all of them."""
+    if None not in command.operands or command.subcommand not in _TAKE_PATHS:
+        return command
+    first = 0 if command.subcommand == "restore" else len(command.operands)
+    if "--" in command.argv:
+        first = len(command.operands) - (len(command.argv) - command.argv.index("--") - 1)
+    operands = [each if each is not None or n < first else ":/" for n, each in enumerate(command.operands)]
+    return replace(command, operands=operands) if first >= 0 else command
+
+
+def _has_repositories(view: View, folder: str) -> bool:
+    """Tell whether repositories lie directly in a folder."""
+    try:
+        names = [name for name, _, is_directory in view.entries(folder) if is_directory]
+    except OSError:
+        return False
+    return len(names) > _MOST_FOLDERS or any(view.look(f"{folder}/{name}/.git").found is not None for name in names)
+
+
+def _add(command: SimpleCommand, tree: WorkTree) -> str:
+    """Add what was found; why there may be more, or ""."""
     # A name that is not UTF-8 can't be written down, so nobody can be asked about it.
     changes = {path: content for path, content in tree.changes.items() if path.isascii() or is_text(path)}
     whose = tree.whose or next((each for each in command.operands if each), "") or f"git {command.subcommand}"
@@ -356,25 +546,61 @@ def _note(command: SimpleCommand, trees: WorkTrees[WorkTree]) -> None:
         kind: EffectKind = "delete" if content is None else "write"
         value = f"{content[0]:o} {content[1].hex()}" if isinstance(content, tuple) else content
         command.effects.append(Effect(kind, VERSION, path, True, command.span, whose, value=value))
-    if len(changes) > MOST_FILES:
-        top = tree.repository.top
-        command.effects.append(Effect("write", VERSION, top, False, command.span, whose, below=True))
+    if len(changes) < len(tree.changes):
+        return "the names of some are not UTF-8"
+    return f"they are more than {MOST_FILES}" if len(changes) > MOST_FILES else ""
+
+
+def _rewrites(command: SimpleCommand) -> bool:
+    """Tell whether a command of which not all is known may give files another content."""
+    flags = command.flags if command.flags_complete else command.flags | _RESETS
+    match command.subcommand:
+        case name if name in _KEEPS_FILES:
+            return False
+        case "reset":
+            return not flags.isdisjoint(_RESETS)
+        case "restore":
+            return "staged" not in flags or "worktree" in flags or not command.flags_complete
+        case "apply":  # what it is given says which files, and is judged by that
+            return False
+        case "am":
+            return not {"quit", "show-current-patch"} & flags
+        case _:
+            return True
+
+
+def _minds_none_of(command: SimpleCommand, tree: WorkTree, place: str) -> bool:
+    """Tell whether a command names each file that it gives another content, and nobody minds these."""
+    words, paths = divided(command)
+    if paths is None and (command.subcommand == "restore" or not _CONFLICT.isdisjoint(command.flags)):
+        words, paths = [], words
+    if not paths or None in command.operands or "pathspec-from-file" in command.options:
+        return False
+    repository = tree.repository
+    for each in paths:
+        path = posixpath.normpath(posixpath.join(repository.view.real(place), each))
+        step = repository.view.look(path)
+        if _is_pattern(each) or step.found is None or step.is_directory or tree._minds(path):
+            return False
+    return True
 
 
 def is_text(path: str) -> bool:
     return not re.search("[\ud800-\udfff]", path)
 
 
+def places_of(command: SimpleCommand) -> tuple[str, ...]:
+    """The directories that git may work in; none where they are not known."""
+    moved = command.options.get("directory", [])
+    if command.cwd is None or None in moved:
+        return ()
+    return tuple(posixpath.join(place, *filter(None, moved)) for place in command.cwd)
+
+
 def place_of(command: SimpleCommand) -> str | None:
     """The directory that git works in; None where it is not known."""
-    if command.cwd is None or len(command.cwd) != 1:
-        return None
-    place = command.cwd[0]
-    for moved in command.options.get("directory", ()):
-        if moved is None:
-            return None
-        place = posixpath.join(place, moved)
-    return place
+    places = places_of(command)
+    return places[0] if len(places) == 1 else None
 
 
 # ---- the command lines -------------------------------------------------------------------------------------
@@ -389,12 +615,22 @@ def divided(command: SimpleCommand) -> tuple[list[str], list[str] | None]:
     return words[: len(words) - after], words[len(words) - after :]
 
 
+def _is_pattern(word: str) -> bool:
+    """Tell whether a path specification is more than a path."""
+    return bool(set(word) & set("*?[\\")) or word.startswith(":")
+
+
 def selection(tree: WorkTree, here: str, patterns: Sequence[str]) -> Callable[[str], bool]:
     """Whether a path is meant by path specifications. What is more than a path is taken to mean all."""
-    if any(set(each) & set("*?[\\") or each.startswith(":") for each in patterns):
+    if any(map(_is_pattern, patterns)):
         return lambda path: True
     places = {posixpath.relpath(posixpath.join(here, each), tree.repository.top) for each in patterns}
     return lambda path: "." in places or any(path == each or path.startswith(f"{each}/") for each in places)
+
+
+def _refuse_submodules(tree: WorkTree) -> None:
+    if any(tracked.mode == _SUBMODULE for tracked in tree.indexed.values()):
+        raise NotKnown("what its submodules get")
 
 
 def _number(word: str | None, otherwise: int) -> int:
@@ -413,42 +649,115 @@ def _in_progress(command: SimpleCommand) -> str:
 def _state(tree: WorkTree, name: str) -> str:
     data = tree.repository.read(f"{tree.repository.own}/{name}", 1 << 20)
     if data is None:
-        raise NotKnown(f"no {name}")
+        raise NothingNamed(f"no {name}")
     return data.decode("utf-8", "surrogateescape")
 
 
 def _switch(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     """git checkout, git switch."""
     words, paths = divided(command)
-    _refuse(command, "patch", "pathspec-from-file")
-    target = None
-    if words:
-        try:
-            target = tree.tree(words[0], branches=True)
-        except NotKnown:
-            there = tree.repository.view.look(posixpath.normpath(posixpath.join(here, words[0]))).found is not None
-            found = tree.repository.remote_branches(words[0])
-            if len(found) == 1 and len(words) == 1 and (paths is not None or not there):
-                target = tree.repository.tree_of(found[0])
-            elif paths is None and command.subcommand == "checkout" and there:
-                words, paths = [], words
-            else:
-                raise
+    if "pathspec-from-file" in command.options or ("patch" in command.flags and len(words) < 2 and not paths):
+        paths = [*(paths or []), ":/"]
+    target = _meant(tree, words[0], here, is_first=len(words) == 1, is_revision=paths is not None) if words else None
+    if words and target is None:
+        if paths is not None or command.subcommand != "checkout" or not _is_file(tree, here, words[0]):
+            raise NothingNamed(f"{words[0]} names nothing here")
+        words, paths = [], words
     if command.subcommand == "checkout" and (len(words) > 1 or paths):
-        _refuse(command, "ours", "theirs", "merge", "conflict")
-        wanted = selection(tree, here, paths or words[1:])
-        tree.whose = words[0] if target is not None else _INDEX
-        source = tree.in_index() if target is None else _entries(tree, target)
-        tree.restore(source, wanted, removes=False)
-        if target is not None:
-            tree.remove_below(target, wanted)
-    elif command.subcommand == "switch" and "orphan" in command.flags:
-        raise NotKnown("nothing of the old branch is left")
-    elif "force" in command.flags:
-        tree.reset(target or tree.tree("HEAD"))
+        _take(tree, command, words[0] if words else None, target, selection(tree, here, paths or words[1:]))
+        return
+    if "orphan" in command.options and command.subcommand == "switch":
+        target = EMPTY
+    if "force" in command.flags:
+        tree.reset(target or (EMPTY if tree.repository.is_unborn else tree.tree("HEAD")))
     elif target is not None:
         tree.move(target)
-        tree.go(words[0]) if "..." not in words[0] else None
+    made = [name for key in ("create", "force-create") for name in command.options.get(key, ())]
+    if "orphan" in command.options:
+        tree.repository.adrift = True
+    elif words and "..." not in words[0]:
+        tree.go(words[0], branches=True)
+        is_name = not re.search(r"[@~^-]", words[0]) or _is_there(tree, f"refs/heads/{words[0]}")
+        is_detached = "detach" in command.flags or not _is_there(tree, f"refs/heads/{words[0]}")
+        tree.repository.on = "" if not is_name else "HEAD" if is_detached else words[0]
+    elif made and not tree.repository.is_unborn:
+        tree.go("HEAD")
+    for name in made:
+        _make(tree, "heads", name, "HEAD")
+        tree.repository.on = name or ""
+
+
+def _meant(tree: WorkTree, word: str, here: str, *, is_first: bool, is_revision: bool) -> bytes | None:
+    """Return the tree of what `git checkout` is given first; None where that is no revision, but may be a file.
+
+    Args:
+        is_first: it is all that it is given, so it may be a branch of a remote, which is made here.
+        is_revision: it can't be a file.
+    """
+    try:
+        return tree.tree(word, branches=True)
+    except NotKnown as error:
+        found = tree.repository.remote_branches(word)
+        there = not is_revision and _is_file(tree, here, word)
+        if len(found) == 1 and is_first and not there:
+            tree.repository.made[f"refs/heads/{word}"] = found[0]
+            return tree.repository.tree_of(found[0])
+        if len(found) > 1 and not there:
+            raise NotKnown(f"several branches are named {word}") from None
+        if not there and not isinstance(error, NothingNamed):
+            raise
+        return None
+
+
+def _take(
+    tree: WorkTree, command: SimpleCommand, word: str | None, target: bytes | None, wanted: Callable[[str], bool]
+) -> None:
+    """Files are made as they are in a tree, or in the index."""
+    if not _CONFLICT.isdisjoint(command.flags | command.options.keys()):
+        raise NotKnown("what both sides of a conflict have")
+    tree.whose = word if target is not None and word is not None else _INDEX
+    tree.restore(tree.in_index() if target is None else _entries(tree, target), wanted, removes=False)
+    if target is not None:
+        tree.remove_below(target, wanted)
+
+
+def _is_file(tree: WorkTree, here: str, word: str) -> bool:
+    """Tell whether a word, as it stands there, names files that are there, or that the index has."""
+    path = posixpath.normpath(posixpath.join(here, word))
+    if tree.repository.view.look(path).found is not None:
+        return True
+    return not _is_pattern(word) and any(map(selection(tree, here, [word]), tree.indexed))
+
+
+def _make(tree: WorkTree, kind: str, name: str | None, start: str) -> None:
+    """Note that a branch or a tag is made."""
+    if name is None:
+        tree.repository.moved = True
+    elif not tree.repository.is_unborn:
+        tree.repository.made[f"refs/{kind}/{name}"] = tree.repository.revision(start)
+
+
+def _branch(tree: WorkTree, command: SimpleCommand, here: str) -> None:
+    """git branch, git tag: they change no file, but what names stand for."""
+    words, _ = divided(command)
+    kind = "heads" if command.subcommand == "branch" else "tags"
+    if "set-upstream-to" in command.options or "unset-upstream" in command.flags:
+        tree.repository.follows = False
+    if not command.flags.isdisjoint({"list", "delete", "force-delete", "verify", "show-current"}) or not words:
+        return
+    if not command.flags.isdisjoint({"move", "force-move", "copy", "force-copy"}):
+        old = words[0] if len(words) > 1 else "HEAD"
+        _make(tree, kind, words[-1], f"refs/heads/{old}" if old != "HEAD" else old)
+    elif not command.flags.isdisjoint(_FORCED) or not _is_there(tree, f"refs/{kind}/{words[0]}"):
+        _make(tree, kind, words[0], words[1] if len(words) > 1 else "HEAD")
+
+
+def _is_there(tree: WorkTree, name: str) -> bool:
+    try:
+        tree.repository.reference(name)
+    except NothingNamed:
+        return False
+    return True
 
 
 def _entries(tree: WorkTree, source: bytes) -> dict[str, Entry | None]:
@@ -462,17 +771,20 @@ def _above(path: str) -> Iterator[str]:
 
 def _restore(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     """git restore."""
-    _refuse(command, "patch", "pathspec-from-file", "merge", "conflict", "ours", "theirs")
-    if "staged" in command.flags and "worktree" not in command.flags:
-        return
     sources = command.options.get("source", [])
     source = sources[-1] if sources else "HEAD" if "staged" in command.flags else None
     if sources and source is None:
-        raise NotKnown("an unknown source")
-    wanted = selection(tree, here, [each for each in command.operands if each])
+        raise NotKnown("its source is not known")
+    words = [each for each in command.operands if each]
+    wanted = selection(tree, here, [*words, *([":/"] if "pathspec-from-file" in command.options else [])])
+    if "staged" in command.flags and "worktree" not in command.flags:
+        return tree.list_anew(tree.tree(source or "HEAD"), wanted)
+    if not _CONFLICT.isdisjoint(command.flags | command.options.keys()):
+        raise NotKnown("what both sides of a conflict have")
     tree.whose = source or _INDEX
     entries = tree.in_index() if source is None else _entries(tree, tree.tree(source))
     tree.restore(entries, wanted, removes="overlay" not in command.flags)
+    return tree.list_anew(tree.tree(source), wanted) if "staged" in command.flags and source else None
 
 
 def _merge(tree: WorkTree, command: SimpleCommand, here: str) -> None:
@@ -497,17 +809,21 @@ def _pull(tree: WorkTree, command: SimpleCommand, here: str) -> None:
 def _bring_in(tree: WorkTree, word: str) -> None:
     """A branch is merged into the current one."""
     other, theirs = tree.commit(word), tree.tree(word)
+    if tree.repository.is_unborn:
+        return tree.move(theirs)
+    tree.repository.grown = True
     differ = (tree.repository.differences(each, theirs) for each in tree.trees)
     if not any(tree.minds(path) for found in differ for path, *_ in found):
-        return  # without a look at the history, which may be long
+        return None  # without a look at the history, which may be long
     bases = [tree.repository.tree_of(base) for base in tree.bases(tree.commit("HEAD"), other)]
     for base in (*bases, *([] if bases else [None])):
         tree.merge(base, theirs)
-    tree.may_be(theirs)
+    return tree.may_be(theirs)
 
 
 def _pick(tree: WorkTree, commit: bytes, command: SimpleCommand, *, back: bool = False) -> None:
     """One commit is brought in again, or taken back."""
+    tree.repository.grown = True
     about = tree.repository.commit(commit)
     said = command.options.get("mainline", [])
     if len(about.parents) > 1 and not said:
@@ -573,8 +889,10 @@ def _rebase(tree: WorkTree, command: SimpleCommand, here: str) -> None:
                 return tree.reset(tree.tree(_state(tree, f"{folder}/orig-head").strip()))
             except NotKnown:
                 continue
-        raise NotKnown("no rebase is going on")
+        raise NothingNamed("no rebase is going on")
     if way in ("continue", "skip"):
+        if tree.repository.view.look(f"{tree.repository.own}/rebase-apply").found is not None:
+            raise NotKnown("what a rebase has still to apply")
         todo = _state(tree, "rebase-merge/git-rebase-todo")
         tree.reset(tree.tree("HEAD")) if way == "skip" else None
         return _replay(tree, command, todo)
@@ -599,6 +917,7 @@ def _rebase(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     if bases == [upstream] and straight and not forced:
         return None  # it stays where it is
     tree.move(onto)
+    tree.repository.grown = True
     for each in reversed(commits):
         _pick(tree, each, command)
     return None
@@ -608,8 +927,24 @@ def _stash(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     """git stash pop, apply and branch."""
     words, _ = divided(command)
     if command.subcommand == "stash branch":
+        _make(tree, "heads", words[0] if words else None, "HEAD")
         words = words[1:]
     name = words[0] if words else "0"
+    number = re.fullmatch(r"(?:stash@\{)?([0-9]{1,6})\}?", name)
+    if tree.aside and number is None:
+        raise NotKnown(f"{name} is another one by then")
+    if tree.aside and number is not None and int(number[1]) < len(tree.aside):
+        # Put aside by an earlier command, if there was something to put aside.
+        for path in tree.aside[-1 - int(number[1])]:
+            tree.changes[path] = ""
+        if command.subcommand == "stash pop" and tree.aside[-1 - int(number[1])]:
+            tree.aside.pop(-1 - int(number[1]))
+            return
+        if tree.aside[-1 - int(number[1])] or not _is_there(tree, "refs/stash"):
+            return
+        tree.aside.pop(-1 - int(number[1])) if command.subcommand == "stash pop" else None
+    elif number is not None:
+        name = str(int(number[1]) - len(tree.aside))
     name = f"stash@{{{name}}}" if name.isdigit() else name
     kept = tree.repository.commit(tree.commit(name))
     if not 2 <= len(kept.parents) <= 3:
@@ -625,26 +960,95 @@ def _stash(tree: WorkTree, command: SimpleCommand, here: str) -> None:
 
 def _put_aside(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     """git stash, git stash push: what is tracked becomes what it was in the last commit."""
-    _refuse(command, "patch")
     before, after = divided(command)
     patterns = [*before, *(after or [])] if command.subcommand == "stash push" else []
     wanted = selection(tree, here, patterns) if patterns else lambda path: True
-    tree.reset(tree.tree("HEAD"), wanted)
+    if not tree.repository.is_unborn:
+        tree.reset(tree.tree("HEAD"), wanted, refreshed=True)
+    tree.aside.append(sorted(tree.changes))
 
 
 def _reset(tree: WorkTree, command: SimpleCommand, here: str) -> None:
-    words, _ = divided(command)
-    target = tree.tree(words[0] if words else "HEAD")
+    words, paths = divided(command)
+    if tree.repository.is_unborn:
+        return None
+    try:
+        revision, patterns = words[0] if words else "HEAD", [*words[1:], *(paths or [])]
+        target = tree.tree(revision)
+    except NotKnown as error:
+        if not command.flags.isdisjoint({*_RESETS, "soft"}):
+            raise
+        tree.listing_known = tree.listing_known and isinstance(error, NothingNamed)
+        revision, patterns = "HEAD", [*words, *(paths or [])]
+        target = tree.tree(revision)
+    if patterns or "pathspec-from-file" in command.options or "patch" in command.flags:
+        return tree.list_anew(target, selection(tree, here, patterns) if patterns else lambda path: True)
     if "keep" in command.flags:
         tree.move(target)
     elif not command.flags.isdisjoint({"hard", "merge"}):
         tree.reset(target)
+    if command.flags.isdisjoint({"soft"}):
+        tree.list_anew(target)
+    if words:
+        _leap(tree, revision)
+    return None
+
+
+def _leap(tree: WorkTree, revision: str) -> None:
+    """The current branch is somewhere else from now on."""
+    commit, branch = tree.commit(revision), tree.repository.branch()
+    if not branch:
+        tree.repository.moved = True  # it is not known which one that is
+    elif branch != "HEAD":
+        tree.repository.made[f"refs/heads/{branch}"] = commit
+    tree.repository.head, tree.repository.grown, tree.repository.adrift = commit, False, False
+
+
+def _read_tree(tree: WorkTree, command: SimpleCommand, here: str) -> None:
+    """git read-tree."""
+    words, _ = divided(command)
+    if "dry-run" in command.flags:
+        return
+    targets = [tree.tree(each) for each in words]
+    if "update" in command.flags and "prefix" in command.options:
+        raise NotKnown("it is brought below a folder")
+    if "update" in command.flags and len(targets) == 1:
+        tree.reset(targets[0]) if "reset" in command.flags else _from_listed(tree, targets[0])
+    for other in targets[1:] if "update" in command.flags else ():
+        tree.merge(targets[0], other)
+        tree.may_be(other)
+    if len(targets) != 1 or "prefix" in command.options:
+        tree.listing_known = False
+    else:
+        tree.list_anew(targets[0], afresh=command.flags.isdisjoint({"merge", "reset"}))
+
+
+def _from_listed(tree: WorkTree, target: bytes) -> None:
+    """What differs between the index and a tree is made as it is there."""
+    here, there = tree.in_index(), _entries(tree, target)
+    for path in here.keys() | there.keys():
+        if here.get(path) != there.get(path) and tree.minds(path):
+            tree.note(path, there.get(path))
+
+
+def _from_index(tree: WorkTree, command: SimpleCommand, here: str) -> None:
+    """git checkout-index."""
+    if not command.options.keys().isdisjoint({"prefix", "stage"}) or "stdin" in command.flags:
+        raise NotKnown("which files it is told by something else than its operands")
+    words = [each for each in command.operands if each]
+    wanted = (lambda path: True) if "all" in command.flags else selection(tree, here, words)
+    tree.whose = _INDEX
+    tree.restore(tree.in_index(), wanted, removes=False)
 
 
 def _worktree(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     """git worktree add: of what is checked out there, what differs from the project's own."""
     words, _ = divided(command)
-    if not words or "--no-checkout" in command.argv:
+    if not words:
+        return
+    for made in command.options.get("branch", ()):
+        _make(tree, "heads", made, words[1] if len(words) > 1 else "HEAD")
+    if "--no-checkout" in command.argv:
         return
     place, name = tree.repository.view.real(posixpath.join(here, words[0])), posixpath.basename(words[0].rstrip("/"))
     target: bytes = tree.trees[0]
@@ -654,18 +1058,58 @@ def _worktree(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     elif not {"-b", "-B", "-d", "--detach"} & set(command.argv):
         try:
             target = tree.tree(f"refs/heads/{name}")
-        except NotKnown:
+        except NothingNamed:
             found = tree.repository.remote_branches(name)
             target = tree.repository.tree_of(found[0]) if len(found) == 1 else target
+            _make(tree, "heads", name, "HEAD")
     for path, _, new in tree.repository.differences(tree.trees[0], target):
         if new is not None and tree._minds(f"{place}/{path}"):
             tree.changes[f"{place}/{path}"] = new
 
 
 def _bisect(tree: WorkTree, command: SimpleCommand, here: str) -> None:
-    """git bisect reset; where the others go is not known."""
+    """git bisect, which goes to any commit between the good ones and the bad one, and back."""
+    what = (command.subcommand or "").removeprefix("bisect ")
     words, _ = divided(command)
-    tree.move(tree.tree(words[0] if words else _state(tree, "BISECT_START").strip(), branches=True))
+    if what == "reset":
+        if tree.bisected is None:
+            tree.move(tree.tree(words[0] if words else _state(tree, "BISECT_START").strip(), branches=True))
+            return
+        tree.changes |= dict.fromkeys(tree.tried, "")
+        return
+    if "--no-checkout" in command.argv or tree.repository.view.look(f"{tree.repository.own}/BISECT_HEAD").found:
+        return
+    if any(each.startswith("--term") for each in command.argv):
+        raise NotKnown("words of their own for good and bad")
+    begun = tree.bisected is not None
+    if what == "start":
+        tree.bisected = None, []
+    elif tree.bisected is None:
+        found = tree.repository.below("refs/bisect")
+        good = [name for each, name in found.items() if each.startswith("good-")]
+        if any(not re.fullmatch(r"bad|good-.*|skip-.*", each) for each in found):
+            raise NotKnown("words of their own for good and bad")
+        tree.bisected = found.get("bad"), good
+    bad, good = tree.bisected
+    said = [tree.commit(each) for each in words]
+    if what == "start":
+        bad, good = said[0] if said else None, said[1:]
+    elif what in ("bad", "new"):
+        bad = said[0] if said else bad if begun and bad else tree.commit("HEAD")
+    elif what in ("good", "old"):
+        good = [*good, *(said or ([] if begun and good else [tree.commit("HEAD")]))]
+    tree.bisected = bad, good
+    if bad is None or not good:
+        return
+    commits = {*tree.repository.between(good, [bad]), *(base for each in good for base in tree.bases(each, bad))}
+    for each in sorted(commits):
+        theirs = tree.repository.tree_of(each)
+        for path, *_ in (one for ours in tree.trees for one in tree.repository.differences(ours, theirs)):
+            if tree.minds(path):
+                tree.note(path, "")
+    tree.tried |= tree.changes.keys()
+    tree.whose = f"some commit between {good[0].hex()[:8]} and {bad.hex()[:8]}"
+    tree.repository.adrift = True
 
 
 def _patched(tree: WorkTree, command: SimpleCommand, here: str) -> None:
@@ -675,14 +1119,23 @@ def _patched(tree: WorkTree, command: SimpleCommand, here: str) -> None:
             tree.reset(tree.tree("ORIG_HEAD"))
         return
     _refuse(command, "directory")
-    if not command.flags.isdisjoint({"check", "stat", "numstat", "summary", "cached"}) and "apply" not in command.flags:
+    if not command.flags.isdisjoint(_LOOKS_ONLY) and "apply" not in command.flags:
+        tree.listing_known = tree.listing_known and "cached" not in command.flags
         return
+    if command.subcommand == "am":
+        tree.repository.grown = True
+        if not command.operands:
+            raise NotKnown("what it reads from its input")
     said = command.options.get("strip", [])
     strip = _number(said[-1], 1) if said else 1
     tops = {tree.repository.top, here} if command.subcommand == "apply" else {tree.repository.top}
     for word in command.operands:
         data = tree.repository.read(posixpath.join(here, word or ""), _OF_A_PATCH)
         names = targets((data or b"").decode("utf-8", "surrogateescape"), strip)
+        if data is None or names is None:
+            raise NotKnown(f"what {word} brings")
+        if strip == 1:  # a file of which only the mode changes has no other line with its name
+            names += [os.fsdecode(each) for each in _OF_ONE_FILE.findall(data)]
         for path in _joined(tops, names or ()):
             if tree._minds(path):
                 tree.changes[path] = ""
@@ -694,18 +1147,21 @@ def _joined(tops: Iterable[str], names: Iterable[str]) -> Iterator[str]:
 
 def _commit(tree: WorkTree, command: SimpleCommand, here: str) -> None:
     """git commit: it changes nothing there, but what was changed is in the last commit now."""
-    tree.committed = True
+    tree.committed = tree.repository.grown = True
 
 
 COMMANDS: dict[str, Callable[[WorkTree, SimpleCommand, str], None]] = {
     "am": _patched,
     "apply": _patched,
-    "bisect reset": _bisect,
+    **{f"bisect {each}": _bisect for each in ("start", "good", "bad", "new", "old", "skip", "run", "reset")},
+    "branch": _branch,
     "checkout": _switch,
+    "checkout-index": _from_index,
     "cherry-pick": _picked,
     "commit": _commit,
     "merge": _merge,
     "pull": _pull,
+    "read-tree": _read_tree,
     "rebase": _rebase,
     "reset": _reset,
     "restore": _restore,
@@ -717,5 +1173,6 @@ COMMANDS: dict[str, Callable[[WorkTree, SimpleCommand, str], None]] = {
     "stash push": _put_aside,
     "stash save": _put_aside,
     "switch": _switch,
+    "tag": _branch,
     "worktree add": _worktree,
 }

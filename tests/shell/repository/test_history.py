@@ -17,6 +17,7 @@ from humanlayer_agent.shell.repository.history import Repository
 from humanlayer_agent.shell.repository.object_store import NotKnown
 from humanlayer_agent.shell.view import HOST
 from tests.shell.repository.conftest import ENVIRONMENT, Draw, Git
+from tests.support import extent
 
 
 @contextlib.contextmanager
@@ -236,40 +237,85 @@ def test_merge_bases_and_ranges(git: Git, top: Path, seed: int) -> None:
             assert sorted(each.hex() for each in repository.between([first], [second])) == sorted(between)
 
 
-NAMES = st.sampled_from(["a", "b", "a/b", "a/c", "a/b/c", ".vscode/tasks.json", "x y", "ü", "a-b", "a.b"])
-TREES = st.dictionaries(
-    NAMES, st.tuples(st.sampled_from(["100644", "100755", "120000", "160000"]), st.sampled_from("xyz"))
+PARTS = st.sampled_from(
+    [
+        b"a",
+        b"b",
+        b"c",
+        b".vscode",
+        b"tasks.json",
+        b"x y",
+        "ü".encode(),
+        b"a-b",
+        b"a.b",
+        b"-x",
+        b"#",
+        b'"',
+        b"\\",
+        b"\n",
+        b"\t",
+        b"\xff",
+        b"a\x01",
+        b"*",
+        b"A",
+        b" ",
+        b"a" * 255,
+    ]
 )
+NAMES = st.lists(PARTS, min_size=1, max_size=4).map(b"/".join)
+MODES = st.sampled_from(["100644", "100755", "120000", "160000"])
+CONTENTS = st.sampled_from("xyz") | st.sampled_from("xyz").map(lambda each: "line\n" * 400 + each)  # worth a delta
+TREES = st.dictionaries(NAMES, st.tuples(MODES, CONTENTS))
 
 
-def imported(files: dict[str, tuple[str, str]], branch: str) -> str:
+def quoted(name: bytes) -> str:
+    return '"' + "".join(f"\\{byte:03o}" for byte in name) + '"'
+
+
+def imported(files: dict[bytes, tuple[str, str]], branch: str) -> str:
     lines = [f"commit refs/heads/{branch}", "committer a <a@b> 1000 +0000", "data 1", "x", "deleteall"]
     for name, (mode, content) in files.items():
-        if any(other.startswith(f"{name}/") for other in files):
+        if any(other.startswith(name + b"/") for other in files):
             continue
         if mode == "160000":
-            lines.append(f'M 160000 {"1" * 39}{ord(content) % 10} "{name}"')
+            lines.append(f"M 160000 {'1' * 39}{ord(content[-1]) % 10} {quoted(name)}")
         else:
-            lines += [f'M {mode} inline "{name}"', "data 1", content]
+            content = content[-1] if mode == "120000" else content
+            lines += [f"M {mode} inline {quoted(name)}", f"data {len(content)}", content]
     return "\n".join([*lines, "", ""])
 
 
-@settings(max_examples=25, deadline=None)
-@given(one=TREES, other=TREES)
-def test_two_trees_differ_where_git_says_so(one: dict[str, tuple[str, str]], other: dict[str, tuple[str, str]]) -> None:
+@settings(max_examples=extent.examples(100), deadline=None)
+@given(one=TREES, same=TREES, other=TREES, how=st.sampled_from(["import", "packed", "loose", "both"]))
+def test_two_trees_differ_where_git_says_so(
+    one: dict[bytes, tuple[str, str]],
+    same: dict[bytes, tuple[str, str]],
+    other: dict[bytes, tuple[str, str]],
+    how: str,
+) -> None:
     if shutil.which("git") is None:
         pytest.skip("no git here")
     with tempfile.TemporaryDirectory() as name:
-        script = imported(one, "one") + imported(other, "other")
-        for words, data in ((["init", "-q"], ""), (["fast-import", "--quiet"], script)):
-            subprocess.run(
-                ["git", *words], cwd=name, env=ENVIRONMENT, input=data.encode(), check=True, capture_output=True
+
+        def git(*words: str, given: bytes = b"") -> bytes:
+            done = subprocess.run(
+                ["git", *words], cwd=name, env=ENVIRONMENT, input=given, check=True, capture_output=True
             )
-        said = subprocess.run(
-            ["git", "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", "one", "other"],
-            cwd=name, env=ENVIRONMENT, check=True, capture_output=True,
-        ).stdout.decode()  # fmt: skip
-        fields = said.split("\0")[:-1]
+            return done.stdout
+
+        git("init", "-q")
+        for tree, branch in ((one | same, "one"), (other | same, "other")):
+            git("fast-import", "--quiet", given=imported(tree, branch).encode())
+            if how == "packed" or (how == "both" and branch == "one"):
+                git("repack", "-adfq", "--depth=50")
+        if how in ("loose", "both"):
+            for pack in list(Path(name).glob(".git/objects/pack/*.pack"))[how == "both" :]:
+                data = pack.read_bytes()
+                for part in Path(name).glob(f".git/objects/pack/{pack.stem}.*"):
+                    part.unlink()
+                git("unpack-objects", "-q", given=data)
+        said = git("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", "one", "other")
+        fields = os.fsdecode(said).split("\0")[:-1]
         expected = {path: about.split()[1:4:2] for about, path in zip(fields[::2], fields[1::2], strict=True)}
         with opened(Path(name)) as repository:
             trees = [repository.tree_of(repository.revision(each)) for each in ("one", "other")]

@@ -19,14 +19,20 @@ from tests.shell.repository.test_history import commit
 
 def noted(top: Path, text: str, environ: Sequence[str] = ()) -> list[Effect]:
     program = analyse(text, cwd=os.fspath(top))
-    note_versions(program, HOST, lambda path: True, environ)
+    note_versions(program, os.fspath(top), HOST, lambda path: True, environ)
     return [effect for command in program.commands for effect in command.effects if effect.role == VERSION]
+
+
+def doubts(top: Path, text: str, environ: Sequence[str] = ()) -> list[str]:
+    """Why it can't be told."""
+    found = [effect.operand or "" for effect in noted(top, text, environ) if effect.kind == "vcs-rewrite"]
+    return [each.removeprefix("files that can't be told (").removesuffix(")") for each in found]
 
 
 def paths(top: Path, text: str) -> dict[str, str]:
     """By path below `top`: whether it is written or removed."""
     found = noted(top, text)
-    assert all(effect.resolved and effect.operand for effect in found)
+    assert all(effect.kind != "vcs-rewrite" and effect.operand for effect in found)
     return {os.path.relpath(effect.operand or "", top): effect.kind for effect in found}
 
 
@@ -70,9 +76,8 @@ NEW = {"file": "write", "sub/new": "write"}
         ("git checkout other -- sub", {"sub/new": "write"}),
         ("git checkout file", {}),
         ("git checkout nothing", {}),
-        ("git checkout $X", {}),
         ("git checkout -b new", {}),
-        ("git checkout -p other", {}),
+        ("git checkout -p other", NEW),
         ("git switch -c new other", NEW),
         ("git restore -s other file", {"file": "write"}),
         ("git restore -S -s other file", {}),
@@ -84,7 +89,6 @@ NEW = {"file": "write", "sub/new": "write"}
         ("git merge -s ours other", {}),
         ("git merge --squash other~1", {"file": "write"}),
         ("git pull . other", NEW),
-        ("git pull origin other", {}),
         ("git cherry-pick other", {"sub/new": "write"}),
         ("git cherry-pick main..other", NEW),
         ("git cherry-pick other ^main", NEW),
@@ -101,8 +105,6 @@ NEW = {"file": "write", "sub/new": "write"}
         ("git worktree add -b n other", {}),
         ("git worktree add --no-checkout w other", {}),
         ("git branch -f main other", {}),
-        ("git --git-dir=.git checkout other", {}),
-        ("GIT_DIR=x git checkout other", {}),
         ("GIT_EDITOR=true git checkout other", NEW),
     ],
 )
@@ -112,7 +114,175 @@ def test_what_each_command_changes(scene: Path, text: str, changes: dict[str, st
 
 def test_a_variable_that_moves_the_repository(scene: Path) -> None:
     assert noted(scene, "git checkout other", ["HOME", "PATH"])
-    assert noted(scene, "git checkout other", ["GIT_WORK_TREE"]) == []
+    assert doubts(scene, "git checkout other", ["GIT_WORK_TREE"]) == [
+        "it works in a repository that is named elsewhere"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git checkout $X",
+        'git merge "$X"',
+        'cd "$X" && git checkout other',
+        "git pull origin other",
+        "git fetch origin && git checkout other",
+        "git --git-dir=.git checkout other",
+        "GIT_DIR=x git checkout other",
+        "git checkout :/two",
+        "git checkout main@{yesterday}",
+        f"git checkout {'1' * 40}",
+        "git update-ref refs/heads/x other && git merge x",
+        "false && git branch -f other main; git checkout other",
+        "git branch -f main other && git checkout main",
+        "git reset --hard other~1; git checkout other; git checkout main",
+        "git commit -qm x; git reset --hard HEAD~1",
+        "git checkout --ours .",
+        "git am < nothing.mbox",
+        "git update-index --cacheinfo 100644,x,file; git checkout-index -a",
+        "git bisect start --term-bad=broken other main~1",
+    ],
+)
+def test_what_can_not_be_told(scene: Path, text: str) -> None:
+    assert len(doubts(scene, text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git checkout nothing",
+        "git checkout .nothing either",
+        "git checkout nothing -- file",
+        "git merge nothing~3",
+        "git checkout other~9",
+        "git checkout @{u}",
+        "git stash pop",
+        "git rebase --abort",
+        "git rebase --continue",
+        'git commit -m "$X" $FILES',
+        "git branch $X",
+        'git tag "$X"',
+        "git reset -- $X",
+        "git restore --staged -- $X",
+        "git checkout --theirs file",
+        f"git checkout {'1' * 40} -- file",
+        "git apply --check nothing.patch",
+        "git status; git log; git diff $X",
+    ],
+)
+def test_where_git_refuses_or_changes_no_file_nothing_is_doubted(git: Git, scene: Path, text: str) -> None:
+    program = analyse(text, cwd=os.fspath(scene))
+    note_versions(program, os.fspath(scene), HOST, lambda path: path.endswith("/new"))
+    assert [effect for command in program.commands for effect in command.effects if effect.role == VERSION] == []
+
+
+def test_where_no_repository_is_nothing_is_doubted(tmp_path: Path) -> None:
+    assert noted(tmp_path, "git checkout $X; cd $Y; git merge x; git stash; git worktree add w") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("git branch new other && git checkout new", NEW),
+        ("git branch -m other new && git checkout new", NEW),
+        ("git tag v1 other; git checkout -q v1", NEW),
+        ("git checkout -b new other && git checkout main && git merge new", {"file": "write", "sub/new": "write"}),
+        ("git checkout -b new; git checkout other; git checkout -", {"file": "write", "sub/new": "delete"}),
+        (
+            "git worktree add -b new w other && git merge new",
+            {**{f"w/{path}": kind for path, kind in NEW.items()}, **NEW},
+        ),
+        ("git reset other && git checkout -- .", NEW),
+        (
+            "git checkout -b new && git reset -q --hard other && git checkout main && git merge new",
+            {"file": "write", "sub/new": "write"},
+        ),
+        ("git reset other -- sub && git checkout sub", {"sub/new": "write"}),
+        ("git reset --soft other && git stash", NEW),
+        ("git reset --hard other && git reset --hard HEAD~1", {"file": "write", "sub/new": "delete"}),
+        ("git restore -S -s other . && git checkout-index -f -a", NEW),
+        ("git read-tree -u -m HEAD other", NEW),
+        ("git read-tree -u -m other", NEW),
+        ("git read-tree --reset -u other", NEW),
+        ("git read-tree other", {}),
+        ("git read-tree other && git checkout-index -f -a", {**NEW, "same": "write"}),  # of all it has forgotten
+        ("git read-tree -n -u --reset other", {}),
+        ("git bisect start", {}),
+        ("git bisect start other main~1", NEW),
+        ("git bisect start; git bisect bad other; git bisect good main~1; git bisect run true", NEW),
+        ("git bisect start other main; git bisect reset", NEW),
+        ("git bisect start --no-checkout other main~1", {}),
+        ("git switch --orphan new", {"file": "delete", "same": "delete"}),
+        ("git checkout --orphan new", {}),
+        ("git checkout -q other -- --pathspec-from-file=x", {}),
+        ("git checkout -q other --pathspec-from-file=x", NEW),
+        ("git restore -p -s other", {}),
+    ],
+)
+def test_what_earlier_commands_of_the_action_have_made(scene: Path, text: str, changes: dict[str, str]) -> None:
+    assert paths(scene, text) == changes
+
+
+def test_what_was_put_aside_comes_back(git: Git, scene: Path) -> None:
+    (scene / "file").write_text("changed")
+    assert paths(scene, "git stash; git checkout other; git stash pop") == NEW
+    program = analyse("git stash; git switch -q main; git stash pop", cwd=os.fspath(scene))
+    note_versions(program, os.fspath(scene), HOST, lambda path: True)
+    assert [[effect.value for effect in each.effects if effect.role == VERSION] for each in program.commands][2] == [""]
+    git("stash")
+    git("stash", "drop")
+    (scene / "same").write_text("older")
+    git("stash")
+    assert paths(scene, "git stash; git stash pop") == {"same": "write"}  # there may have been nothing to put aside
+
+
+def test_a_path_that_is_not_known_is_any(scene: Path) -> None:
+    for text in ("git checkout -- $F", "git restore -- $F", "git checkout main -- *.md", "git stash push -- $F"):
+        assert noted(scene, text) == [], text
+    assert paths(scene, "git checkout other -- $F") == NEW
+    assert doubts(scene, "git checkout $B -- file2 $F") != []
+    (scene / "file").write_text("changed")
+    assert paths(scene, 'git checkout -- "$F"') == paths(scene, "git stash push -- $F") == {"file": "write"}
+
+
+def test_a_submodule_that_follows(git: Git, scene: Path) -> None:
+    git("update-index", "--add", "--cacheinfo", f"160000,{git('rev-parse', 'other').strip()},module")
+    git("commit", "-qm", "module")
+    assert doubts(scene, "git checkout --recurse-submodules other") == ["what its submodules get"]
+    assert doubts(scene, "git checkout other") == []
+    git("config", "submodule.recurse", "true")
+    assert doubts(scene, "git reset -q --hard other") == ["what its submodules get"]
+
+
+def test_repositories_in_a_folder_that_is_none(git: Git, scene: Path) -> None:
+    assert doubts(scene.parent, 'cd "$X" && git checkout other') == ["where it runs is not known"]
+    assert noted(scene.parent, "git checkout other; cd nothing; git merge other") == []
+
+
+def test_a_repository_without_a_commit(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], env=ENVIRONMENT, check=True)
+    for text in (
+        "git checkout -b x",
+        "git switch -c x",
+        "git stash",
+        "git reset --hard",
+        "git add . && git commit -m x",
+    ):
+        assert noted(tmp_path, text) == [], text
+
+
+def test_a_branch_of_several_remotes(git: Git, scene: Path) -> None:
+    for name in ("one", "two"):
+        git("remote", "add", name, ".")
+        git("update-ref", f"refs/remotes/{name}/far", "other")
+    assert doubts(scene, "git checkout far") == ["several branches are named far"]
+
+
+def test_commits_that_a_partial_clone_has_not(git: Git, scene: Path) -> None:
+    git("config", "uploadpack.allowFilter", "true")
+    git("clone", "-q", "--filter=tree:0", "--no-checkout", f"file://{scene}", "../clone")
+    (said,) = doubts(scene.parent / "clone", "git checkout origin/other")
+    assert said.endswith("is not there")
 
 
 def test_whose_content_it_is(git: Git, scene: Path) -> None:
@@ -239,7 +409,11 @@ def test_a_name_that_can_not_be_written_down(git: Git, scene: Path) -> None:
         file.write("x")
     commit(git, scene, "é", "x")
     git("checkout", "-q", "main")
-    assert paths(scene, "git checkout odd") == {"é": "write"}
+    found = noted(scene, "git checkout odd")
+    assert [(each.kind, each.operand) for each in found] == [
+        ("write", os.fspath(scene / "é")),
+        ("vcs-rewrite", "files that can't be told (the names of some are not UTF-8)"),
+    ]
 
 
 def test_numbers_that_are_none(git: Git, scene: Path) -> None:
@@ -256,7 +430,7 @@ def test_nothing_stays_open(git: Git, scene: Path) -> None:
     noted(scene, "git checkout other")
     before = os.listdir("/proc/self/fd")
     for _ in range(5):
-        assert noted(scene, "git checkout other") == []
+        assert doubts(scene, "git checkout other") == [f"object {'1' * 40} is not there"]
     assert os.listdir("/proc/self/fd") == before
 
 
@@ -276,20 +450,20 @@ def test_too_many_files(git: Git, scene: Path) -> None:
     git("checkout", "-q", "main")
     found = noted(scene, "git checkout many")
     assert len(found) == 301
-    assert [effect.operand for effect in found if not effect.resolved] == [os.fspath(scene)]
+    assert doubts(scene, "git checkout many") == ["they are more than 300"]
 
 
 def test_a_tree_that_git_does_not_check_out(git: Git, scene: Path) -> None:
     tree = git("hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=b"100644 .GIT\0" + bytes(20)).strip()
     git("branch", "evil", git("commit-tree", "-m", "x", tree).strip())
-    assert noted(scene, "git checkout evil") == []
+    assert doubts(scene, "git checkout evil") == [f"{tree} is no tree that git checks out"]
 
 
 def test_damaged_objects_are_not_known(git: Git, scene: Path) -> None:
     for path in (scene / ".git/objects").rglob("??/*"):
         path.chmod(0o644)
         path.write_bytes(b"x")
-    assert noted(scene, "git checkout other; git merge other; git stash; git reset --hard") == []
+    assert len(doubts(scene, "git checkout other; git merge other; git stash; git reset --hard")) == 4
 
 
 # ---- any trees ---------------------------------------------------------------------------------------------
