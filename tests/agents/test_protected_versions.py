@@ -122,6 +122,7 @@ def differing(command: str, change: str) -> list[str]:
     return paths
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("command", "change"),
     extent.kinds(
@@ -175,6 +176,7 @@ def with_filter(project: Path) -> None:
     (project / ".git/info/attributes").write_text("*.txt filter=x\n")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("armed", [with_hook, with_filter])
 @pytest.mark.parametrize("command", ["git checkout -q changed", "git switch -q added", "git checkout -qf deleted"])
 def test_an_approval_opens_exactly_these_files(

@@ -131,6 +131,7 @@ ONE_OF_EACH = (
 )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("command", extent.kinds(CHANGES, ONE_OF_EACH))
 def test_what_was_refused_leaves_everything_and_what_was_approved_what_git_leaves(
     gate: Gate, human: Human, scene: Path, command: str

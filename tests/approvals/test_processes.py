@@ -457,6 +457,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_survives_kill_9(spawn: Callable[..., Child], path: Path) -> None:
     """Two writers at once, killed at a random point of their work, several times."""
     acknowledged: list[str] = []

@@ -105,7 +105,7 @@ def policies(text: str, content: Any, scene: Scene) -> Iterator[str]:
     number = next(_numbers)
     path = scene.folder / f"policy-{number}.yaml"
     path.write_text(scene.true(text))
-    if extent.ALL or number % 8 == 0:
+    if extent.ALL or number % 12 == 0:
         yield from map(str, lint_file(path, routes={"default", "careful"}))
     else:
         load(path)

@@ -49,6 +49,7 @@ def test_every_page_is_in_the_site(site: Path) -> None:
         assert (site / "docs" / f"{page.stem}.html").is_file()
 
 
+@pytest.mark.long
 def test_it_asks_nobody_for_anything(site: Path) -> None:
     """No fonts, scripts or counters of others."""
     for page in PAGES:
@@ -58,6 +59,7 @@ def test_it_asks_nobody_for_anything(site: Path) -> None:
             assert f"{each}http" not in text
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed: apt-get install chromium")
 def test_pages_can_be_read(site: Path) -> None:
     """On a phone no page is wider than the screen, and axe-core finds nothing in what we wrote."""

@@ -171,6 +171,7 @@ def test_what_it_leaves_running_ends_with_it(agent: CodingAgent) -> None:
     assert subprocess.run(["pgrep", "-f", f"sleep {seconds}"], capture_output=True).returncode == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_signals_are_the_commands(agent: CodingAgent, number: signal.Signals) -> None:
     (agent.project / "ready").unlink(missing_ok=True)
@@ -389,6 +390,7 @@ def unconfined(agent: CodingAgent) -> str:
     return str(told["why"])
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("place", ["user", "project", "local"])
 @pytest.mark.parametrize(
     ("settings", "why"),
@@ -426,6 +428,7 @@ def test_settings_that_keep_commands_as_they_are(
         path.unlink()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -445,6 +448,7 @@ def test_settings_of_a_hostile_project(agent: CodingAgent, settings: str, why: s
         path.unlink()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "line",
     [
@@ -492,6 +496,7 @@ def test_without_a_hook_that_hears_of_the_end(agent: CodingAgent) -> None:
     assert "no hook of ours hears" in unconfined(agent)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["plan", "a-mode-of-tomorrow", 7])
 def test_modes_in_which_nothing_is_replaced(agent: CodingAgent, mode: object) -> None:
     answered = agent.asked("ls", permission_mode=mode)

@@ -154,6 +154,7 @@ def test_the_list_stays_up_to_date_by_itself(inbox, tab: Session) -> None:
     assert tab.console == []
 
 
+@pytest.mark.long
 def test_what_is_typed_stays_and_can_not_be_sent_once_it_is_decided_elsewhere(inbox, tab: Session) -> None:
     request = inbox.ask()
     inbox.deliver(request)
@@ -193,6 +194,7 @@ def test_no_key_decides_by_itself(inbox, tab: Session) -> None:
     assert inbox.state(request) == "approved"
 
 
+@pytest.mark.long
 def test_a_sound_for_who_wants_it(inbox, tab: Session) -> None:
     home = log_in(tab, inbox)
     assert not tab.run("document.querySelector('#sound').checked")
