@@ -114,6 +114,15 @@ class Emulator(pyte.Screen):
             self.primary = None
 
 
+def _modes_of_a_new_terminal() -> list[Any]:
+    ours, theirs = os.openpty()
+    try:
+        return termios.tcgetattr(theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 class Screen:
     """A child on a pty of its own, and what a terminal would show of its output."""
 
@@ -125,7 +134,7 @@ class Screen:
         self._gone = False
         self.child = children.spawn(argv[0], argv[1:], env=env, dimensions=(rows, columns), timeout=PATIENCE)
         self.child.delaybeforesend = None
-        self.modes = termios.tcgetattr(self.child.child_fd)
+        self.modes = _modes_of_a_new_terminal()  # by now the child may have set others
 
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display)

@@ -449,10 +449,7 @@ def test_the_terminal_is_left_as_it_was(open_screen, keys):
     screen.armed()
     screen.send(keys)
     screen.result()
-    try:
-        screen.until(lambda: termios.tcgetattr(screen.child.child_fd) == screen.modes, "the old modes")
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{termios.tcgetattr(screen.child.child_fd)} != {screen.modes}") from error
+    screen.until(lambda: termios.tcgetattr(screen.child.child_fd) == screen.modes, "the old modes")
     for on, off in ((b"?1049h", b"?1049l"), (b"?2004h", b"?2004l"), (b"?2026h", b"?2026l"), (b"?25l", b"?25h")):
         screen.until(lambda on=on, off=off: screen.raw.rfind(off) >= screen.raw.rfind(on), f"{off!r}")
 
