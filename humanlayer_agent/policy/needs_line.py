@@ -57,11 +57,11 @@ def add_needs(program: Program, text: str, cwd: str) -> None:
     program.commands.append(asked)
 
 
-def unconfined(text: str) -> str:
+def without_confinement(text: str) -> str:
     """Return the command `text` with the line that has it run unconfined, should a human approve that.
 
     Example:
-        >>> unconfined("make deploy")
+        >>> without_confinement("make deploy")
         '# needs: unconfined\\nmake deploy'
     """
     return f"{_START} {UNCONFINED}\n{text}"

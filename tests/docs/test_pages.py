@@ -101,7 +101,7 @@ _numbers = itertools.count()
 
 
 def policies(text: str, content: Any, scene: Scene) -> Iterator[str]:
-    """It loads, and the lint, which also runs the examples in it, finds nothing. A long page is linted in parts."""
+    """It loads, and the lint, which also runs the examples in it, finds nothing. `make test` lints one in twelve."""
     number = next(_numbers)
     path = scene.folder / f"policy-{number}.yaml"
     path.write_text(scene.true(text))

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -39,15 +39,6 @@ def seeds(all: int, here: int, soak: int | None = None) -> list[Any]:
     return [pytest.param(n, marks=() if n < here else pytest.mark.long) for n in range(soak if SOAK and soak else all)]
 
 
-def kinds(rows: Iterable[Any], here: Container[Any]) -> list[Any]:
-    """Return the rows for a test: `make test` takes those in `here`, one of each kind; the others are `long`."""
-    return [row if row in here else pytest.param(*_values(row), marks=pytest.mark.long) for row in rows]
-
-
-def _values(row: Any) -> tuple[Any, ...]:
-    return row if isinstance(row, tuple) else (row,)
-
-
 def long_forms(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """Return what `make test` leaves out: what is marked `long`, and of a test that is marked `sample(n)` all but n cases."""
     left_out = {item for item in items if item.get_closest_marker("long")}
@@ -63,7 +54,7 @@ def long_forms(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 def policies(names: Iterable[str]) -> list[Any]:
     """Return the rows for a test of each shipped policy: `make test` takes default alone."""
-    return kinds(names, ("default",))
+    return [name if name == "default" else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
 def load_profile() -> None:

@@ -315,7 +315,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
 def _unconfined(request: ApprovalRequest) -> str:
     """What the command is edited to where the human wants it unconfined: that is judged, shown and asked about anew."""
     confined = request.decision.confinement is not None
-    return needs_line.unconfined(request.action.content) if confined else ""
+    return needs_line.without_confinement(request.action.content) if confined else ""
 
 
 def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Answer:

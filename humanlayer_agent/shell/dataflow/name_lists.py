@@ -92,7 +92,7 @@ def pass_on(part: Node, stdin: Stdin, commands: tuple[SimpleCommand, ...]) -> No
 
 def are_known(walk: "Interpreter", command: SimpleCommand) -> bool:
     """Tell whether the action has made no name, before `command` prints names, that the disk does not show."""
-    if not _AGAIN.isdisjoint(command.inside):
+    if not once(command.inside):
         return False
     return all(each is command or _adds_no_name(each) for each in walk.program.commands)
 
@@ -105,7 +105,7 @@ def add_no_names(commands: Sequence[SimpleCommand]) -> bool:
 def are_only_looked_at(walk: "Interpreter", command: SimpleCommand) -> bool:
     """Tell whether all that the action has done before `command` prints names is to look at files."""
     before = itertools.takewhile(lambda each: each is not command, walk.program.commands)
-    return _AGAIN.isdisjoint(command.inside) and all(map(_only_looks, before))
+    return once(command.inside) and all(map(_only_looks, before))
 
 
 def once(inside: Sequence[str]) -> bool:
@@ -124,14 +124,14 @@ def leaves_names(command: SimpleCommand) -> bool:
 
 def _only_looks(command: SimpleCommand) -> bool:
     """Tell whether a command changes neither a file, nor what git has of them, nor what the shell knows."""
-    if not command.known or not command.resolved or command.path is not None or not _AGAIN.isdisjoint(command.inside):
+    if not command.known or not command.resolved or command.path is not None or not once(command.inside):
         return False
     git = command.program == "git" and command.subcommand in _GIT_LOOKS
     return (git or command.program in _LOOKS) and all(effect.kind == "read" for effect in command.effects)
 
 
 def _adds_no_name(command: SimpleCommand) -> bool:
-    if not command.known or not command.resolved or not _AGAIN.isdisjoint(command.inside):
+    if not command.known or not command.resolved or not once(command.inside):
         return False
     for effect in command.effects:
         if effect.kind == "execute":

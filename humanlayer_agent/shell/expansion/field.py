@@ -42,16 +42,13 @@ class Field:
     """`below` holds for a command in this directory: in another one the same names are others."""
     names: tuple[str, ...] = ()
     """Every value is one of these paths below `below`, from there."""
+    printed: bool = False
+    """It stands for names of files that a program has printed, each of which is one word."""
 
     @property
     def shown(self) -> str:
         """The word for argv: its value where it is known, else as it was written."""
         return self.text if self.text is not None else self.word.raw
-
-    @property
-    def is_printed(self) -> bool:
-        """Tell whether it stands for names that a program has printed."""
-        return self.below is not None or (self.glob is not None and self.many and not self.pathname)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ def _names(walk: "Interpreter", each: Word, state: State) -> list[Field]:
     if part.quoted and len(found) != 1:
         return []
     # In quotes several names are one, with ends of lines in it: no file has it.
-    return [replace(field, word=each, start=each.start, end=each.end, many=not part.quoted) for field in found]
+    several = not part.quoted
+    return [replace(f, word=each, start=each.start, end=each.end, many=several, printed=True) for f in found]
 
 
 def keep_name(walk: "Interpreter", assign: Assign, state: State) -> None:

@@ -158,7 +158,9 @@ def loop(walk: "Interpreter", node: Loop, state: State, context: Context) -> End
     values: Value = None
     if node.words is not None:
         fields = [f for w in node.words for f in substitutions.expand(walk, w, state, context)]
-        values = _loop_values(fields, told=not walk.functions_defined and name_lists.use_names(node.body))
+        values = _loop_values(fields)
+        if any(f.printed for f in fields) and (walk.functions_defined or not name_lists.use_names(node.body)):
+            values = None  # by a later round the names may lead elsewhere
     elif node.kind == "for" and state.positional:
         each = [one(element) for element in state.positional]
         values = _distinct([value for found in each for value in found or ()]) if None not in each else None
@@ -302,20 +304,15 @@ def _entry(found: Changes, state: State) -> State:
     return entry
 
 
-def _loop_values(fields: list[Field], *, told: bool) -> Value:
-    """What the variable of a `for` loop may hold: texts, and names that match a pattern. `told`: what a program has
-    printed is still true in the last round.
-    """
+def _loop_values(fields: list[Field]) -> Value:
+    """What the variable of a `for` loop may hold: texts, names that match a pattern, and names that were printed."""
     values: list[str] = []
     for f in fields:
-        if f.is_printed:
-            if not told:
-                return None
+        if f.printed:
             values.append(Located(f))
-            continue
-        if f.many:
+        elif f.many:
             return None
-        if f.texts:
+        elif f.texts:
             values += f.texts
         elif f.glob is not None and f.pathname:
             values.append(Glob(f.glob))
