@@ -341,9 +341,11 @@ def _what(event: dict[str, Any]) -> str:
             by = f"by {said['by']}" if "by" in said else ""
             return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
         case "permit" | "exec":
-            parts = (said["permit"][:12], f"exit {said['returncode']}" if "returncode" in said else "")
+            parts = (said.get("permit", "")[:12], f"exit {said['returncode']}" if "returncode" in said else "")
             files = " ".join(_text(file.get("path", "")) for file in event.get("files") or ())
             return " ".join(filter(None, (*parts, said.get("detail"), said.get("why"), files)))
+        case "hook":
+            return " ".join(filter(None, (said.get("agent"), said.get("why"))))
         case "run":
             return " ".join(
                 filter(None, (said.get("agent"), said.get("requester"), said.get("status"), said.get("why")))

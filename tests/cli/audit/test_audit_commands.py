@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Outcome, Permit
+from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.audit.verify import verify
 from humanlayer_agent.cli import main
@@ -116,6 +117,14 @@ def test_tail_shows_the_newest(gate: Gate, hla: Hla) -> None:
     newest = [entry.seq for entry in gate.store.events()][-2:]
     result = hla("audit", "tail", "-n", "2")
     assert [int(line.split()[0]) for line in result.output.splitlines()] == newest
+
+
+def test_what_has_no_permit_and_what_a_hook_tells_are_lines_with_a_reason(gate: Gate, hla: Hla) -> None:
+    gate.store.record(events.PERMIT_REFUSED, why="there is no such permit")
+    gate.store.record(events.HOOK_UNCONFINED, agent="claude-code", session="s", why="its own sandbox is switched on")
+    refused, told = hla("audit", "tail", "-n", "2").output.splitlines()
+    assert refused.endswith("permit.refused      there is no such permit")
+    assert told.endswith("hook.unconfined     claude-code its own sandbox is switched on")
 
 
 def test_following_goes_on_with_new_events(gate: Gate, path: Path) -> None:
