@@ -134,7 +134,8 @@ class Decide(Protocol):
     where this channel shows the request whole (refused as "not-shown" otherwise).
 
     Raises:
-        StoreError: it could not be written, so it did not happen: don't acknowledge it.
+        StoreError: it could not be written, so it did not happen: don't acknowledge it. That is also so where a message
+            is answered before anybody has written down that it was posted.
     """
 
     def __call__(self, request_id: str, answer: Answer) -> VoteResult: ...

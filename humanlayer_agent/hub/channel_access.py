@@ -11,7 +11,7 @@ from humanlayer_agent.approvals.stop import described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Outcome, Ref
-from humanlayer_agent.errors import ConfigError
+from humanlayer_agent.errors import ConfigError, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.rows import sayable
 
@@ -118,7 +118,12 @@ class StoreDesk:
         )
 
     def _is_shown(self, request_id: str, digest: str) -> bool:
-        """Tell whether this channel shows the request whole. What is just being delivered is waited for."""
+        """Tell whether this channel shows the request whole. What is just being delivered is waited for.
+
+        Raises:
+            StoreError: it is still being delivered: whoever did that may be gone, and its successor looks for what was
+                posted. An answer that has come meanwhile must come again rather than be refused.
+        """
         deadline = time.monotonic() + PATIENCE
         while True:
             # In this order: what was delivered between the two is seen.
@@ -129,8 +134,10 @@ class StoreDesk:
             shown = self._store.surfaces.presentations(self._channel, request_id=request_id)
             if any(each.complete and each.presented_digest == digest for each in shown):
                 return True
-            if not sending or time.monotonic() >= deadline:
+            if not sending:
                 return False
+            if time.monotonic() >= deadline:
+                raise StoreError(f"it is not written down yet that {self._channel} shows this request")
             time.sleep(0.01)
 
     def _unseen(self, request_id: str, answer: Answer) -> VoteResult:

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from humanlayer_agent.approvals.model import Approver
+from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import NOT_SHOWN, StoreDesk
 from humanlayer_agent.keys.signing import process_signer
 from humanlayer_agent.testing.approvers import answer
@@ -65,6 +66,19 @@ def test_an_answer_that_is_faster_than_the_delivery_is_written_down_waits_for_th
     deliver(store, request)
     human.join()
     assert results[0].state == "approved"
+
+
+def test_an_answer_to_what_is_still_being_delivered_is_not_refused_but_has_to_come_again(store, desk, ask, monkeypatch):
+    """Whoever posted it was killed before that was written down: a human's answer must not be lost by it."""
+    monkeypatch.setattr("humanlayer_agent.hub.channel_access.PATIENCE", 0.0)
+    request = ask()
+    store.surfaces.begin_delivery(request.id, 0, "board")
+    given = answer(request, "approve", approver=BY)
+    with pytest.raises(StoreError, match="not written down yet that board shows this request"):
+        desk.decide(request.id, given)
+    assert not list(store.events(request=request.id, type="vote.refused"))
+    deliver(store, request)
+    assert desk.decide(request.id, given).state == "approved"
 
 
 def test_a_value_of_one_request_does_not_approve_another(store, desk, ask):

@@ -35,7 +35,9 @@ signer = open_key(folder / "key")
 store = SQLiteStore(folder / "store.sqlite3", busy_ms=600_000)
 people = (Person("alice", ("email:alice@example.com",)), Person("bob", ("email:bob@example.com",)),
           Person("starter", ("os:1000:starter",)))
-rule = ApprovalRule("default", ("alice", "bob"), steps=(Step("board"),), timeout_ms=int(sys.argv[2]))
+rule = ApprovalRule(
+    "default", ("alice", "bob"), steps=(Step("board"),), timeout_ms=int(sys.argv[2]), valid_for_ms=600_000
+)
 authority = Authority(people, {"default": rule}, {signer.fingerprint})
 """
 
@@ -97,6 +99,23 @@ class Machines:
         """The pid of the process that serves the board; 0 where none does."""
         lease = self.store.surfaces.lease("board")
         return pid_of(lease.process) or 0 if lease else 0
+
+    def standing(self) -> str:
+        """Who still waits for what: for the message of a wait that was in vain."""
+        messages, answers = self.board.messages(), {each["message"] for each in self.board.answers()}
+        lines = [f"the end of the agents; the board is served by {self.holder()}"]
+        lines += [f"process {each.pid}: {each.poll()}" for each in self._all]
+        for request in self.store.requests(state="pending"):
+            lines.append(f"{request.id}: {len(self.store.votes(request.id))} votes")
+            for delivery in self.store.surfaces.deliveries(request.id):
+                lines.append(f"  {delivery}")
+            for message in messages:
+                if message["request"] == request.id:
+                    lines.append(
+                        f"  {message['id']} {message['offers']} {message['id'] in answers} {message['state']!r}"
+                    )
+        lines += [f"not acknowledged: {each}" for each in self.board.answers()]
+        return "\n".join(lines)
 
     def close(self) -> None:
         for process in self._all:
@@ -161,7 +180,11 @@ def test_hubs_that_are_killed_lose_no_decision_and_leave_no_button(machines: Cal
         hubs.remove(dead)
         until(lambda dead=dead: world.holder() not in (0, dead.pid), "the other hub")
         hubs.append(world.hub())
-    until(lambda: humans.look() and all(agent.poll() is not None for agent in agents), "the end of the agents")
+    until(
+        lambda: humans.look() and all(agent.poll() is not None for agent in agents),
+        world.standing,
+        progress=lambda: len(list(world.store.events())),  # each of some thousand waits for the disk
+    )
     told = [tuple(each) for agent in agents for each in json.loads(agent.communicate()[0]).values()]
 
     requests = world.store.requests()

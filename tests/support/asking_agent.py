@@ -32,6 +32,7 @@ def ask_often(
         instance=name,
         authority=authority,
         max_denials=0,
+        use_by_ms=600_000,  # a slow disk keeps so many from using theirs at once
     )
     told: dict[int, tuple[str, str]] = {}
 
