@@ -148,11 +148,12 @@ def _link(namespace: str) -> str:
 class Stat(NamedTuple):
     """What the kernel says of a process (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
 
+    `alive`: it is no zombie, or only its first thread is one, and others go on.
     `terminal` is the number of its controlling terminal, 0 for none (see `tty.device_of`); `start` is in clock ticks
     since boot.
     """
 
-    state: str
+    alive: bool
     parent: int
     session: int
     terminal: int
@@ -167,7 +168,8 @@ def stat_of(pid: int) -> Stat:
     """
     # The name in parentheses may hold anything, spaces and parentheses too: count from behind it.
     fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode("ascii").split()
-    return Stat(fields[0], int(fields[1]), int(fields[3]), int(fields[4]), fields[19])
+    alive = fields[0] not in ("Z", "X") or int(fields[17]) > 1
+    return Stat(alive, int(fields[1]), int(fields[3]), int(fields[4]), fields[19])
 
 
 def _start(pid: int) -> str:
@@ -176,7 +178,7 @@ def _start(pid: int) -> str:
         stat = stat_of(pid)
     except OSError:
         return _UNKNOWN
-    return _ENDED if stat.state in ("Z", "X") else stat.start
+    return stat.start if stat.alive else _ENDED
 
 
 def _own_start(pid: int) -> str:

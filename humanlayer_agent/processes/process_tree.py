@@ -74,7 +74,7 @@ class Brood:
             table = reaper.processes() if new else {}
         ours = os.getsid(0)
         adopted = {pid for pid in new if pid in table and table[pid][2] != ours}
-        living = {pid for pid in adopted if table[pid][0] != "Z"}
+        living = {pid for pid in adopted if table[pid][0]}
         return living.union(*(reaper.descendants(pid) for pid in living))
 
     def _is_marked(self, pid: int) -> bool:

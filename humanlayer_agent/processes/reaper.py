@@ -58,8 +58,8 @@ def main() -> None:
 def descendants(root: int) -> set[int]:
     """Process ids of all living descendants of `root`, from /proc (empty where there is none)."""
     children: dict[int, list[int]] = {}
-    for pid, (state, parent, _) in processes().items():
-        if state != "Z":
+    for pid, (alive, parent, _) in processes().items():
+        if alive:
             children.setdefault(parent, []).append(pid)
     found: set[int] = set()
     stack = [root]
@@ -72,11 +72,14 @@ def descendants(root: int) -> set[int]:
 
 def session_members(session: int) -> set[int]:
     """Process ids of all living members of a session."""
-    return {pid for pid, (state, _, member_of) in processes().items() if member_of == session and state != "Z"}
+    return {pid for pid, (alive, _, member_of) in processes().items() if member_of == session and alive}
 
 
-def processes() -> dict[int, tuple[str, int, int]]:
-    """pid -> (state, parent, session) of every process that /proc shows."""
+def processes() -> dict[int, tuple[bool, int, int]]:
+    """pid -> (alive, parent, session) of every process that /proc shows.
+
+    One that is called a zombie lives where only its first thread has ended, and others go on.
+    """
     table = {}
     try:
         names = os.listdir("/proc")
@@ -90,7 +93,8 @@ def processes() -> dict[int, tuple[str, int, int]]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it ended meanwhile
-        table[int(name)] = (fields[0].decode(), int(fields[1]), int(fields[3]))
+        alive = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
+        table[int(name)] = (alive, int(fields[1]), int(fields[3]))
     return table
 
 

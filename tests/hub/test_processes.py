@@ -101,20 +101,19 @@ class Machines:
         return pid_of(lease.process) or 0 if lease else 0
 
     def standing(self) -> str:
-        """Who still waits for what: for the message of a wait that was in vain."""
-        messages, answers = self.board.messages(), {each["message"] for each in self.board.answers()}
-        lines = [f"the end of the agents; the board is served by {self.holder()}"]
-        lines += [f"process {each.pid}: {each.poll()}" for each in self._all]
-        for request in self.store.requests(state="pending"):
-            lines.append(f"{request.id}: {len(self.store.votes(request.id))} votes")
-            for delivery in self.store.surfaces.deliveries(request.id):
-                lines.append(f"  {delivery}")
-            for message in messages:
-                if message["request"] == request.id:
-                    lines.append(
-                        f"  {message['id']} {message['offers']} {message['id'] in answers} {message['state']!r}"
-                    )
-        lines += [f"not acknowledged: {each}" for each in self.board.answers()]
+        """Who still waits for what, and which messages have buttons: for what a wait in vain says."""
+        lines = [f"the board is served by {self.holder()}; processes: {[(one.pid, one.poll()) for one in self._all]}"]
+        lines += [f"not acknowledged: {given}" for given in self.board.answers()]
+        open_to = {message["request"] for message in self.board.messages() if message["offers"]}
+        for request in self.store.requests():
+            if request.state != "pending" and request.id not in open_to:
+                continue
+            lines.append(f"{request.id} is {request.state}, {len(self.store.votes(request.id))} votes")
+            surfaces = self.store.surfaces
+            lines += [f"  {each}" for each in surfaces.deliveries(request.id)]
+            lines += [f"  {each}" for each in surfaces.presentations("board", request_id=request.id)]
+            lines += [f"  {each}" for each in self.board.messages(request.id)]
+            lines += [f"  {each.event}" for each in self.store.events(request=request.id)]
         return "\n".join(lines)
 
     def close(self) -> None:
@@ -195,7 +194,7 @@ def test_hubs_that_are_killed_lose_no_decision_and_leave_no_button(machines: Cal
     ran = {request_id for request_id, what in told if what == "ran"}
     assert ran == {request.id for request in requests if request.state == "approved"}
     assert len(list(world.store.events(type="exec.started"))) == len(ran)
-    until(lambda: not any(message["offers"] for message in world.board.messages()), "settled messages")
+    until(lambda: not any(message["offers"] for message in world.board.messages()), world.standing)
     for request in requests:
         (who,) = [vote.person for vote in world.store.votes(request.id)]
         said = {message["state"] for message in world.board.messages(request.id)}

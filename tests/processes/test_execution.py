@@ -19,7 +19,7 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.processes import execution, reaper
 from humanlayer_agent.processes.execution import CommandResult, command_environment, run_command
 from humanlayer_agent.testing.patience import PATIENCE, until
-from tests.support import children
+from tests.support import children, headless
 from tests.support.time_outs import met
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -54,8 +54,8 @@ def patient(reaping: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def alive(pid: int) -> bool:
-    state = reaper.processes().get(pid)
-    return state is not None and state[0] not in "ZX"
+    found = reaper.processes().get(pid)
+    return found is not None and found[0]
 
 
 def noted_pid(path: Path) -> int:
@@ -151,6 +151,7 @@ class TestNothingIsLeft:
             # A daemon: two forks and a session of its own, no descendant of the shell any more.
             "(setsid bash -c 'trap \"\" TERM; sleep 600 & echo $! | tee pid; wait' &); until [ -s pid ]; do sleep 0.01; done",
             "env -i setsid /bin/sleep 600 >/dev/null 2>&1 & echo $!",
+            f"setsid {sys.executable} -c '{headless.PROGRAM}' & echo $!; until [ -s pid ]; do sleep 0.01; done",
         ],
     )
     def test_background_processes(self, start: str, tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ class TestNothingIsLeft:
         pid = noted_pid(tmp_path / "pid")
         (tmp_path / "go").touch()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it is ours now
-        assert reaper.processes()[pid][0] == "Z"
+        assert not reaper.processes()[pid][0]
         bash("true", tmp_path)
         assert pid not in reaper.processes()
 

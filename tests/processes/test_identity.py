@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from humanlayer_agent.processes import ancestry, identity
-from tests.support import children
+from humanlayer_agent.testing.patience import until
+from tests.support import children, headless
 
 
 def parts() -> list[str]:
@@ -26,6 +27,17 @@ def test_a_process_that_has_ended_is_gone() -> None:
     known = identity.identity(child.pid)
     assert identity.lives(known) is True
     child.communicate(b"\n")
+    assert identity.lives(known) is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_process_whose_first_thread_has_ended_is_there(tmp_path: Path) -> None:
+    child = children.Popen([sys.executable, "-c", headless.PROGRAM], cwd=tmp_path)
+    known = identity.identity(child.pid)
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the end of its first thread")
+    assert identity.lives(known) is True
+    child.kill()
+    child.wait()
     assert identity.lives(known) is False
 
 
