@@ -5,8 +5,10 @@ Source: the manual of GNU findutils 4.9. A primary that is not listed makes the 
 
 import fnmatch
 import posixpath
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from humanlayer_agent.shell.dataflow import name_lists
 from humanlayer_agent.shell.expansion.words import Field
@@ -40,6 +42,8 @@ _FILES = {"-fprint": 1, "-fprint0": 1, "-fls": 1, "-fprintf": 2}
 _ACTS = frozenset(("-print", "-print0", "-printf", "-ls", "-delete", *_FILES, "-exec", "-execdir", "-ok", "-okdir"))
 _PRINTS_OTHERWISE = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-ls", "-printf", "-help", "--help", "--version"))
 _EXEC = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+_TELLING = re.compile(r"[A-Za-z0-9]{3}", re.ASCII)
+"""What a pattern of names has in it that looks for something, and does not list all that there is."""
 
 
 def read(run: Run, spec: Spec, fields: list[Field]) -> None:
@@ -62,6 +66,8 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         run.path("read", start, role="list", origin=f"find start {n}", recursive=True)
     if any(f.text == "-follow" for f in fields[i:]):
         run.command.flags.add("follow")
+    if _looks_for_names(fields[i:]):
+        run.command.flags.add("by-name")
     if "follow" in run.command.flags:
         found = [_found_anywhere(start) for start in starts]
     else:
@@ -109,6 +115,12 @@ def _names(expression: list[Field]) -> list[str] | None:
     acts = any(text in _ACTS for text in known)
     names, rest = _alternatives(known, acts=acts)
     return names if not rest and names and all(name.strip("*") for name in names) else None
+
+
+def _looks_for_names(expression: list[Field]) -> bool:
+    """Tell whether nothing is found but what is called so as it is asked for by some letters of its name."""
+    asked = [after.text or "" for word, after in pairwise(expression) if word.text in ("-name", "-iname")]
+    return _names(expression) is not None and all(_TELLING.search(each) and "[" not in each for each in asked)
 
 
 def _alternatives(texts: list[str], *, acts: bool) -> tuple[list[str] | None, list[str]]:

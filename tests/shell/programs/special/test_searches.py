@@ -80,3 +80,49 @@ def test_a_search_that_names_none(director: Director, command: str) -> None:
 )
 def test_what_prints_the_environment(director: Director, command: str) -> None:
     assert director.evaluate(Action(command, cwd="/srv/app")).verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find / -name javac",
+        "find / -iname 'JDK*' -type d 2>/dev/null",
+        "find ~ /opt -maxdepth 4 -name pom.xml",
+        "find / \\( -name javac -o -name 'java*' \\) -type f",
+        "find / -type d -name jvm -prune -o -name 'libjvm.so' -print",
+        "find / -name '*.jar' | head",
+    ],
+)
+def test_looking_for_files_by_their_names_is_no_question(director: Director, command: str) -> None:
+    assert director.evaluate(Action(command, cwd="/srv/app")).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find /",
+        "find / -type d",
+        "find / -name '*'",
+        "find / -name '*a*'",
+        "find / -name '*.py'",
+        "find / -name '[abc]*'",
+        "find / -iname '[A-Za-z0-9]*'",
+        "find / -not -name javac",
+        "find / ! -name javac -type f",
+        "find / -name javac -o -type d",
+        "find / -name javac , -print",
+        "find / -name javac -o -print",
+        "find / -print -name javac",
+        "find / -path '*javac*'",
+        'find / -name "$X"',
+        "find / -name javac -delete",
+        "find / -name javac -exec cat {} +",
+        "find / -name 'id_rsa*'",
+        "find / -name '*.pem'",
+        "find ~/.aws -name config",
+        "find / -iname '*Password*'",
+        "find / -name javac -fprint /srv/found",
+    ],
+)
+def test_listing_all_that_there_is_and_looking_for_secrets_are_questions(director: Director, command: str) -> None:
+    assert director.evaluate(Action(command, cwd="/srv/app")).verdict is Verdict.ASK
