@@ -36,6 +36,22 @@ UNREAD_NAMES = (
     "/.busted",
 )  # fmt: skip
 """Names of code, and of what says which to run, in languages that nobody reads here."""
+COMPILED_NAMES = (
+    ".so", ".pyd", ".pth", ".pyc", ".node", ".wasm", ".dylib", ".jar", ".class", ".syso", ".o", ".a", ".dll",
+)  # fmt: skip
+"""Names of code that is loaded as it is, Python's own among it."""
+NATIVE_NAMES = (
+    ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".s", ".S", ".m", ".mm", ".swift", ".cs", ".fs", ".zig", ".nim",
+    ".lua", ".ex", ".exs", ".hs", ".erl", ".clj", ".pm", ".t", ".R", ".r", ".jl", ".dart", ".ml", ".proto", ".cmake.in",
+    ".hxx", ".f", ".F", ".f90", ".F90", ".for", ".swig", ".swigcxx", ".i", ".cu", ".d", ".adb", ".pas",
+    ".v", ".sv", ".vhd",
+    "/go.work", "/modules.txt",
+)  # fmt: skip
+"""Names of sources, and of what says which to take, that are built before they run."""
+_ONLY_PYTHON = frozenset(
+    {"pytest", "py.test", "coverage", "nosetests", "nose2", "ward", "mypy", "pylint", "ruff", "flake8"}
+)
+"""Programs that load Python, and build nothing."""
 LOADS = frozenset({"project", "import"})
 """What runs code that it finds by itself."""
 
@@ -59,9 +75,9 @@ def doubt(program: Program, known: Container[int]) -> None:
         if changed and (command.program or _is_compound(program, command)):
             for effect in changed:
                 _redirected(command, effect, known)
-    if not loading or not _brings_code(commands, known):
-        return
     for command in loading:
+        if not _brings_code(commands, known, _unread_names(command)):
+            continue
         for effect in command.effects:
             if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
                 effect.unread, effect.resolved = True, False
@@ -134,21 +150,28 @@ def _belongs(source: Effect, into: Effect) -> bool:
     return source.origin == into.origin or not _copied(into)
 
 
-def _brings_code(commands: Iterable[SimpleCommand], known: Container[int]) -> bool:
+def _unread_names(command: SimpleCommand) -> tuple[str, ...]:
+    """How the names of files end that are code for what `command` loads, and that nobody reads here."""
+    if is_python(command) or command.program in _ONLY_PYTHON:
+        return (*UNREAD_NAMES, *COMPILED_NAMES)
+    return (*UNREAD_NAMES, *COMPILED_NAMES, *NATIVE_NAMES)
+
+
+def _brings_code(commands: Iterable[SimpleCommand], known: Container[int], unread: tuple[str, ...]) -> bool:
     for command in commands:  # noqa: SIM110  a generator takes longer, and every action that runs tests is asked
-        if command.effects and _fills(command, known):
+        if command.effects and _fills(command, known, unread):
             return True
     return False
 
 
-def _fills(command: SimpleCommand, known: Container[int]) -> bool:
+def _fills(command: SimpleCommand, known: Container[int], unread: tuple[str, ...]) -> bool:
     """Does it fill a file that is code by its name, from anything but code?"""
     from humanlayer_agent.shell import languages
 
     changed = [effect for effect in command.effects if effect.kind in _CHANGES]
     if not changed:
         return False
-    if any((effect.operand or "").endswith(UNREAD_NAMES) for effect in changed):
+    if any((effect.operand or "").endswith(unread) for effect in changed):
         return command.program not in _EDITORS
     written = [
         effect

@@ -17,7 +17,14 @@ from humanlayer_agent.shell.paths import absolute_path, dedupe, plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import ProjectReader
 from humanlayer_agent.shell.script_files.git_hooks import note_hooks
-from humanlayer_agent.shell.script_files.implicit_imports import CODE_FORMATTERS, LOADS, UNREAD_NAMES, is_python
+from humanlayer_agent.shell.script_files.implicit_imports import (
+    CODE_FORMATTERS,
+    COMPILED_NAMES,
+    LOADS,
+    NATIVE_NAMES,
+    UNREAD_NAMES,
+    is_python,
+)
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.script_files.scripts import Scripts
@@ -34,12 +41,7 @@ _SITE = frozenset({"sitecustomize", "usercustomize"})
 _MODULES = (".py", ".pyc", ".so")
 _PYTHON = frozenset({"python", "modules"})
 """Files of the catalog with programs that load Python, and what Python may run by its name."""
-_COMPILED = (".so", ".pyd", ".pth", ".pyc", ".node", ".wasm", ".dylib", ".jar", ".class")
-_NATIVE = (
-    ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".s", ".S", ".m", ".mm", ".swift", ".cs", ".fs", ".zig", ".nim",
-    ".lua", ".ex", ".exs", ".hs", ".erl", ".clj", ".pm", ".t", ".R", ".r", ".jl", ".dart", ".ml", ".proto", ".cmake.in",
-)  # fmt: skip
-_SOURCES = (*UNREAD_NAMES, *_NATIVE, *_COMPILED)
+_SOURCES = (*UNREAD_NAMES, *NATIVE_NAMES, *COMPILED_NAMES)
 _OUTPUTS = re.compile(r"/(?:dist|build|target|out|htmlcov|coverage|_build|\.next|\.nuxt|\.output|\.svelte-kit|obj)/")
 """Folders of what builds make, in languages that nobody reads here: it comes from what is looked at."""
 _WITH_GOALS = frozenset({"make", "cmake"})
@@ -74,8 +76,12 @@ _ARGUMENTS = re.compile(r"(?<=[ =\"'])@(?:[\w.-]*/)*([\w.-]+)", re.ASCII)
 _TEXTS = (".md", ".rst", ".txt", ".html", ".csv", ".tsv", ".svg", ".log", ".lock", ".sql", ".css", ".png", ".gitignore")
 """Endings of documents and data, which are no settings where nothing but their name is said."""
 _CHANGES = frozenset({"write", "append", "move"})
-_ONE_FILE = frozenset({"tee", "sed", "sort", "uniq", "dd", "awk", "perl", "curl", "wget"})
+_ONE_FILE = frozenset(
+    str.split("tee sed sort uniq dd awk perl curl wget gcc g++ cc c++ c99 clang clang++ gfortran ld as nvcc")
+)
 """Programs that put no files into a folder that they are given."""
+_BUILDERS = frozenset({"go", "cargo"})
+"""Programs that put into a folder what they build of the project's own code, and nothing else."""
 _MAKES_NO_CODE = frozenset({"mkdir", "touch", "chmod", "chown", "coverage"})
 _GIT_CHANGES = frozenset(
     str.split(
@@ -441,10 +447,20 @@ class LoadedFiles:
             return any(self._may_hold(e, kind) for e in by.effects if e.kind == "move")  # they keep their names
         if kind.startswith(_SETTINGS):  # a folder that is copied brings them by the names under which they were judged
             return name[-1:] in ("*", "?", "]")
+        if self._is_built(by, change):
+            return False
         if change.recursive or change.below or name[-1:] in ("*", "?", "]"):
             return True
         exact = change.source == "redirect" or by.program in _ONE_FILE or change.origin.startswith("python")
         return not exact and "." not in name
+
+    def _is_built(self, by: SimpleCommand, change: Effect) -> bool:
+        """Is it what a command builds of the project's own code, all of which is known? That may do no more than the
+        code itself, which the command runs.
+        """
+        loads = [effect for effect in by.effects if effect.kind == "execute"]
+        known = by.program in _BUILDERS and by.resolved and change.source == "own"
+        return known and bool(loads) and all(each.role == "project" and not each.unread for each in loads)
 
 
 def _places_of_settings(settings: list[tuple[SimpleCommand, str]]) -> Iterator[str]:
@@ -476,7 +492,7 @@ def _languages(path: str, kind: str) -> tuple[str, ...]:
     out: list[str] = []
     if named is not None and named != "notebook":
         out.append(named)
-    elif path.endswith(_COMPILED if kind.startswith("python") or _OUTPUTS.search(path) else _SOURCES):
+    elif path.endswith(COMPILED_NAMES if kind.startswith("python") or _OUTPUTS.search(path) else _SOURCES):
         out.append(UNREAD)
     examples = DOCTEST in kind and (named == "python" or path.endswith(_DOCUMENTS))
     if examples or ALL_EXAMPLES in kind or _TEST_TEXT.search(path):

@@ -28,6 +28,11 @@ def writes(program: Program, path: str) -> bool:
         "cp notes.txt conftest.py; pytest", "mv notes.txt tests/test_a.py && python -m pytest tests", "ln -s a.txt conftest.py; pytest",
         "pytest; install a.txt conftest.py", "dd if=a.txt of=conftest.py; timeout 5 pytest", "mv a.txt x.py; python -c 'import x'",
         "cat a.txt | tee conftest.py; pytest", "echo 'x()' > a.test.js; npm test", "printf 'x' > build.ninja; ninja",
+        "printf x > main.c; make", "echo x > x.syso; go test ./...", "echo x > go.work; go build -o x .",
+        "printf x > vendor/modules.txt; go vet ./... && go test ./...", "printf '\\177ELF' > json.so; pytest",
+        "gcc -c a.c -o a.o; make", "echo x > build.rs; cargo build", "go build -o conftest.py . ; pytest",
+        "cargo build > src/main.rs", "go test -overlay a.json ./...", "go build -modfile a.mod -o x .",
+        "cargo build --target ./a.json",
         "cp a.txt x.py; python -m unittest x", "rsync a.txt conftest.py; bash -c pytest", "cp a.txt pytest.ini; pytest",
     ],
 )  # fmt: skip
@@ -39,6 +44,8 @@ def test_what_loads_code_that_nobody_could_read_is_unread(command: str) -> None:
     "command",
     [
         "sed -i s/a/b/ x.py; pytest", "cp old.py new.py; pytest", "git checkout x.py; pytest", "echo 'x = 1' > x.py; pytest",
+        "printf x > main.c; pytest", "go build -o x . && go test ./...", "go build -o /dev/null ./...",
+        "cargo build && cargo test", "cargo clippy --all-targets", "gcc -o x a.c && make",
         "cp a.txt b.txt; pytest", "black x.py && pytest", "pytest > log.txt", "touch tests/__init__.py; pytest",
         "cat > x.py <<'E'\nf(a=~b)\nE\npytest", "mv test_a.py test_b.py; pytest", "git show HEAD:x.py > y.py",
     ],

@@ -19,6 +19,8 @@ def package(run: Run, word: Field, origin: str) -> None:
     """`x.go` is a file that is run or compiled; ./x and /x are directories; x@v1 is fetched first; x is a name."""
     text = word.text
     if run.command.subcommand == "run" and _is_argument(run.command, text):
+        if text is None or text.startswith(("/", "~")) or ".." in text.split("/"):
+            run.path("read", word, role="argument", origin=origin)  # the project's code may do anything with it
         return
     if text is None:
         run.path("execute", word, role="project", origin=origin)
