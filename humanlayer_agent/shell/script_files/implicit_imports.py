@@ -48,6 +48,8 @@ NATIVE_NAMES = (
     "/go.work", "/modules.txt",
 )  # fmt: skip
 """Names of sources, and of what says which to take, that are built before they run."""
+PROCESSOR_NAMES = (".jar", "/javax.annotation.processing.Processor")
+"""Names of what makes javac run code: classes alone are not looked for by it."""
 _ONLY_PYTHON = frozenset(
     {"pytest", "py.test", "coverage", "nosetests", "nose2", "ward", "mypy", "pylint", "ruff", "flake8"}
 )
@@ -152,6 +154,8 @@ def _belongs(source: Effect, into: Effect) -> bool:
 
 def _unread_names(command: SimpleCommand) -> tuple[str, ...]:
     """How the names of files end that are code for what `command` loads, and that nobody reads here."""
+    if command.program == "javac":
+        return PROCESSOR_NAMES
     if is_python(command) or command.program in _ONLY_PYTHON:
         return (*UNREAD_NAMES, *COMPILED_NAMES)
     return (*UNREAD_NAMES, *COMPILED_NAMES, *NATIVE_NAMES)

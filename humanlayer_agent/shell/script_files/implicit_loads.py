@@ -22,6 +22,7 @@ from humanlayer_agent.shell.script_files.implicit_imports import (
     COMPILED_NAMES,
     LOADS,
     NATIVE_NAMES,
+    PROCESSOR_NAMES,
     UNREAD_NAMES,
     is_python,
 )
@@ -33,6 +34,8 @@ MAX_LOADED = 48
 """Most files that are judged for one action because they would be loaded."""
 DOCTEST = "doctest"
 """The language of examples in docstrings and documents."""
+PROCESSORS = "processors"
+"""The kind of what javac loads: what processes the annotations of what it compiles."""
 UNREAD = "unread"
 """Stands for any language that nobody reads here."""
 _RUNNERS = frozenset({"build", "cmake", "node", "jstools", "rust", "go", "jvm", "languages"})
@@ -299,7 +302,11 @@ class LoadedFiles:
                 yield path
 
     def _kind(self, command: SimpleCommand) -> str:
-        """What a command loads: "python", which is that and what can be read, or "any"; and whether examples."""
+        """What a command loads: `PROCESSORS`, "python", which is that and what can be read, or "any"; and whether
+        examples.
+        """
+        if command.program == "javac":
+            return PROCESSORS
         names = [command.program or "", *command.via]
         families = {self._walk.catalog.family(name) for name in names if name not in SHELLS}
         kind = "python" if families & _PYTHON or "python" in command.via else "any"
@@ -447,7 +454,7 @@ class LoadedFiles:
             return any(self._may_hold(e, kind) for e in by.effects if e.kind == "move")  # they keep their names
         if kind.startswith(_SETTINGS):  # a folder that is copied brings them by the names under which they were judged
             return name[-1:] in ("*", "?", "]")
-        if self._is_built(by, change):
+        if self._is_built(by, change) or (kind == PROCESSORS and by.program == "javac"):  # it makes classes, no jars
             return False
         if change.recursive or change.below or name[-1:] in ("*", "?", "]"):
             return True
@@ -489,6 +496,8 @@ def _languages(path: str, kind: str) -> tuple[str, ...]:
     named = by_name(path)
     if kind.startswith(_SETTINGS):
         return (named or "settings",) if posixpath.basename(path) in kind.split()[1:] else ()
+    if kind == PROCESSORS:
+        return (UNREAD,) if path.endswith(PROCESSOR_NAMES) else ()
     out: list[str] = []
     if named is not None and named != "notebook":
         out.append(named)

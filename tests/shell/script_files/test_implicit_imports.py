@@ -32,7 +32,8 @@ def writes(program: Program, path: str) -> bool:
         "printf x > vendor/modules.txt; go vet ./... && go test ./...", "printf '\\177ELF' > json.so; pytest",
         "gcc -c a.c -o a.o; make", "echo x > build.rs; cargo build", "go build -o conftest.py . ; pytest",
         "cargo build > src/main.rs", "go test -overlay a.json ./...", "go build -modfile a.mod -o x .",
-        "cargo build --target ./a.json",
+        "cargo build --target ./a.json", "cp a.jar x.jar; javac -cp x.jar A.java", "base64 -d a > x.jar; javac -cp . A.java",
+        "echo E > META-INF/services/javax.annotation.processing.Processor; javac A.java",
         "cp a.txt x.py; python -m unittest x", "rsync a.txt conftest.py; bash -c pytest", "cp a.txt pytest.ini; pytest",
     ],
 )  # fmt: skip
@@ -45,6 +46,7 @@ def test_what_loads_code_that_nobody_could_read_is_unread(command: str) -> None:
     [
         "sed -i s/a/b/ x.py; pytest", "cp old.py new.py; pytest", "git checkout x.py; pytest", "echo 'x = 1' > x.py; pytest",
         "printf x > main.c; pytest", "go build -o x . && go test ./...", "go build -o /dev/null ./...",
+        "echo 'class A {}' > A.java; javac -cp .:lib/a.jar A.java", "javac -d out A.java; javac -cp out B.java",
         "cargo build && cargo test", "cargo clippy --all-targets", "gcc -o x a.c && make",
         "cp a.txt b.txt; pytest", "black x.py && pytest", "pytest > log.txt", "touch tests/__init__.py; pytest",
         "cat > x.py <<'E'\nf(a=~b)\nE\npytest", "mv test_a.py test_b.py; pytest", "git show HEAD:x.py > y.py",

@@ -101,20 +101,48 @@ def javac(run: Run, spec: Spec, fields: list[Field]) -> None:
     arguments = read_arguments(spec, fields)
     spec_reader.note_options(run, spec, arguments)
     spec_reader.note_operands(run, spec, arguments)
-    if run.command.flags & {"version", "output"}:
+    if "version" in run.command.flags:
         return
+    here = spec_reader.implied(run.command, ".")
+    given = [use for use in arguments.options if use.option.name in ("processors", "source-path")]
+    if not any(use.option.name == "processors" for use in given) and "no-processor" not in run.command.flags:
+        run.path("execute", here, role="project", origin="javac class path")
     folders = ["."]
+    for use in given:
+        if use.value is not None:
+            folders += _class_path(run, use.value, processors=use.option.name == "processors")
+    if "output" in run.command.flags:
+        return
     for each in arguments.operands:
         start = each.text if each.text is not None else each.prefix if each.glob is not None else None
         if start is None:
             run.doubt(each.word.raw)
         elif posixpath.dirname(start):
             folders.append(posixpath.dirname(start))
-    if run.command.flags & {"processors", "class-path"}:
+    if "class-path" in run.command.flags:
         spec_reader.note_effects(run, _BELOW_HERE)  # sources are found there as well
     for folder in dict.fromkeys(folders):
-        classes = "./**/*.class" if folder == "." else f"{escape(folder)}/*.class"
+        below = "**/" if folder == "." or given else ""
+        classes = f"{escape(folder)}/{below}*.class"
         run.path("write", replace(spec_reader.implied(run.command, folder), text=None, glob=classes), role="build")
+
+
+def _class_path(run: Run, value: Field, *, processors: bool) -> list[str]:
+    """The folders in a path of classes or sources: sources that are found there are compiled, too. `processors`: those
+    of annotations that are found there are run.
+    """
+    if value.text is None:
+        run.doubt(value.word.raw)
+        return []
+    folders = []
+    for each in value.text.split(":"):
+        place = each.removesuffix("/*").rstrip("/") or ("/" if each.startswith("/") else ".")
+        if processors and "no-processor" not in run.command.flags:
+            where = Field(value.word, value.start, value.end, text=place, prefix=place)
+            run.path("execute", where, role="project", origin="javac class path")
+        if not each.endswith((".jar", "/*")):
+            folders.append(place)
+    return folders
 
 
 def interpreter(run: Run, spec: Spec, fields: list[Field]) -> None:
