@@ -305,6 +305,8 @@ def _fact(name: str, hit: Hit, otherwise: str) -> str:
             return hit.command.program or "an unknown program"
         case "command":
             return hit.command.text
+        case "database":
+            return (hit.effect.value if hit.effect else None) or "a database"
         case "effect":
             return hit.effect.kind if hit.effect else ""
         case "source":
