@@ -68,7 +68,7 @@ class Effect:
         recursive: everything below the operand is touched as well.
         contents: so is everything (or everything hidden) directly in it, by a pattern such as `dir/*`.
         value: what a variable is set to, all entries that it may get, separated by colons; the port of a host; what
-            people call a database. None where that is not known.
+            people call a database; what a program was built from. None where that is not known.
         sure: False where the code that has it also says how it never comes to it: a stand-in takes its place.
 
     Example:

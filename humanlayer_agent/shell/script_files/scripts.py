@@ -36,6 +36,9 @@ _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _NOW = "now"
 """The same of a file that was judged as it is on disk: a database."""
+_BUILDERS = frozenset(str.split("gcc cc c++ g++ clang clang++ gfortran ld go cargo rustc javac tsc"))
+"""Programs that make others of sources."""
+_SOURCES_SHOWN = 3
 _READ_OR_BUILT = frozenset({"build", "database"})
 """Roles of changes that are those of a build, or of statements that were read."""
 _MAKES_NOTHING = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
@@ -211,6 +214,21 @@ class Scripts:
             ):
                 run.effect.unread, run.effect.resolved = True, False
                 run.command.doubt(run.word.word.raw)
+
+    def name_builds(self) -> None:
+        """Note of what is run unread that it was built here, and from what: nobody here reads C, Go, Rust or Java."""
+        made = [(c, e) for c in self.walk.program.commands if c.program in _BUILDERS for e in c.effects]
+        made = [(c, e) for c, e in made if e.kind == "write" and e.operand is not None]
+        for command in self.walk.program.commands if made else ():
+            for effect in command.effects:
+                if effect.kind != "execute" or not effect.unread or command.program in _BUILDERS:
+                    continue
+                paths = [path for path in (_exact(effect),) if path is not None]
+                paths += [f"{path}.class" for path in paths if command.program == "java"]
+                makers = [c for c, e in made if any(_reaches(e, path, e.role != "build") for path in paths)]
+                if makers:
+                    sources = [name for name in makers[-1].operands if name and not name.startswith("-")]
+                    effect.value = ", ".join(sources[:_SOURCES_SHOWN]) if sources != ["."] else ""
 
     def source(self, path: str) -> Source | None:
         """The file at `path`, as it is on disk."""
