@@ -32,11 +32,15 @@ _END = """
 
 `effect` and `effects` take these kinds: {kinds}.
 
+Effects of the kind `database` say what statements of SQL do to tables: their `role` is `read`, `change`, `delete`,
+`administer` (accounts and settings of a server) or `secret` (where it keeps passwords).
+
 ## Placeholders
 
 A reason or suggestion may hold `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
-`{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ source }}}}` (where the data of a `flow` comes from) and
-`{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated.
+`{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ source }}}}` (where the data of a `flow` comes from),
+`{{{{ database }}}}` (the server or the file of a database) and `{{{{ unresolved }}}}` (what nobody can know).
+Nothing else is evaluated.
 """
 
 

@@ -233,6 +233,7 @@ _VERBS = {
     "persist": "starts again by itself",
     "vcs-rewrite": "rewrites history",
     "network": "contacts",
+    "database": "works on the tables",
     "listen": "listens on",
     "execute": "runs",
     "package": "installs",

@@ -299,12 +299,16 @@ def _fact(name: str, hit: Hit, otherwise: str) -> str:
         shown = hit.effect.public()["operand"] if hit.effect else None
         if shown and hit.effect and hit.effect.below:
             return f"some path below {shown}"
+        if hit.effect and hit.effect.kind == "execute" and hit.effect.value is not None:
+            return f"{shown}, which this command builds from {hit.effect.value or 'the sources here'}"
         return str(shown or _OPERANDS[name])
     match name:
         case "program":
             return hit.command.program or "an unknown program"
         case "command":
             return hit.command.text
+        case "database":
+            return (hit.effect.value if hit.effect else None) or "a database"
         case "effect":
             return hit.effect.kind if hit.effect else ""
         case "source":

@@ -170,6 +170,7 @@ class Interpreter:
                 while self.scripts.finish():
                     self.uncalled(state)
                 self.scripts.doubt_changed()
+                self.scripts.name_builds()
                 self.program.written = self.scripts.written
             known = self.scripts.written.effects if "scripts" in self.__dict__ else ()
             implicit_imports.doubt(self.program, known)

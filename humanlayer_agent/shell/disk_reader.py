@@ -166,6 +166,17 @@ class DiskReader(DiskLooks, ProjectReader):
             return () if isinstance(error, FileNotFoundError) and not here else None
         return tuple(found)
 
+    def stored_sql(self, path: str) -> tuple[str, ...] | None:
+        """Return the SQL that a database of SQLite holds of its tables, views and triggers: () where there is no file,
+        or an empty one. None where it is larger than 8 MiB, no database, or not all of it is in that one file.
+        """
+        if any(_may_exist(path + beside, self._view) for beside in ("-wal", "-journal")):
+            return None
+        data = _bytes(path, self._view)
+        if data is None:
+            return None if _may_exist(path, self._view) else ()
+        return _stored_sql(data) if data else ()
+
     def tracked_names(self, folder: str) -> tuple[str, ...] | None:
         """Return the paths of what git's index has below a folder now, where that is the project's own repository."""
         from humanlayer_agent.shell.repository.index import all_names
@@ -334,6 +345,33 @@ def _bytes(path: str, view: View) -> bytes | None:
     finally:
         os.close(descriptor)
     return data if len(data) <= MAX_HASHED else None
+
+
+def _may_exist(path: str, view: View) -> bool:
+    try:
+        os.close(view.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
+
+
+def _stored_sql(data: bytes) -> tuple[str, ...] | None:
+    import sqlite3
+    from contextlib import closing
+
+    if data[:16] != b"SQLite format 3\0" or len(data) < 512:
+        return None
+    # Bytes 18 and 19 say that there is a log besides, without which it could not be opened: there is none.
+    plain = data[:18] + b"\1\1" + data[20:]
+    try:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.deserialize(plain)
+            rows = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+    except (sqlite3.Error, AttributeError, ValueError, MemoryError):
+        return None
+    return tuple(row[0] for row in rows) if all(isinstance(row[0], str) for row in rows) else None
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EffectKind = Literal[
     "read", "write", "append", "delete", "move", "metadata", "execute", "network", "listen", "privilege",
     "persist", "environment", "process", "package", "vcs-rewrite", "container", "system",
+    "database",
 ]  # fmt: skip
 EFFECT_KINDS: tuple[str, ...] = get_args(EffectKind)
 
@@ -54,7 +55,8 @@ class Effect:
         kind: one of `EFFECT_KINDS`.
         role: in which slot the operand stands (`operand`, `redirect`, `target` ...).
         operand: what it is done to: an absolute path for the file kinds, a host for network, a program, module or piece
-            of code for execute, a variable name for environment; None where nothing is known about it.
+            of code for execute, a variable name for environment, a table or a statement for database; None where
+            nothing is known about it.
         resolved: False where the operand, or that there is only this one, can't be proven.
         span: where it stands in the text, from and to, in code points.
         origin: where the effect comes from ("rm operand 1", "> redirect").
@@ -65,8 +67,8 @@ class Effect:
             first component with a wildcard).
         recursive: everything below the operand is touched as well.
         contents: so is everything (or everything hidden) directly in it, by a pattern such as `dir/*`.
-        value: what a variable is set to, all entries that it may get, separated by colons; the port of a host. None
-            where that is not known.
+        value: what a variable is set to, all entries that it may get, separated by colons; the port of a host; what
+            people call a database; what a program was built from. None where that is not known.
         sure: False where the code that has it also says how it never comes to it: a stand-in takes its place.
 
     Example:

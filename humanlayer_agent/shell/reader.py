@@ -103,6 +103,12 @@ class DiskLooks(ABC):
         """
 
     @abstractmethod
+    def stored_sql(self, path: str) -> tuple[str, ...] | None:
+        """Return the SQL that a database of SQLite at a path (absolute) holds of its tables, views and triggers: ()
+        where there is no file, or an empty one; None where nobody can say. Never raises.
+        """
+
+    @abstractmethod
     def tracked_names(self, folder: str) -> tuple[str, ...] | None:
         """Return the paths, from a folder (absolute), of what git's index has below it now; None where nobody can say.
         Never raises.

@@ -83,6 +83,9 @@ _WHOLE = {
     "c-source": "inclusions:source",
     "document": "inclusions:document",
     "manual-page": "inclusions:page",
+    "sqlite": "sql.clients:sqlite",
+    "psql": "sql.clients:psql",
+    "mysql": "sql.clients:mysql",
 }
 """Readers of files that are judged as a whole: all that they may do, whoever runs them."""
 

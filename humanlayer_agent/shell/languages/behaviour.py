@@ -74,6 +74,7 @@ class Behaviour:
     `doubts` are sentences without a full stop that say what could not be told ("line 3: exec of a text that is not
     known"): whoever asks a human shows them. `directories` are those that the code may change to. `files` are those
     that it writes with a known text: what they do counts when they are run. `opaque`: nobody could read it at all.
+    `unread`: what the doubts are about is code that nobody has read, and not a program or a function that nobody knows.
     `steady`: read again, the text does the same; `anywhere`: whatever its path and its words are.
     """
 
@@ -82,6 +83,7 @@ class Behaviour:
     directories: list[Text] = field(default_factory=list)
     files: list[tuple[Text, str | None]] = field(default_factory=list)
     opaque: bool = False
+    unread: bool = False
     steady: bool = False
     anywhere: bool = False
 

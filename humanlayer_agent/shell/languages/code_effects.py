@@ -15,6 +15,9 @@ from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Word
 
 MAX_EFFECTS = 2_000
+_SERVERS = {"psql": "PostgreSQL", "mysql": "MySQL"}
+_READ_BY_THEMSELVES = frozenset({"sqlite", "psql", "mysql"})
+"""Languages whose scripts name further scripts in the same language."""
 _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 
 
@@ -30,7 +33,7 @@ def perform(run: Run, behaviour: Behaviour, language: str) -> None:
         known = run.command.moves is not None and run.state.cwd is not None
         run.command.moves = dedupe((*(run.command.moves or ()), *(run.state.cwd or ()))) if known else None
     for reason in behaviour.doubts:
-        run.code(None, what=reason, role="code", origin=language, unread=behaviour.opaque)
+        run.code(None, what=reason, role="code", origin=language, unread=behaviour.opaque or behaviour.unread)
         run.doubt(reason)
     for act in behaviour.acts:
         if len(run.command.effects) > MAX_EFFECTS:
@@ -61,7 +64,7 @@ def _act(run: Run, act: Act, language: str) -> None:
         return
     operand = act.operands[0] if act.operands else Text()
     if act.kind in _FILES or (act.kind == "execute" and act.role in ("script", "import-path")):
-        _file(run, act, operand, origin)
+        _file(run, act, operand, origin, language)
     elif act.kind in ("network", "listen"):
         for field in _fields(operand, run.command, run.state):
             target = field if field.texts or "/" not in _after_scheme(operand.prefix) else _known(field, operand.prefix)
@@ -75,11 +78,21 @@ def _act(run: Run, act: Act, language: str) -> None:
             if not known:
                 run.doubt(origin)
     else:
+        value = _database(run.command, language) if act.kind == "database" else None
         for name in operand.choices or (None,):
-            run.effect(act.kind, act.role, name, name is not None, run.command.span, origin)
+            run.effect(act.kind, act.role, name, name is not None, run.command.span, origin, value=value)
 
 
-def _file(run: Run, act: Act, operand: Text, origin: str) -> None:
+def _database(command: SimpleCommand, language: str) -> str | None:
+    """What people call the database that a command works on: the first one that it was told."""
+    places = (e.operand for e in command.effects if e.kind == "network" or e.role == "database")
+    place = next(filter(None, places), None)
+    if language == "sqlite":
+        return place or "a database in memory"
+    return f"{_SERVERS.get(language, language)} on {place}" if place is not None else None
+
+
+def _file(run: Run, act: Act, operand: Text, origin: str, language: str) -> None:
     for field in _fields(operand, run.command, run.state):
         if act.role == "import-path":
             run.path("execute", field, role="project", origin=origin)
@@ -87,10 +100,16 @@ def _file(run: Run, act: Act, operand: Text, origin: str) -> None:
             for path in {plain_path(absolute_path(name, cwd)) for name in field.texts or () for cwd in folders}:
                 run.walk.scripts.import_paths.append((run.command, path))
         elif act.kind == "execute":
-            run.script(field, origin, language="python")
+            run.script(field, origin, language=language if language in _READ_BY_THEMSELVES else "python")
         else:
             role = "operand" if act.role == "code" else act.role
+            before = len(run.command.effects)
             run.path(act.kind, field, role=role, origin=origin, recursive=act.recursive)
+            if role == "database":
+                from humanlayer_agent.shell.script_files import database_code
+
+                for effect in run.command.effects[before:]:
+                    database_code.note(run, effect, field)
 
 
 def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:

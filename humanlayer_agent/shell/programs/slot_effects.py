@@ -375,6 +375,12 @@ def _notebook(run: Run, word: Field, origin: str) -> None:
         run.doubt("kernel")
 
 
+def _sql(run: Run, word: Field, origin: str) -> None:
+    from humanlayer_agent.shell.programs.special import sqlite
+
+    sqlite.statements(run, word.text, word)
+
+
 _STREAMS = re.compile(r"/(?:dev|proc)/")
 
 
@@ -457,6 +463,7 @@ _NOTERS: dict[str, Noter] = {
     "document": _document,
     "manual-page": _manual_page,
     "notebook": _notebook,
+    "sql": _sql,
     "go-package": _go("go-package"),
     "go-flags": _go("go-flags"),
     "conda-environment": _conda,

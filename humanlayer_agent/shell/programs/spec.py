@@ -71,6 +71,7 @@ SLOTS = {
     "command": "the words of another command, up to the end",
     "code": "a program text in another language",
     "sed": "a sed script",
+    "sql": "statements of SQL, and commands of the program that it is given to",
     "package": "a package it installs or removes",
     "host": "a host it contacts (user@host:path and host:port are understood)",
     "url": "a URL it contacts",

@@ -25,6 +25,8 @@ _SCRIPTS = {
     "gunicorn": "python",
     "sed": "sed",
     "jq": "jq",
+    "psql": "psql",
+    "sqlite3": "sqlite",
 }
 """What the script files in options of these programs are written in."""
 

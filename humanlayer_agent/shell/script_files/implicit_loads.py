@@ -86,7 +86,7 @@ _ONE_FILE = frozenset(
 _BUILDERS = frozenset({"go", "cargo"})
 """Programs that put into a folder what they build of the project's own code, and nothing else."""
 _MAKES_NO_CODE = frozenset({"mkdir", "touch", "chmod", "chown", "coverage"})
-_GIT_CHANGES = frozenset(
+GIT_CHANGES = frozenset(
     str.split(
         """checkout switch restore reset stash merge rebase cherry-pick revert pull apply am read-tree checkout-index
         submodule worktree mv clone bisect"""
@@ -402,7 +402,7 @@ class LoadedFiles:
             if WRITTEN in command.inside or (inside is not None and inside not in command.inside):
                 continue
             name = (command.subcommand or "").partition(" ")[0]
-            if command.program == "git" and name in _GIT_CHANGES and not _GIT_KEEPS.search(command.text):
+            if command.program == "git" and name in GIT_CHANGES and not _GIT_KEEPS.search(command.text):
                 yield command, None
             if command.program in CODE_FORMATTERS or command.program in _MAKES_NO_CODE:
                 continue

@@ -22,7 +22,7 @@ from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Written
-from humanlayer_agent.shell.script_files.implicit_loads import LoadedFiles
+from humanlayer_agent.shell.script_files.implicit_loads import GIT_CHANGES, LoadedFiles
 from humanlayer_agent.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
@@ -34,6 +34,13 @@ _ARCHIVES = (".zip", ".egg", ".whl", ".pyz", ".pyzw")
 _CHANGES = frozenset({"write", "append", "move"})
 _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
+_NOW = "now"
+"""The same of a file that was judged as it is on disk: a database."""
+_BUILDERS = frozenset(str.split("gcc cc c++ g++ clang clang++ gfortran ld go cargo rustc javac tsc"))
+"""Programs that make others of sources."""
+_SOURCES_SHOWN = 3
+_READ_OR_BUILT = frozenset({"build", "database"})
+"""Roles of changes that are those of a build, or of statements that were read."""
 _MAKES_NOTHING = frozenset({"mkdir", "touch", "chmod", "chown", "tee", "sed"})
 """Programs that put no files into a directory that they are given."""
 _TOOLS = re.compile(
@@ -128,9 +135,13 @@ class Scripts:
             place = posixpath.dirname(place)
         return False
 
-    def judged(self, command: SimpleCommand, effect: Effect, path: str, word: Field) -> None:
-        """What `effect` runs of the file at `path` was judged: should its content be doubtful, so is the effect."""
-        self._judged.append((path, _Run(command, effect, word, _NO_STATE, _PART, None)))
+    def judged(self, command: SimpleCommand, effect: Effect, path: str, word: Field, *, now: bool = False) -> None:
+        """What `effect` runs of the file at `path` was judged: should its content be doubtful, so is the effect.
+
+        Args:
+            now: only as it is on disk: whatever the action writes to it is doubtful.
+        """
+        self._judged.append((path, _Run(command, effect, word, _NO_STATE, _NOW if now else _PART, None)))
 
     def spend(self, key: tuple[object, ...], *texts: str) -> bool | None:
         """Count one more file that is judged. False where there are too many, None where `key` was counted before."""
@@ -187,14 +198,37 @@ class Scripts:
             (effect, command.program in _MAKES_NOTHING or effect.source == "redirect")
             for command in self.walk.program.commands
             for effect in command.effects
-            if effect.kind in _CHANGES and effect.role != "build" and id(effect) not in self.written.effects
+            if effect.kind in _CHANGES and effect.role not in _READ_OR_BUILT and id(effect) not in self.written.effects
             if command.program not in _OWN_CODE or effect.source == "redirect"
         ]
+        brings = any(
+            command.program == "git" and (command.subcommand or "").partition(" ")[0] in GIT_CHANGES
+            for command in self.walk.program.commands
+        )
         for path, run in self._judged:
-            later = run.language == "source" and path in self.written.texts and run.arguments is None
-            if later or any(_reaches(effect, path, exact) for effect, exact in changes):
+            later = run.language in ("source", _NOW) and path in self.written.texts and run.arguments is None
+            if (
+                later
+                or (brings and run.language == _NOW)
+                or any(_reaches(effect, path, exact) for effect, exact in changes)
+            ):
                 run.effect.unread, run.effect.resolved = True, False
                 run.command.doubt(run.word.word.raw)
+
+    def name_builds(self) -> None:
+        """Note of what is run unread that it was built here, and from what: nobody here reads C, Go, Rust or Java."""
+        made = [(c, e) for c in self.walk.program.commands if c.program in _BUILDERS for e in c.effects]
+        made = [(c, e) for c, e in made if e.kind == "write" and e.operand is not None]
+        for command in self.walk.program.commands if made else ():
+            for effect in command.effects:
+                if effect.kind != "execute" or not effect.unread or command.program in _BUILDERS:
+                    continue
+                paths = [path for path in (_exact(effect),) if path is not None]
+                paths += [f"{path}.class" for path in paths if command.program == "java"]
+                makers = [c for c, e in made if any(_reaches(e, path, e.role != "build") for path in paths)]
+                if makers:
+                    sources = [name for name in makers[-1].operands if name and not name.startswith("-")]
+                    effect.value = ", ".join(sources[:_SOURCES_SHOWN]) if sources != ["."] else ""
 
     def source(self, path: str) -> Source | None:
         """The file at `path`, as it is on disk."""
@@ -296,7 +330,7 @@ class Scripts:
     def _judge_written(self) -> None:
         """Code that is written but not run yet is judged as if it ran."""
         self._judge_pieces()
-        run = {path for path, each in self._judged if each.language != _PART}
+        run = {path for path, each in self._judged if each.language not in (_PART, _NOW)}
         for path, texts in list(self.written.texts.items()):
             before = None
             if path not in run and any(text.appended for text in texts) and by_name(path) is not None:

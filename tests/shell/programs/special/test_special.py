@@ -282,20 +282,6 @@ def test_verbs_that_show_and_verbs_that_change() -> None:
         assert any(e.startswith("system ") for e in effects(command)), command
 
 
-def test_sqlite_dot_commands() -> None:
-    assert effects("sqlite3 a.db .tables") == {"write a.db"}
-    assert effects("sqlite3 a.db <<< 'insert into x values (1);'") == {"write a.db"}
-    for text in (
-        ".shell ls",
-        ".import '|ls' t",
-        "select load_extension('x')",
-        "attach 'b' as c",
-        ".once /srv/x",
-        ".mode csv\n.read f",
-    ):
-        assert not resolved(f'sqlite3 a.db "{text}"'), text
-
-
 def test_cloud_verbs() -> None:
     assert not any(e.startswith("system") for e in effects("aws ec2 describe-instances --region x"))
     for command in (
