@@ -5,6 +5,7 @@ an action fills a file that is code by its name with a text that nobody could re
 unread.
 """
 
+import posixpath
 import re
 from collections.abc import Container, Iterable
 
@@ -84,6 +85,11 @@ def doubt(program: Program, known: Container[int]) -> None:
             if effect.kind == "execute" and effect.role in LOADS and effect.resolved and not effect.unread:
                 effect.unread, effect.resolved = True, False
                 command.doubt(effect.operand or effect.origin)
+
+
+def is_called(path: str, endings: tuple[str, ...]) -> bool:
+    """Tell whether the name of a file ends so, and is more than that ending."""
+    return path.endswith(endings) and posixpath.basename(path) not in endings
 
 
 def is_python(command: SimpleCommand) -> bool:
@@ -175,7 +181,7 @@ def _fills(command: SimpleCommand, known: Container[int], unread: tuple[str, ...
     changed = [effect for effect in command.effects if effect.kind in _CHANGES]
     if not changed:
         return False
-    if any((effect.operand or "").endswith(unread) for effect in changed):
+    if any(is_called(effect.operand or "", unread) for effect in changed):
         return command.program not in _EDITORS
     written = [
         effect

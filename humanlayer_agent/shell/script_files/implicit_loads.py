@@ -24,6 +24,7 @@ from humanlayer_agent.shell.script_files.implicit_imports import (
     NATIVE_NAMES,
     PROCESSOR_NAMES,
     UNREAD_NAMES,
+    is_called,
     is_python,
 )
 
@@ -497,11 +498,11 @@ def _languages(path: str, kind: str) -> tuple[str, ...]:
     if kind.startswith(_SETTINGS):
         return (named or "settings",) if posixpath.basename(path) in kind.split()[1:] else ()
     if kind == PROCESSORS:
-        return (UNREAD,) if path.endswith(PROCESSOR_NAMES) else ()
+        return (UNREAD,) if is_called(path, PROCESSOR_NAMES) else ()
     out: list[str] = []
     if named is not None and named != "notebook":
         out.append(named)
-    elif path.endswith(COMPILED_NAMES if kind.startswith("python") or _OUTPUTS.search(path) else _SOURCES):
+    elif is_called(path, COMPILED_NAMES if kind.startswith("python") or _OUTPUTS.search(path) else _SOURCES):
         out.append(UNREAD)
     examples = DOCTEST in kind and (named == "python" or path.endswith(_DOCUMENTS))
     if examples or ALL_EXAMPLES in kind or _TEST_TEXT.search(path):
