@@ -35,7 +35,8 @@ _END = """
 ## Placeholders
 
 A reason or suggestion may hold `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
-`{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ source }}}}` (where the data of a `flow` comes from) and
+`{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ subcommand }}}}`, `{{{{ attributes }}}}` (the account, cluster or place),
+`{{{{ source }}}}` (where the data of a `flow` comes from) and
 `{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated.
 """
 

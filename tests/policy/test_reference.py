@@ -425,6 +425,14 @@ def clause(
                 else:
                     said.append(max([*given, unseen_option]))
             return min(said)
+        case "attributes":
+            absent = NO if command.known and worded(command, around) else MAYBE
+            found = []
+            for name, patterns in value.items():
+                texts = [p["glob"] for p in patterns]
+                given = [MAYBE if text is None else yes(text in texts) for text in command.attributes.get(name, [])]
+                found.append((min if around.excuses else max)(given or [absent]))
+            return min(found)
         case "effects":
             return kinds(value, command, around)
         case "flow":
@@ -711,6 +719,12 @@ _CLAUSES = {
     "options": st.dictionaries(
         st.sampled_from(["request", "user", "context"]),
         st.lists(st.sampled_from(["GET", "HEAD", "bob", "3"]), min_size=1, max_size=2),
+        min_size=1,
+        max_size=2,
+    ),
+    "attributes": st.dictionaries(
+        st.sampled_from(["context", "namespace", "profile"]),
+        st.lists(st.sampled_from(["prod", "dev", "x"]), min_size=1, max_size=2),
         min_size=1,
         max_size=2,
     ),
