@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, read_arguments
 from humanlayer_agent.shell.programs.spec import (
     SLOTS,
+    VERBS,
     Always,
     CatalogError,
     Example,
@@ -34,6 +35,7 @@ from humanlayer_agent.shell.programs.spec import (
 __all__ = [
     "SLOTS",
     "STANDARD_DIRECTORIES",
+    "VERBS",
     "Always",
     "Arguments",
     "Cache",

@@ -1,4 +1,4 @@
-"""What a command asks of a service (a cloud, a cluster, a code host), and in which account or place.
+"""Verbs: what a command asks of a service (a cloud, a cluster, a code host), and in which account or place.
 
 A command that only reads contacts the service (`network`, role `service-read`). Any other changes what the service
 holds, has it run code or hand out secrets: a `system` effect with the role `service-change`, `service-delete`,

@@ -1,4 +1,4 @@
-"""What some commands of clusters, containers and infrastructure show or copy, where that depends on their words."""
+"""Commands of clusters, containers and infrastructure that show or copy what depends on their words."""
 
 import re
 from collections.abc import Sequence
