@@ -160,6 +160,7 @@ def note_operands(run: Run, spec: Spec, arguments: Arguments) -> None:
     pairs, excess = assign_slots(slots, operands)
     for word in excess:
         run.doubt(word.word.raw)
+        run.command.verbs |= {"unknown"}
     number = 0
     for slot, words in pairs:
         if slot.kind == "command":

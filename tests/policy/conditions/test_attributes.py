@@ -50,9 +50,7 @@ PROD = "attributes: {context: ['prod*']}"
         ("effect: system, role: service-delete, " + PROD, "kubectl --context prod delete pod x", "deny"),
     ],
 )
-def test_attributes_of_a_denial(
-    director_of: Callable[..., Director], when: str, command: str, expected: str
-) -> None:
+def test_attributes_of_a_denial(director_of: Callable[..., Director], when: str, command: str, expected: str) -> None:
     director = director_of(f"  - {{id: r, decision: deny, when: {{{when}}}}}\n", defaults="{unmatched: allow}")
     decision = director.evaluate(Action(command, cwd=PROJECT))
     if expected == "allow":

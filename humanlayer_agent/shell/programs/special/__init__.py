@@ -19,6 +19,7 @@ READERS = {
     "aws": "cloud.aws",
     "az": "cloud.az",
     "code-host-api": "code_hosts.api",
+    "code-host-clone": "code_hosts.clone",
     "compiler": "compilers.compiler",
     "compress": "compressors.read",
     "copy": "clusters.copy",

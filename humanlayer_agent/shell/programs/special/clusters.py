@@ -27,7 +27,7 @@ def get(run: Run, spec: Spec, fields: list[Field]) -> None:
         if use.option.name == "output" and use.value is not None and (found := _FROM_FILE.match(use.value.prefix)):
             run.path("read", use.value.tail(found.end()), role="option", origin="kubectl output")
     output = options.get("output", [])
-    table = all(o in _NAMES_ONLY for o in output) and not {"log-level", "settings"} & flags
+    table = all(o in _NAMES_ONLY for o in output) and not {"log-level", "template"} & flags
     secret = "raw" in flags or any(_is_secret(o.text) for o in arguments.operands) or "file" in flags
     verbs.note(run, spec, "secrets" if secret and not (table and "raw" not in flags) else "read")
 
@@ -58,7 +58,8 @@ def inspect(run: Run, spec: Spec, fields: list[Field]) -> None:
     arguments = read_arguments(spec, fields)
     run = spec_reader.note_options(run, spec, arguments)
     spec_reader.note_operands(run, spec, arguments)
-    verbs.note(run, spec, "read" if _plain(run.command.options.get("format", ())) else "secrets")
+    plain = (run.command.subcommand or "").startswith(("volume", "network"))
+    verbs.note(run, spec, "read" if plain or _plain(run.command.options.get("format", ())) else "secrets")
 
 
 def _plain(formats: Sequence[str | None]) -> bool:

@@ -1,6 +1,7 @@
 """`gh api` and `glab api`: requests by their method, and of GraphQL by their text."""
 
 import re
+from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.run import Run
@@ -41,6 +42,16 @@ def api(run: Run, spec: Spec, fields: list[Field]) -> None:
     if verb == "read" and re.search(r"secret|token|/variables\b", endpoint or ""):
         verb = "read" if re.search(r"actions/secrets|/public-key", endpoint or "") else "secrets"
     verbs.note(run, spec, verb)
+
+
+def clone(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """REPOSITORY [DIRECTORY] [-- OPTIONS]: options for git can name programs that it runs."""
+    spec_reader.apply_plain(run, replace(spec, verb=""), fields)
+    handed = any(word.text == "--" for word in fields)
+    if handed:
+        run.code(None, what="options of git", role="option", origin=f"{run.command.program} clone")
+        run.doubt(run.command.text)
+    verbs.note(run, spec, "execute" if handed else "read")
 
 
 def _from_file(run: Run, field: Field) -> None:
