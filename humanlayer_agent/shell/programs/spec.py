@@ -297,7 +297,7 @@ def _spec(
     body: Any,
     where: str,
     defaults: dict[str, Any],
-    inherited: dict[str, Any] | None = None,
+    inherited: Spec | None = None,
     service: str = "",
 ) -> Spec:
     body = {} if body is None else body
@@ -311,8 +311,10 @@ def _spec(
     own: dict[str, Any] = body.get("options") or {}
     for canonical, option in own.items():
         _add_option(spec, str(canonical), option, f"{where}: {canonical}")
-    for canonical, option in {**(defaults.get("options") or {}), **(inherited or {})}.items():
+    passed_on = _joined(inherited, Spec(name, {**spec.short}, {**spec.long})) if body.get("inherit") else inherited
+    for canonical, option in (defaults.get("options") or {}).items():
         _add_option(spec, str(canonical), option, f"{where}: {canonical}", inherited=True)
+    _joined(inherited, spec)
     body = {**defaults, **body}
     spec.operands = _slots(body.get("operands", ()), where)
     for variant in body.get("variants") or ():
@@ -322,7 +324,6 @@ def _spec(
         when = frozenset(default.get("when") or ())
         spec.without_operands = (_kind(default["slot"], where), str(default["value"]), when)
     spec.effects = [_always(e, where) for e in body.get("effects") or ()]
-    passed_on = {**(inherited or {}), **(own if body.get("inherit") else {})}
     spec.service = str(body.get("service", service))
     for names, sub in (body.get("subcommands") or {}).items():
         for each in split_names(str(names)):
@@ -349,6 +350,14 @@ def _spec(
     return spec
 
 
+def _joined(inherited: Spec | None, spec: Spec) -> Spec:
+    """`spec` with the options of another in addition; tables that would be the same are shared."""
+    if inherited is not None:
+        spec.short = {**inherited.short, **spec.short} if spec.short else inherited.short
+        spec.long = {**inherited.long, **spec.long} if spec.long else inherited.long
+    return spec
+
+
 def _verb(verb: Any, where: str) -> str:
     if verb and verb not in VERBS:
         raise CatalogError(f"{where}: {verb!r} is no verb; known: {', '.join(VERBS)}")
@@ -359,7 +368,6 @@ def _check_conditions(spec: Spec, where: str) -> None:
     """A `when` that names no option would never hold: a mistake that must not stay unseen."""
     if spec.grammar or spec.subcommands:
         return  # what a reader or a sub-command adds to the flags is not known here
-    known = {o.name for o in (*spec.short.values(), *spec.long.values())}
     named = set(spec.recursive)
     for variant in spec.variants:
         named |= variant.when
@@ -367,6 +375,9 @@ def _check_conditions(spec: Spec, where: str) -> None:
         named |= each.when | each.unless
     if spec.without_operands is not None:
         named |= spec.without_operands[2]
+    if not named:
+        return
+    known = {o.name for o in (*spec.short.values(), *spec.long.values())}
     if wrong := named - known:
         raise CatalogError(f"{where}: no option is called {', '.join(sorted(wrong))}")
 
