@@ -1,7 +1,6 @@
 """`gh api` and `glab api`: requests by their method, and of GraphQL by their text."""
 
 import re
-from dataclasses import replace
 
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.run import Run
@@ -46,7 +45,11 @@ def api(run: Run, spec: Spec, fields: list[Field]) -> None:
 
 def clone(run: Run, spec: Spec, fields: list[Field]) -> None:
     """REPOSITORY [DIRECTORY] [-- OPTIONS]: options for git can name programs that it runs."""
-    spec_reader.apply_plain(run, replace(spec, verb=""), fields)
+    spec_reader.apply_plain(run, spec, fields)
+    operands = run.command.operands
+    if len(operands) == 1:
+        name = (operands[0] or "").rstrip("/").rpartition("/")[2].removesuffix(".git")
+        run.path("write", spec_reader.implied(run.command, name) if name else fields[0], origin="clone", recursive=True)
     handed = any(word.text == "--" for word in fields)
     if handed:
         run.code(None, what="options of git", role="option", origin=f"{run.command.program} clone")
