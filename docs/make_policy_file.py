@@ -23,7 +23,7 @@ _BEGINNING = """# Policy files
 <!-- Made by docs/make_policy_file.py from humanlayer_agent/policy/language: change the fields there. -->
 
 A policy is a YAML file. Every key is listed here; [policies](policies.md) says what they come to, and [the
-cookbook](cookbook.md) has 40 rules to copy. An unknown key is an error with file, line and column.
+cookbook](cookbook.md) has 41 rules to copy. An unknown key is an error with file, line and column.
 
 A list of names may be one name without the list around it. `$name` in a list of patterns stands for a list of the file.
 """
@@ -38,9 +38,9 @@ Effects of the kind `database` say what statements of SQL do to tables: their `r
 ## Placeholders
 
 A reason or suggestion may hold `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
-`{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ source }}}}` (where the data of a `flow` comes from),
-`{{{{ database }}}}` (the server or the file of a database) and `{{{{ unresolved }}}}` (what nobody can know).
-Nothing else is evaluated.
+`{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ subcommand }}}}`, `{{{{ attributes }}}}` (the account, cluster or place),
+`{{{{ source }}}}` (where the data of a `flow` comes from), `{{{{ database }}}}` (the server or the file of a database) and
+`{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated.
 """
 
 

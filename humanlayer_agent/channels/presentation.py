@@ -224,6 +224,11 @@ def _part(part: PartVerdict) -> PartView:
 
 
 _VERBS = {
+    "service-delete": "removes what others use",
+    "service-secrets": "shows secrets",
+    "service-change": "changes what others use",
+    "service-execute": "runs elsewhere",
+    "service-read": "reads from",
     "delete": "deletes",
     "write": "writes",
     "append": "appends to",
@@ -243,14 +248,14 @@ _VERBS = {
     "environment": "sets",
     "read": "reads",
 }
-"""Kind of effect -> how it is said; worst first, which is the order they are shown in."""
+"""Kind of effect, or its role at a service -> how it is said; worst first, which is the order they are shown in."""
 
 
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
     effects = decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
     by_kind: dict[str, list[Effect]] = {}
     for effect in effects:
-        by_kind.setdefault(effect.kind, []).append(effect)
+        by_kind.setdefault(effect.role if effect.role.startswith("service-") else effect.kind, []).append(effect)
     order = [*_VERBS, *(kind for kind in by_kind if kind not in _VERBS)]
     return tuple(
         EffectView(_VERBS.get(kind, one_line(kind)), _operands(by_kind[kind], project), kind == "read")

@@ -101,6 +101,11 @@ def show(
 def description(spec: catalog.Spec, title: str) -> Iterator[str]:
     """The lines that describe `spec` to people."""
     yield f"{title}: {spec.about}" if spec.about else title
+    if spec.service or spec.verb:
+        verb = f" ({spec.verb}: {catalog.VERBS[spec.verb]})" if spec.verb else ""
+        yield f"  service: {spec.service or 'a daemon of this machine'}{verb}"
+    if spec.attributes:
+        yield f"  attributes: {', '.join(spec.attributes)}"
     if spec.grammar:
         yield f"  read by a grammar of its own ({spec.grammar}); what stands here is only a part"
     if spellings := _spellings(spec):
@@ -163,6 +168,9 @@ def _record(spec: catalog.Spec, program: str, subcommand: list[str]) -> CatalogR
         ],
         "recursive": sorted(spec.recursive),
         "subcommands": _subcommands(spec, title),
+        "service": spec.service or None,
+        "verb": spec.verb or None,
+        "attributes": list(spec.attributes),
         "examples": [
             {"command": each.command, "effects": list(each.effects), "resolved": not each.unresolved}
             for each in _found_examples(title)
@@ -187,6 +195,7 @@ def _option(option: catalog.Option, keys: list[str]) -> str:
     left = f"  {', '.join(keys)}{value}"
     does = [f"value: {option.kind}"] if option.arity and option.kind != "text" else []
     does += [f"does: {option.does}"] if option.does else []
+    does += [f"asks: {option.verb}"] if option.verb else []
     right = "; ".join([option.name, *does])
     gap = "\n" + " " * _WIDTH if len(left) >= _WIDTH else " " * (_WIDTH - len(left))
     return f"{left}{gap}{right}"

@@ -69,6 +69,7 @@ def public(program: Program) -> "ProgramRecord":
                 "via": list(c.via),
                 "inside": list(c.inside),
                 "span": list(c.span),
+                "attributes": c.attributes,
             }
             for c in program.commands
             if c.argv
@@ -77,6 +78,7 @@ def public(program: Program) -> "ProgramRecord":
 
 
 def _print(program: Program) -> None:
+    from humanlayer_agent.policy.verdict import attributes_of
     from humanlayer_agent.safe_text import visible
 
     if program.status != "ok":
@@ -87,6 +89,8 @@ def _print(program: Program) -> None:
         chain = " ".join(f"[{v}]" for v in (*command.inside, *command.via))
         words = " ".join(visible(w).replace("\n", "\\n") for w in command.argv) or "(redirects)"
         print(f"{chain + ' ' if chain else ''}{words}{'' if command.resolved else '   (not resolved)'}")
+        if command.attributes:
+            print(f"    in {visible(attributes_of(command))}")
         for effect in command.effects:
             shown = effect.public()
             mark = "" if shown["resolved"] else " (not certain)"

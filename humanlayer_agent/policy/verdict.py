@@ -293,6 +293,15 @@ def render(template: str, hit: Hit) -> str:
     return _PLACEHOLDER.sub(lambda m: _fact(m[1], hit, m[0])[:_SHOWN], template)
 
 
+def attributes_of(command: SimpleCommand) -> str:
+    """Return which account, cluster or place a command means, for people: "context prod, an unknown namespace"."""
+    known = [
+        f"{n} {' or '.join(str(v) for v in values)}" for n, values in command.attributes.items() if None not in values
+    ]
+    unknown = [f"an unknown {n}" for n, values in command.attributes.items() if None in values]
+    return ", ".join([*known, *unknown][: max(len(known), 2)]) or "a place that it does not name"
+
+
 def _fact(name: str, hit: Hit, otherwise: str) -> str:
     """Return the text for `{{ name }}`; `otherwise` where there is no such name."""
     if name in _OPERANDS:
@@ -309,6 +318,10 @@ def _fact(name: str, hit: Hit, otherwise: str) -> str:
             return hit.command.text
         case "database":
             return (hit.effect.value if hit.effect else None) or "a database"
+        case "subcommand":
+            return hit.command.subcommand or ""
+        case "attributes":
+            return attributes_of(hit.command)
         case "effect":
             return hit.effect.kind if hit.effect else ""
         case "source":

@@ -30,7 +30,7 @@ MAX_CHANGES = 2_000
 """Clauses that are taken out, one after the other."""
 
 Change = Literal["without", "never"]
-_GROUPS = ("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options")
+_GROUPS = ("program", "flags", "operands", "effects", "paths", "hosts", "names", "env", "options", "attributes")
 Path = tuple[str | int, ...]
 
 

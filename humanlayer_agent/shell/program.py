@@ -128,6 +128,9 @@ class SimpleCommand:
         flags: canonical option names; `flags_complete` is False where a word of unknown value may add others.
         operands: the words that are no options; None for one that is not known.
         options: the values of options by their canonical names.
+        attributes: which account, cluster or place a service is asked in (profile, region, context ...): all values
+            that it may have, None for one that is not known. Not there where the program has no such thing.
+        verbs: what it asks of a service: see `spec.VERBS`; "unknown" where that is not known.
         effects: everything it does.
 
     Example:
@@ -153,6 +156,8 @@ class SimpleCommand:
     flags_complete: bool = True
     operands: list[str | None] = field(default_factory=list)
     options: dict[str, list[str | None]] = field(default_factory=dict)
+    attributes: dict[str, list[str | None]] = field(default_factory=dict)
+    verbs: frozenset[str] = frozenset()
     effects: list[Effect] = field(default_factory=list)
     words: list[Field] = field(default_factory=list)
     """The words that `argv` shows, with what is known of each."""

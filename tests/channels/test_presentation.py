@@ -140,11 +140,28 @@ def test_operands_outside_the_project_come_first_and_many_are_counted(make_reque
         (Effect("write", "", None, False, (0, 1)), "unknown until it runs"),
         (Effect("execute", "", None, True, (0, 1), unread=True), "code that nobody has read"),
         (Effect("write", "", "/\x1b[2J\n", True, (0, 1)), r"/\x1b[2J\x0a"),
+        (Effect("network", "service-read", "GitHub", True, (0, 2)), "GitHub"),
+        (Effect("system", "service-delete", "kubectl delete pod x", True, (0, 2)), "kubectl delete pod x"),
     ],
 )
 def test_how_an_effect_is_said(make_request, effect, said):
     decision = dataclasses.replace(make_request().decision, effects=(effect,))
     assert present(dataclasses.replace(make_request(), decision=decision)).effects[0].operands == (said,)
+
+
+def test_what_is_asked_of_a_service_is_said_apart(make_request):
+    asked = [
+        Effect("network", "service-read", "GitHub", True, (0, 2)),
+        Effect("system", "service-delete", "kubectl delete pod x", True, (0, 2)),
+        Effect("system", "setting", "the clock", True, (0, 2)),
+    ]
+    decision = dataclasses.replace(make_request().decision, effects=tuple(asked))
+    said = [(e.verb, *e.operands) for e in present(dataclasses.replace(make_request(), decision=decision)).effects]
+    assert said == [
+        ("removes what others use", "kubectl delete pod x"),
+        ("reads from", "GitHub"),
+        ("changes the system", "the clock"),
+    ]
 
 
 def test_the_model_can_not_talk_at_length(make_request):

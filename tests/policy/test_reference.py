@@ -425,6 +425,14 @@ def clause(
                 else:
                     said.append(max([*given, unseen_option]))
             return min(said)
+        case "attributes":
+            absent = NO if command.known and worded(command, around) else MAYBE
+            found = []
+            for name, patterns in value.items():
+                texts = [p["glob"] for p in patterns]
+                given = [MAYBE if text is None else yes(text in texts) for text in command.attributes.get(name, [])]
+                found.append((min if around.excuses else max)(given or [absent]))
+            return min(found)
         case "effects":
             return kinds(value, command, around)
         case "flow":
@@ -714,6 +722,12 @@ _CLAUSES = {
         min_size=1,
         max_size=2,
     ),
+    "attributes": st.dictionaries(
+        st.sampled_from(["context", "namespace", "profile"]),
+        st.lists(st.sampled_from(["prod", "dev", "x"]), min_size=1, max_size=2),
+        min_size=1,
+        max_size=2,
+    ),
     "effects": st.dictionaries(st.sampled_from(["any", "all", "only"]), _KINDS, min_size=1, max_size=2),
     "paths": st.dictionaries(
         st.sampled_from(["any_within", "all_within", "none_within", "contents_of"]), _PATHS, min_size=1, max_size=2
@@ -777,6 +791,7 @@ _SIMPLE = st.sampled_from(
         'curl "$X"', 'pkill "$X"', "kill 1", "./a.out", 'echo x > "$X"', 'rm -rf "$X"/y', "rm -rf /srv", "rm -rf .",
         'python -c "import requests; requests.get(u)"', 'bash "$X"', 'sudo -u "$U" frob',
         "curl -X GET -X DELETE localhost:3000", "curl -X GET example.com", 'curl -X HEAD -X "$X" localhost', "curl localhost https://example.com", "grep -C 3 -C 4 x a", "sudo -u bob -u root frob",
+        "kubectl --context prod get x", "kubectl --context dev --context prod delete x", "kubectl -n x -A get x", 'aws --profile "$X" s3 ls', "aws --profile prod s3 rm s3://x", "AWS_PROFILE=dev aws s3 ls",
         "export PYTHONPATH=/srv/y${PYTHONPATH:+:$PYTHONPATH}", "PYTHONPATH=$D cat a", "printenv PYTHONPATH", "PATH=/srv ls",
         'echo "curl https://example.org; kill 1" > w.sh', 'echo "curl https://example.org | sh" > v.sh', 'echo "rm -rf /srv/x" > u.sh', "cat *", "cat /srv/*", "cat ~/x/*", "cat .e*", "export PYTHONPATH=$D",
     ]

@@ -14,6 +14,7 @@ from humanlayer_agent.cli.shared.records import EffectRecord, ExplainedCommandRe
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried
+from humanlayer_agent.policy.verdict import attributes_of
 from humanlayer_agent.safe_text import characters, one_line
 from humanlayer_agent.shell import Effect
 
@@ -69,6 +70,7 @@ def _part(part: Part) -> ExplainedCommandRecord:
         "via": list(command.via),
         "inside": list(command.inside),
         "unresolved": list(command.unresolved),
+        "attributes": {name: list(values) for name, values in command.attributes.items()},
         "found": [_found(finding) for finding in (part.own, *part.effects)],
     }
 
@@ -149,6 +151,8 @@ def _tree(part: Part, why_not: str | None) -> Tree:
     tree = Tree(head, guide_style="dim")
     if command.unresolved:
         tree.add(Text(f"not known: {one_line(', '.join(command.unresolved))}"))
+    if command.attributes:
+        tree.add(Text(f"in: {one_line(attributes_of(command))}"))
     _add_rules(tree, part.own, why_not)
     for finding in part.effects:
         if finding.effect is not None:

@@ -50,6 +50,7 @@ class SimpleCommandRecord(TypedDict):
     via: Annotated[list[str], "Programs that run it, such as sudo or xargs."]
     inside: Annotated[list[str], "Constructs around it, such as loop or substitution."]
     span: Annotated[list[int], "Where it stands: [from, to) in Unicode code points."]
+    attributes: Annotated[dict[str, list[str | None]], "Account, cluster, place: its values by name; null: unknown."]
 
 
 class ProgramRecord(TypedDict):
@@ -98,6 +99,7 @@ class ExplainedCommandRecord(TypedDict):
     via: Annotated[list[str], "Programs that run it."]
     inside: Annotated[list[str], "Constructs around it."]
     unresolved: Annotated[list[str], "What could not be known of it."]
+    attributes: Annotated[dict[str, list[str | None]], "As hla parse has them."]
     found: Annotated[list[ExplainedRecord], "Of itself first, then of each effect."]
 
 
@@ -191,6 +193,9 @@ class CatalogRecord(TypedDict):
     effects: Annotated[list[CatalogEffectRecord], "What it does by itself."]
     recursive: Annotated[list[str], "Options with which its operands mean everything below them, too."]
     subcommands: Annotated[list[str], "Its sub-commands."]
+    service: Annotated[str | None, "The service that it talks to."]
+    verb: Annotated[str | None, "read, change, delete, secrets, execute or local: what it asks of the service."]
+    attributes: Annotated[list[str], "Options that say which account, cluster or place is meant."]
     examples: Annotated[list[CatalogExampleRecord], "Examples; each is tested."]
 
 

@@ -334,6 +334,20 @@ def _options(options: Mapping[str, Texts], excuses: bool) -> Clause:
     return judge
 
 
+def _attributes(attributes: Mapping[str, Texts], excuses: bool) -> Clause:
+    wanted = {name: TextSet(texts) for name, texts in attributes.items()}
+    of = min if excuses else max
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        absent = NO if command.known and _worded(command, situation) else MAYBE
+        value = YES
+        for name, texts in wanted.items():
+            value = min(value, of([texts.has(text) for text in command.attributes.get(name, ())], default=absent))
+        return value
+
+    return judge
+
+
 def _worded(command: SimpleCommand, situation: Situation) -> bool:
     """Tell whether all words of a command are known. Where it is confined, files that nobody can read are no doubt of
     that: what they have it do stays within.
@@ -516,6 +530,7 @@ _BUILDERS: dict[str, Builder] = {
     "effects": lambda _c, v, _: _effects(v),
     "env": Compiler._env,
     "options": lambda _c, v, excuses: _options(v, excuses),
+    "attributes": lambda _c, v, excuses: _attributes(v, excuses),
     "operands": lambda _c, v, _: _operands(v),
     "argv": lambda _c, v, _: _argv(v),
     "agent": lambda _c, v, _: _agent(v),

@@ -8,6 +8,7 @@ from humanlayer_agent.policy.conditions.kleene import MAYBE
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.explanation.explain import CONFINED, Explanation, Finding, Part, Tried, clause_text
 from humanlayer_agent.policy.language.policy import Among, Environment, Match, Paths
+from humanlayer_agent.policy.verdict import attributes_of
 from humanlayer_agent.shell import Effect, SimpleCommand
 
 NEAREST = 3
@@ -143,6 +144,14 @@ def _hint(when: Match, name: str, command: SimpleCommand, effect: Effect | None)
     if name in ("subcommand", "role"):
         is_now = getattr(effect if name == "role" else command, name, None)
         return f"the {name} were {_listed(value, 'or')}" + (f", not {is_now}" if is_now else "")
+    if name == "attributes":
+        return (
+            " and ".join(
+                f"its {each} were {_listed([t.glob or f'/{t.regex}/' for t in texts], 'or')}"
+                for each, texts in value.items()
+            )
+            + f" (it is in {attributes_of(command)})"
+        )
     if name == "resolved" and value:
         return f"every word were known ({_listed(command.unresolved, 'and')} is not)" if command.unresolved else ""
     if name == "unread" and not value:

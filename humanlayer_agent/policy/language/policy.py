@@ -194,6 +194,8 @@ class Match(Written):
     """[Options](#flags) as the catalog names them: `recursive`, not `-r`."""
     options: Annotated[Mapping[str, Texts], SOME] | None = None
     """Values of options, by the names that the catalog has for them."""
+    attributes: Annotated[Mapping[str, Texts], SOME] | None = None
+    """[Which account, cluster or place](policies.md#clouds-clusters-and-code-hosts) is meant: profile, context ..."""
     operands: Operands | None = None
     """The [words](#operands) that are no options."""
     argv: Texts | None = None
@@ -501,7 +503,7 @@ def _match(body: Mapping[str, Any]) -> Match:
             keys[key] = kind(**{named[k]: _plain(v) for k, v in value.items()})
         elif key in ("argv", "agent"):
             keys[key] = _texts(value)
-        elif key == "options":
+        elif key in ("options", "attributes"):
             keys[key] = {name: _texts(patterns) for name, patterns in value.items()}
         elif key == "operands":
             keys[key] = Operands(**{k: _texts(v) for k, v in value.items()})

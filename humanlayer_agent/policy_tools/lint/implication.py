@@ -32,7 +32,7 @@ MAX_STEPS = 2_000
 """Beyond this nothing is shown."""
 
 _COMMAND_CLAUSES = frozenset(
-    ("program", "subcommand", "flags", "options", "operands", "argv", "effects", "via", "inside", "parse", "agent")
+    str.split("program subcommand flags options attributes operands argv effects via inside parse agent")
 )
 """Clauses that say the same of a command and of each of its effects."""
 
@@ -152,7 +152,7 @@ def _of_values(side: Side) -> bool:
     """Does anything in a condition hang on whether one value matches, or every one?"""
     for name, value in (clause for match in side.matches for clause in clauses_of(match)):
         inner = value if name == "any" else [value] if name == "negated" else []
-        more = name in OF_VALUES and not (side.by_effect and name not in ("options", "flags"))
+        more = name in OF_VALUES and not (side.by_effect and name not in ("options", "attributes", "flags"))
         if more or any(_of_values(replace(side, matches=_flat(each))) for each in inner):
             return True
     return False

@@ -134,7 +134,8 @@ def _collect(subject: "Subject", rule: Rule, match: Match, named: Named) -> None
     named.subcommands += match.subcommand or ()
     named.kinds += [*(match.effect or ()), *_all(match.effects)]
     named.flags += _all(match.flags)
-    named.options += [(n, w) for n, texts in (match.options or {}).items() for t in texts if (w := word_in(t))]
+    for given in (match.options, match.attributes):
+        named.options += [(n, w) for n, texts in (given or {}).items() for t in texts if (w := word_in(t))]
     if match.operands is not None:
         texts = [t for group in (match.operands.any, match.operands.all, match.operands.none) for t in group or ()]
         named.operands += [word for text in texts if (word := word_in(text))]

@@ -191,7 +191,7 @@ _SCALAR = (
 _INERT = r"[A-Za-z0-9_%+][\w.,@%+-]*(?::[\w.,@%+-]+)*|"
 """Values that are one word, without a folder."""
 
-_APART = frozenset({"system", "network", "openssl", "packages", "database", "containers"})
+_APART = frozenset({"system", "network", "openssl", "packages", "database", "containers", "cloud", "clusters"})
 """Files of the catalog whose programs run no code of a project, and take more from their environment than its text."""
 _TAKE_ALL = frozenset({"dotnet", "msbuild"})
 """Programs to which every variable is a setting."""

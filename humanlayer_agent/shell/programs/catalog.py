@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, read_arguments
 from humanlayer_agent.shell.programs.spec import (
     SLOTS,
+    VERBS,
     Always,
     CatalogError,
     Example,
@@ -34,6 +35,7 @@ from humanlayer_agent.shell.programs.spec import (
 __all__ = [
     "SLOTS",
     "STANDARD_DIRECTORIES",
+    "VERBS",
     "Always",
     "Arguments",
     "Cache",
@@ -91,6 +93,7 @@ class Catalog:
         """Where the programs stand of the files that were scanned so far."""
         self._cache = cache
         self._specs: dict[str, Spec] = {}
+        self._services: dict[str, dict[str, Any]] = {}
         self._unread: list[str] | None = None
         self._lock = Lock()
 
@@ -104,6 +107,16 @@ class Catalog:
             if place is not None:
                 self._specs |= read_programs(self._content(place), place.file)
                 found = self._specs.get(program)
+        return found
+
+    def service(self, name: str) -> dict[str, Any]:
+        """Return the names of sub-commands and options in `services/NAME.yaml`, which is read when it is asked for."""
+        found = self._services.get(name)
+        if found is None:
+            file = f"{name}.yaml"
+            with open(os.path.join(self.folder, "services", file), encoding="utf-8") as opened:
+                found = self._cached(opened.read(), file)
+            self._services[name] = found
         return found
 
     def names(self) -> list[str]:
@@ -154,13 +167,15 @@ class Catalog:
 
     def _content(self, place: _Place) -> Any:
         """What the YAML at `place` says: from the cache, else it is put there."""
-        text = f"{place.head}\nprograms:{place.body}"
+        return self._cached(f"{place.head}\nprograms:{place.body}", place.file)
+
+    def _cached(self, text: str, file: str) -> Any:
         if self._cache is None:
-            return _yaml(text, place.file)
+            return _yaml(text, file)
         digest = sha256(text.encode()).hexdigest()
         content = self._cache.load(digest)
         if content is None:
-            content = _yaml(text, place.file)
+            content = _yaml(text, file)
             if _is_json(content):
                 self._cache.store(digest, content)
         return content

@@ -337,6 +337,14 @@ def _at_file(run: Run, word: Field, origin: str) -> None:
         run.doubt(word.word.raw)  # curl -w: what follows goes to that file
 
 
+def _named_file(run: Run, word: Field, origin: str) -> None:
+    if word.text is None:
+        run.path("read", word, origin=origin)
+        return
+    name, equals, _ = word.text.partition("=")
+    run.path("read", word.tail(len(name) + 1) if equals else word, role="option", origin=origin)
+
+
 def _openssl_password(run: Run, word: Field, origin: str) -> None:
     kind, colon, _ = (word.text or "").partition(":")
     if word.text is None and not word.prefix:
@@ -485,6 +493,7 @@ _NOTERS: dict[str, Noter] = {
     "report": _report,
     "revision-or-path": _revision_or_path,
     "at-file": _at_file,
+    "named-file": _named_file,
     "format": _format,
     "cookie": _cookie,
     "credential": _credential,

@@ -14,6 +14,9 @@
         without_operands: {slot: list, value: ., when: [x]}    # what it works on when it is given none
         effects: [{kind: network, when: [x]}]     # beyond options and operands
         needs: [credentials]                                        # beside its operands: see `NEEDS`
+        service: AWS                            # what it talks to, for people; sub-commands have it too
+        verb: read                              # what it asks of that: see `VERBS`; an option may have one as well
+        attributes: {profile: [$AWS_PROFILE]}   # which account, cluster or place: see `Spec.attributes`
         settings: [pyproject.toml, x.toml]      # names of files with settings that it looks for by itself
         argument_files: lines                   # @FILE stands for the words in it: see `ARGUMENT_FILES`
         about: copies files                                         # one line for people
@@ -25,8 +28,8 @@ Above `programs` a file may hold `about`, `defaults` (keys and options that ever
 
 A slot or an option's `value` is one of `SLOTS`. `permute: false` ends the options at the first operand (wrappers).
 `digits: true` admits -5. `abbreviate: true`: long options may be shortened as GNU getopt allows; only where every long
-option is listed (else --out could be read as --output-dir). `inherit: true`: sub-commands take this level's options
-too. `grammar: NAME` names a reader in `programs.special` for arguments that options and
+option is listed (else --out could be read as --output-dir). `inherit: true`: sub-commands, and theirs, take this
+level's options too. `grammar: NAME` names a reader in `programs.special` for arguments that options and
 slots can't describe. `subcommands` hold the same form one level down; those of a large program may stand beside it
 under its name and theirs (`git commit`), so that each is read when it is met.
 """
@@ -44,6 +47,16 @@ NEEDS = {
     "namespaces": "makes user namespaces of its own, as browsers do for their sandbox",
 }
 """What a program can't do its work without, besides what it is given: no confinement has it."""
+
+VERBS = {
+    "read": "has it tell what it holds",
+    "change": "changes what it holds",
+    "delete": "removes what it holds",
+    "secrets": "has it hand out passwords, tokens or keys",
+    "execute": "has it run code",
+    "local": "asks nothing of it",
+}
+"""What a command may ask of a service. A word that is not understood makes it one that nobody knows."""
 
 ARGUMENT_FILES = {
     "lines": "each line is a word",
@@ -103,6 +116,7 @@ SLOTS = {
     "checkpoint-action": "an action of tar, which may be a command (exec=)",
     "ssh-option": "a setting of ssh (name=value), which may be a command",
     "at-file": "text, or a file it reads after @",
+    "named-file": "a file it reads, perhaps with a name for it and = before",
     "credential": "a key or certificate that it proves itself with, and does not send",
     "cookie": "a cookie (name=value), or a file of cookies it reads",
     "openssl-password": "a password, or where one is (file:PATH, env:NAME)",
@@ -130,6 +144,7 @@ class Option:
     """`arity` is 0, 1, or 2 for a value that can only be attached. `kind` is the slot of the value.
 
     `does` is an effect of the option itself. `last`: what follows belongs to something else (`python -m x --flag`).
+    `verb` is what it asks of the service besides.
     """
 
     name: str
@@ -137,6 +152,7 @@ class Option:
     kind: str
     does: str | None = None
     last: bool = False
+    verb: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -185,6 +201,17 @@ class Spec:
     needs: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     argument_files: str = ""
+    service: str = ""
+    verb: str = ""
+    verbs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What sub-commands ask of the service, where they are too many to stand one by one: patterns of their words, verb
+    by verb; the first that matches counts."""
+    names: str = ""
+    """The file in `catalog/services` with the names of sub-commands and options."""
+    attributes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options that say which account, cluster or place is meant; and for each, what else decides it: `$NAME` a variable
+    that stands in for it, `--name` an option by its canonical name or `*x*` a pattern of another word, beside which it
+    says nothing for certain."""
     shapes: dict[tuple[str | None, ...], Any] = field(default_factory=dict, compare=False)
     """What `arguments` has read before, by the options and their places."""
     dangerous: bool | None = field(default=None, compare=False)
@@ -222,9 +249,9 @@ _READS = frozenset({"text", "read", "list", "name-glob", "name-regex"})
 """Slots in which a word does no more than operands may."""
 _PROGRAM_KEYS = frozenset(
     str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
-    reads_stdin prints abbreviate inherit about needs settings argument_files""")
+    reads_stdin prints abbreviate inherit about needs settings argument_files service verb verbs names attributes""")
 )
-_OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
+_OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last", "verb"})
 
 
 _FILE_KEYS = frozenset({"about", "defaults", "shared", "programs", "examples"})
@@ -266,7 +293,14 @@ def read_examples(content: Any, file: str) -> Iterator[Example]:
         yield Example(file, entry["command"], effects, bool(entry.get("unresolved", False)), truth)
 
 
-def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited: dict[str, Any] | None = None) -> Spec:
+def _spec(
+    name: str,
+    body: Any,
+    where: str,
+    defaults: dict[str, Any],
+    inherited: Spec | None = None,
+    service: str = "",
+) -> Spec:
     body = {} if body is None else body
     if not isinstance(body, dict):
         raise CatalogError(f"{where}: expected a mapping, found {body!r}")
@@ -278,8 +312,10 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
     own: dict[str, Any] = body.get("options") or {}
     for canonical, option in own.items():
         _add_option(spec, str(canonical), option, f"{where}: {canonical}")
-    for canonical, option in {**(defaults.get("options") or {}), **(inherited or {})}.items():
+    passed_on = _joined(inherited, Spec(name, {**spec.short}, {**spec.long})) if body.get("inherit") else inherited
+    for canonical, option in (defaults.get("options") or {}).items():
         _add_option(spec, str(canonical), option, f"{where}: {canonical}", inherited=True)
+    _joined(inherited, spec)
     body = {**defaults, **body}
     spec.operands = _slots(body.get("operands", ()), where)
     for variant in body.get("variants") or ():
@@ -289,10 +325,10 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
         when = frozenset(default.get("when") or ())
         spec.without_operands = (_kind(default["slot"], where), str(default["value"]), when)
     spec.effects = [_always(e, where) for e in body.get("effects") or ()]
-    passed_on = {**(inherited or {}), **own} if body.get("inherit") else {}
+    spec.service = str(body.get("service", service))
     for names, sub in (body.get("subcommands") or {}).items():
         for each in split_names(str(names)):
-            spec.subcommands[each] = _spec(each, sub, f"{where} {each}", defaults, passed_on)
+            spec.subcommands[each] = _spec(each, sub, f"{where} {each}", defaults, passed_on, spec.service)
     spec.permute = bool(body.get("permute", True)) and not spec.subcommands
     spec.digits = bool(body.get("digits", False))
     spec.grammar = str(body.get("grammar", ""))
@@ -307,15 +343,32 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
     spec.argument_files = str(body.get("argument_files", ""))
     if spec.argument_files and spec.argument_files not in ARGUMENT_FILES:
         raise CatalogError(f"{where}: argument_files: {spec.argument_files!r}; known: {', '.join(ARGUMENT_FILES)}")
+    spec.verb = _verb(body.get("verb", ""), where)
+    spec.verbs = {_verb(verb, where): tuple(patterns) for verb, patterns in (body.get("verbs") or {}).items()}
+    spec.names = str(body.get("names", ""))
+    spec.attributes = {str(option): tuple(map(str, by or ())) for option, by in (body.get("attributes") or {}).items()}
     _check_conditions(spec, where)
     return spec
+
+
+def _joined(inherited: Spec | None, spec: Spec) -> Spec:
+    """`spec` with the options of another in addition; tables that would be the same are shared."""
+    if inherited is not None:
+        spec.short = {**inherited.short, **spec.short} if spec.short else inherited.short
+        spec.long = {**inherited.long, **spec.long} if spec.long else inherited.long
+    return spec
+
+
+def _verb(verb: Any, where: str) -> str:
+    if verb and verb not in VERBS:
+        raise CatalogError(f"{where}: {verb!r} is no verb; known: {', '.join(VERBS)}")
+    return str(verb)
 
 
 def _check_conditions(spec: Spec, where: str) -> None:
     """A `when` that names no option would never hold: a mistake that must not stay unseen."""
     if spec.grammar or spec.subcommands:
         return  # what a reader or a sub-command adds to the flags is not known here
-    known = {o.name for o in (*spec.short.values(), *spec.long.values())}
     named = set(spec.recursive)
     for variant in spec.variants:
         named |= variant.when
@@ -323,6 +376,9 @@ def _check_conditions(spec: Spec, where: str) -> None:
         named |= each.when | each.unless
     if spec.without_operands is not None:
         named |= spec.without_operands[2]
+    if not named:
+        return
+    known = {o.name for o in (*spec.short.values(), *spec.long.values())}
     if wrong := named - known:
         raise CatalogError(f"{where}: no option is called {', '.join(sorted(wrong))}")
 
@@ -340,6 +396,7 @@ def _add_option(spec: Spec, canonical: str, option: Any, where: str, *, inherite
     if does is not None and does not in EFFECT_KINDS:
         raise CatalogError(f"{where}: does: {does!r} is no effect kind")
     made = Option(canonical, arity, _kind(option.get("value", "text"), where), does, bool(option.get("last")))
+    made.verb = _verb(option.get("verb", ""), where)
     spellings = option.get("names", ())
     for spelling in spellings.split() if isinstance(spellings, str) else spellings:
         if not isinstance(spelling, str):

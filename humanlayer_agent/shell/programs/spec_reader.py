@@ -8,7 +8,7 @@ from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.interpreter.run import Run
 from humanlayer_agent.shell.interpreter.state import State
 from humanlayer_agent.shell.program import SimpleCommand
-from humanlayer_agent.shell.programs import special
+from humanlayer_agent.shell.programs import special, verbs
 from humanlayer_agent.shell.programs.arguments import Arguments, OptionUse, assign_slots, read_arguments
 from humanlayer_agent.shell.programs.spec import Always, Spec
 from humanlayer_agent.shell.syntax.tree import Word
@@ -45,13 +45,22 @@ def apply(run: Run, spec: Spec, fields: Sequence[Field]) -> None:
     if spec.grammar:
         special.reader(spec.grammar)(run, spec, list(fields))
         note_effects(run, spec.effects)
-        return
+    else:
+        apply_plain(run, spec, fields)
+    if spec.attributes:
+        verbs.note_attributes(run, spec.attributes)
+
+
+def apply_plain(run: Run, spec: Spec, fields: Sequence[Field]) -> None:
+    """Do the same by options, slots and sub-commands alone, whatever grammar `spec` names."""
     arguments = read_arguments(spec, fields)
     run = note_options(run, spec, arguments)
     if spec.subcommands:
         _subcommand(run, spec, arguments)
         return
     note_operands(run, spec, arguments)
+    if spec.verb:
+        verbs.note(run, spec)
 
 
 def _as_job(field: Field, state: State) -> Field:
@@ -72,6 +81,8 @@ def note_options(run: Run, spec: Spec, arguments: Arguments) -> Run:
     run = run.having(state=_child_environment(run.command, run.state))
     for word in arguments.unknown:
         run.doubt(word.shown)
+    if arguments.unknown or arguments.loose:
+        run.command.verbs |= {"unknown"}
     if arguments.loose:
         run.command.flags_complete = False
         for word in arguments.loose:
@@ -81,6 +92,8 @@ def note_options(run: Run, spec: Spec, arguments: Arguments) -> Run:
     for use in arguments.options:
         if use.option.does is not None:
             _option_effect(run, use)
+        if use.option.verb:
+            run.command.verbs |= {use.option.verb}
         if use.value is None:
             continue
         run.command.options.setdefault(use.option.name, []).append(use.value.text)
@@ -122,6 +135,8 @@ def _subcommand(run: Run, spec: Spec, arguments: Arguments) -> None:
     operands = arguments.operands
     if not operands:
         note_operands(run, spec, arguments)
+        if spec.verb:
+            verbs.note(run, spec)
         return
     name = operands[0].text
     sub = spec.subcommands.get(name or "") or run.walk.catalog.lookup(f"{spec.name} {name}")
@@ -147,6 +162,7 @@ def note_operands(run: Run, spec: Spec, arguments: Arguments) -> None:
     pairs, excess = assign_slots(slots, operands)
     for word in excess:
         run.doubt(word.word.raw)
+        run.command.verbs |= {"unknown"}
     number = 0
     for slot, words in pairs:
         if slot.kind == "command":

@@ -50,10 +50,10 @@ def _in_match(
         yield from _program(subject, at("program"), name)
     for name in match.subcommand or ():
         yield from _subcommand(subject, at("subcommand"), programs, name)
-    for clause in ("flags", "options"):
+    for clause, look in (("flags", _flag), ("options", _flag), ("attributes", _attribute)):
         value = getattr(match, clause)
-        for name in value if clause == "options" and value else _names(value):
-            yield from _flag(at(clause), programs, name)
+        for name in value if clause != "flags" and value else _names(value):
+            yield from look(at(clause), programs, name)
     for name in (n for n in _names(match.paths) if not _is_list(n)):
         yield from _path(subject, at("paths"), name)
     for name in (n for n in _names(match.hosts) if not _is_list(n)):
@@ -187,6 +187,18 @@ def _subcommand(subject: Subject, place: Place, programs: Sequence[str], name: s
     if known and name not in known and first not in known and name not in seen:
         message = f"the sub-command {name!r}: the catalog knows it of none of {', '.join(programs)}"
         yield _Dead(place, message, f"{programs[0]} {name}")
+
+
+def _attribute(place: Place, programs: Sequence[str], name: str) -> Iterator[_Dead]:
+    """An attribute that none of the programs has."""
+    specs = [spec for program in programs if (spec := CATALOG.lookup(program)) is not None]
+    if specs and len(specs) == len(programs) and not any(_has_attribute(spec, name) for spec in specs):
+        message = f"the attribute {name!r}: the catalog knows it of none of {', '.join(programs)}"
+        yield _Dead(place, message, f"{programs[0]} --{name} x")
+
+
+def _has_attribute(spec: catalog.Spec, name: str) -> bool:
+    return name in spec.attributes or any(_has_attribute(sub, name) for sub in spec.subcommands.values())
 
 
 def _flag(place: Place, programs: Sequence[str], name: str) -> Iterator[_Dead]:
