@@ -30,7 +30,7 @@ def test_what_a_rule_allows_runs(judge: Judge) -> None:
 def test_nothing_matched_is_told_apart_from_a_rule(judge: Judge) -> None:
     decision = judge(READS, "cat /srv/x")
     assert (decision.verdict, decision.rules, decision.default_hit) == (Verdict.ASK, (), True)
-    assert decision.reason == "no rule allows this: read /srv/x"
+    assert decision.reason == "Reads /srv/x: no rule allows it."
     decision = judge(READS + DELETES, "rm /srv/x")
     assert (decision.verdict, decision.rule, decision.default_hit) == (Verdict.ASK, "deletes", False)
     assert decision.reason == "Deletes /srv/x"
@@ -64,7 +64,7 @@ def test_allow_needs_proof_ask_and_deny_fire_on_maybe(judge: Judge) -> None:
     assert judge(READS, 'cat "$F"').verdict is Verdict.ASK
     decision = judge(READS + DELETES, 'rm -- "$F"')
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "deletes")
-    assert decision.reason.startswith("can't be ruled out: ")
+    assert decision.reason == "Deletes an unknown path; deletes can't be ruled out."
     assert judge(NEVER, 'rm -- "$F"').verdict is Verdict.ASK, "a deny that may apply becomes defaults.maybe"
     assert judge(NEVER, 'rm -- "$F"', defaults="{maybe: deny}").verdict is Verdict.DENY
 
@@ -210,7 +210,7 @@ def test_no_text_is_allowed_by_a_policy_that_allows_nothing(director_of: Callabl
     [
         ("cat .ENV", "secrets"),
         ("grep x Config/.Env.Local", "secrets"),
-        ("echo x > .GIT/Hooks/pre-commit", "git-internals"),
+        ("echo x > .GIT/Hooks/pre-commit", "startup-files"),
         ("rm -rf .GIT", "delete-whole-project"),
         ("echo x >> Claude.MD", "startup-files"),
     ],
