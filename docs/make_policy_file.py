@@ -34,9 +34,11 @@ _END = """
 
 ## Placeholders
 
-A reason or suggestion may hold `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
+A reason or suggestion may hold `{{{{ does }}}}` (a sentence about the effects that the rule is about, without its full
+stop: "Deletes a, b, c and 4 more"), `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
 `{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ source }}}}` (where the data of a `flow` comes from) and
-`{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated.
+`{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated. What stands for a name is safe to show on one
+line; of more than three operands the others are counted, and long ones are shortened.
 """
 
 

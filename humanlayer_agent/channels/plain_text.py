@@ -159,8 +159,9 @@ def _shortened(part: PartView, limit: int = 200) -> str:
 
 def _effects(view: Presentation) -> Iterator[Entry]:
     for effect in view.effects:
-        verb = Fragment(Style.DIM if effect.harmless else Style.PLAIN, f"{effect.verb} ")
-        operands = Fragment(Style.DIM if effect.harmless else Style.COMMAND, ", ".join(effect.operands))
+        verb = Fragment(Style.DIM if effect.harmless else Style.PLAIN, effect.verb)
+        named = ", ".join(effect.operands)
+        operands = Fragment(Style.DIM if effect.harmless else Style.COMMAND, f" {named}" if named else "")
         yield Entry((verb, operands), hang=2)
 
 

@@ -74,7 +74,7 @@ class FindingView:
 
 @dataclass(frozen=True, slots=True)
 class EffectView:
-    """One kind of effect ("deletes"), and what it would be done to."""
+    """One kind of effect ("deletes"), and what it would be done to; nothing, where the verb says it all."""
 
     verb: str
     operands: tuple[str, ...]
@@ -266,15 +266,15 @@ def _part(part: PartVerdict) -> PartView:
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
     """What it would do, the worst first, each verb once."""
     effects = decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
-    by_verb: dict[tuple[int, str, bool], list[Effect]] = {}
+    by_verb: dict[tuple[int, str, bool, bool], list[Effect]] = {}
     kinds = effect_phrases.kinds()
     for effect in effects:
         rank = kinds.index(effect.kind) if effect.kind in kinds else len(kinds)
-        verb = one_line(effect_phrases.verb(effect))
-        by_verb.setdefault((rank, verb, effect.kind == "read"), []).append(effect)
+        verb, of_something = effect_phrases.verb(effect)
+        by_verb.setdefault((rank, one_line(verb), of_something, effect.kind == "read"), []).append(effect)
     return tuple(
-        EffectView(verb, _operands(found, project), harmless)
-        for (_, verb, harmless), found in sorted(by_verb.items(), key=lambda item: item[0][0])
+        EffectView(verb, _operands(found, project) if of_something else (), harmless)
+        for (_, verb, of_something, harmless), found in sorted(by_verb.items(), key=lambda item: item[0][0])
     )
 
 

@@ -119,9 +119,12 @@ def told_by(command: SimpleCommand | None, effect: Effect) -> list[Found]:
     return [(command, each) for each in others if (row := _fitting(command, each)) is None or row.say]
 
 
-def verb(effect: Effect) -> str:
-    """Return the verb of an effect of which no more is known than itself ("deletes"), for a list of operands."""
-    return _row(None, effect).verb or _plain(effect).verb
+def verb(effect: Effect) -> tuple[str, bool]:
+    """Return the verb of an effect of which no more is known than itself, for a list of operands ("deletes"), and
+    whether it needs one.
+    """
+    row = _row(None, effect)
+    return row.verb, "{}" in row.say
 
 
 def kinds() -> tuple[str, ...]:

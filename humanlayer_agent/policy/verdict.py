@@ -157,7 +157,7 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         spans=first.spans,
         route=first.route,
         remember=first.remember,
-        findings=tuple(dict.fromkeys((*first.findings, *other.findings))),
+        findings=tuple({each.text: each for each in (*first.findings, *other.findings)}.values()),
     )
     others = [file.path for file in confined.files if file not in decision.files]
     if not others:
@@ -275,7 +275,7 @@ def _about(hit: Hit) -> tuple[object, ...]:
         return (hit.verdict, reason_of(hit))
     if _is_doubt(hit):
         return (hit.verdict, _doubted(hit))
-    return (hit.verdict, hit.rule.rule.id, hit.certain, hit.source)
+    return (hit.verdict, hit.rule.rule.id, hit.certain, _shown(hit.source))
 
 
 def _stem(hits: Sequence[Hit]) -> tuple[Verdict, str] | None:
@@ -292,14 +292,14 @@ def _said_already(hit: Hit, groups: Iterable[list[Hit]]) -> list[Hit] | None:
     """Return the hits that have said already all that this one has to say; None where there are none.
 
     That is said of an effect by the sentence of another one ("copies a to b"), where no rule says more of it than what
-    it does; and of a command that is not known by an effect of it that is not known.
+    it does; and which words of a command are not known, by an effect of it that is not known.
     """
     if hit.effect is not None and hit.certain and (hit.rule is None or _only_does(hit)):
         tellers = [effect for _, effect in told_by(hit.command, hit.effect)]
         for group in groups:
             if group[0].certain and any(h.effect is each for h in group for each in tellers):
                 return group
-    if hit.rule is None or hit.rule.rule.written.get("when") != {"resolved": False}:
+    if hit.rule is None or _PLACEHOLDER.findall(hit.rule.rule.reason) != ["unresolved"]:
         return None
     for group in groups:
         if any(h.command is hit.command and h.effect is not None and not h.effect.resolved for h in group):
@@ -355,7 +355,7 @@ def reason_of(hit: Hit, also: Sequence[Hit] = ()) -> str:
     """
     hits = also or (hit,)
     if hit.rule is None:
-        what = _does(hits) or f"Runs {short(hit.command.program or 'a program that is not known')}"
+        what = _does(hits) or f"Runs `{short(hit.command.text.strip())}`"
         return f"{what}: no rule allows it."
     if _is_doubt(hit):
         return f"{_doubted(hit)}; {_named_rules(hits)} can't be ruled out."
@@ -410,7 +410,7 @@ def _fact(name: str, hit: Hit, hits: Sequence[Hit], otherwise: str) -> str:
         return names(operand(h.effect, h.command) for h in hits if h.effect is not None) or _OPERANDS[name]
     match name:
         case "does":
-            return _does(hits) or f"Runs {short(hit.command.program or 'a program that is not known')}"
+            return _does(hits) or f"Runs `{short(hit.command.text.strip())}`"
         case "program":
             return short(hit.command.program or "an unknown program")
         case "command":

@@ -256,7 +256,7 @@ def _part(part: PartView) -> Iterator[str]:
 
 
 def _effects(view: Presentation) -> list[Json]:
-    rows = [f"{effect.verb} {blocks.cut(', '.join(effect.operands), 300)}" for effect in view.effects]
+    rows = [f"{effect.verb} {blocks.cut(', '.join(effect.operands), 300)}".rstrip() for effect in view.effects]
     return [blocks.context("Effects"), blocks.literal(_limited(rows, _EFFECTS))] if rows else []
 
 
