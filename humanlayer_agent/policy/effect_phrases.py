@@ -106,7 +106,7 @@ def whole(command: SimpleCommand) -> str:
     worst_first = sorted(known, key=lambda effect: order.index(effect.kind))
     if not worst_first:
         what = "Changes nothing" if command.resolved else "Can't tell what this does"
-        return f"{what}: `{short(command.text.strip())}`."
+        return f"{what}: `{_text(command)}`."
     return f"{sentence([(command, effect) for effect in worst_first])}."
 
 
@@ -117,6 +117,15 @@ def told_by(command: SimpleCommand | None, effect: Effect) -> list[Found]:
         return []
     others = [each for each in command.effects if each is not effect and _is(silent.beside or ("", ""), each)]
     return [(command, each) for each in others if (row := _fitting(command, each)) is None or row.say]
+
+
+def phrase(command: SimpleCommand, effect: Effect) -> str:
+    """Return what is said of an effect, without what it is done to ("deletes {}"): what has the same is told of
+    together.
+    """
+    tellers = told_by(command, effect)
+    owner, told = tellers[0] if tellers else (command, effect)
+    return _filled(_row(owner, told), command)
 
 
 def verb(effect: Effect) -> tuple[str, bool]:
@@ -136,11 +145,11 @@ def operand(effect: Effect, command: SimpleCommand | None = None) -> str:
     """Return what an effect is done to, safe to show; that it is not known, where it is not."""
     shown = str(effect.public()["operand"] or "")
     if effect.pattern:
-        return f"whatever matches {short(_STARS.sub('*', shown))}"
+        return f"whatever matches {quoted(_STARS.sub('*', shown))}"
     if effect.below:
-        return f"something below {short(shown)}"
+        return f"something below {quoted(shown)}"
     if shown:
-        return short(shown)
+        return quoted(shown) if _is_from_outside(shown, command) else short(shown)
     unknown = _unknown().get(effect.kind, "something unknown")
     words = unknown_words(command) if command is not None else ""
     return f"{unknown} ({words})" if words else unknown
@@ -164,6 +173,19 @@ def names(texts: Iterable[str]) -> str:
     if len(each) > NAMED + 1:
         return f"{', '.join(each[:NAMED])} and {len(each) - NAMED} more"
     return f"{', '.join(each[:-1])} and {each[-1]}" if len(each) > 1 else "".join(each)
+
+
+def quoted(text: str) -> str:
+    """Return `short(text)`, in quotes where it has blanks: what a command names must not read as words of ours.
+
+    Example:
+        >>> quoted("/srv/x, which nobody needs")
+        '"/srv/x, which nobody needs"'
+    """
+    if not any(char.isspace() or char in '"`' for char in text):
+        return short(text)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{short(escaped)}"'
 
 
 def short(text: str) -> str:
@@ -196,7 +218,7 @@ def _filled(row: Row, command: SimpleCommand | None) -> str:
     """`row.say` with everything but what it is done to."""
     if command is None or not _needs(row.say):
         return row.say
-    values = {"{words}": _words(command), "{command}": f"`{short(command.text.strip())}`", "{word}": _word(command)}
+    values = {"{words}": _words(command), "{command}": f"`{_text(command)}`", "{word}": _word(command)}
     if row.option is not None:
         values["{option}"] = _option(row.option, command)
     if row.beside is not None:
@@ -243,12 +265,24 @@ def _word(command: SimpleCommand) -> str:
 
 
 def _words(command: SimpleCommand) -> str:
-    return short(" ".join(word if word is not None else "..." for word in command.operands))
+    return short(" ".join(quoted(word) if word is not None else "..." for word in command.operands))
+
+
+def _text(command: SimpleCommand) -> str:
+    """The text of a command, to stand between backquotes."""
+    return short(command.text.strip().replace("`", "\\`"))
+
+
+def _is_from_outside(text: str, command: SimpleCommand | None) -> bool:
+    """Tell whether an operand is the command's own, and no name that the catalog gives ("uncommitted changes")."""
+    if text.startswith("/"):
+        return True
+    return command is not None and (text in command.text or any(text in word for word in command.argv))
 
 
 def _option(names: frozenset[str], command: SimpleCommand) -> str:
     values = [value for name in sorted(names) for value in command.options.get(name, []) if value]
-    return short(" ".join(values))
+    return " ".join(map(quoted, values))
 
 
 # ---- the table -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Finding, PartVerdict, PolicyDecision, Verdict
-from humanlayer_agent.policy.effect_phrases import names, operand, sentence, short, told_by, unknown_words
+from humanlayer_agent.policy.effect_phrases import names, operand, phrase, sentence, short, told_by, unknown_words
 from humanlayer_agent.policy.needs_line import asked_for
 from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import VERSION, Effect, Program, SimpleCommand
@@ -22,6 +22,7 @@ from humanlayer_agent.shell import VERSION, Effect, Program, SimpleCommand
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
 """Names for what effects are about, and what is said where there is none."""
+_DOES = "{{ does }}"
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _NAMED = 5
@@ -243,7 +244,7 @@ def _rank(hit: Hit) -> tuple[bool, bool, int, bool]:
 
 
 def _findings(ordered: Sequence[Hit]) -> Iterator[Finding]:
-    """Each thing that hits say, once, in their order. What one rule says for certain of several effects is one
+    """Each thing that hits say, once, in their order. What one rule says for certain of alike effects is one
     finding; so is all that is said of an effect by the same sentence, and what several rules can't rule out of it.
     """
     groups: dict[tuple[object, ...], list[Hit]] = {}
@@ -275,7 +276,8 @@ def _about(hit: Hit) -> tuple[object, ...]:
         return (hit.verdict, reason_of(hit))
     if _is_doubt(hit):
         return (hit.verdict, _doubted(hit))
-    return (hit.verdict, hit.rule.rule.id, hit.certain, _shown(hit.source))
+    does = phrase(hit.command, hit.effect) if hit.effect is not None and _DOES in hit.rule.rule.reason else ""
+    return (hit.verdict, hit.rule.rule.id, hit.certain, _shown(hit.source), does)
 
 
 def _stem(hits: Sequence[Hit]) -> tuple[Verdict, str] | None:
@@ -309,7 +311,7 @@ def _said_already(hit: Hit, groups: Iterable[list[Hit]]) -> list[Hit] | None:
 
 def _only_does(hit: Hit) -> bool:
     """Tell whether a rule says no more of an effect than what the effect does."""
-    return hit.rule is not None and hit.rule.rule.reason == "{{ does }}."
+    return hit.rule is not None and hit.rule.rule.reason == f"{_DOES}."
 
 
 def _named_rules(hits: Sequence[Hit]) -> str:

@@ -142,7 +142,7 @@ def test_operands_outside_the_project_come_first_and_many_are_counted(make_reque
         (Effect("write", "", None, False, (0, 1), pattern="/a/*"), "whatever matches /a/*"),
         (Effect("write", "", None, False, (0, 1)), "an unknown path"),
         (Effect("execute", "", None, True, (0, 1), unread=True), "something unknown"),
-        (Effect("write", "", "/\x1b[2J\n", True, (0, 1)), r"/\x1b[2J\x0a"),
+        (Effect("write", "", "/\x1b[2J\n", True, (0, 1)), r'"/\x1b[2J\x0a"'),
     ],
 )
 def test_how_an_effect_is_said(make_request, effect, said):

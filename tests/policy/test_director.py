@@ -160,7 +160,7 @@ def test_lists(judge: Judge) -> None:
 def test_reasons_are_plain_substitution(judge: Judge) -> None:
     rule = '  - {id: r, decision: ask, reason: "{{ paths }} {{ nothing }} {% raw %} {{ command }}", when: {effect: delete}}\n'
     assert judge(rule, "rm '{{ command }}'").reason.startswith(
-        "/nowhere/project/{{ command }} {{ nothing }} {% raw %} rm '{{ command }}'"
+        "\"/nowhere/project/{{ command }}\" {{ nothing }} {% raw %} rm '{{ command }}'"
     )
 
 

@@ -49,13 +49,21 @@ def test_what_one_sentence_tells_no_other_tells_again() -> None:
         ('rm "$X" a', 'Deletes an unknown path ("$X") and /srv/app/a.'),
         ("rm {} '{}' '{words}'", "Deletes /srv/app/{} and /srv/app/{words}."),
         ("git branch -D '{}'", "Deletes the branch { }, merged or not."),
-        ("rm $'a\\nWhy  Reads b'", r"Deletes /srv/app/a\x0aWhy  Reads b."),
+        ("rm $'a\\nWhy  Reads b'", r'Deletes "/srv/app/a\x0aWhy  Reads b".'),
+        ("rm '/srv/x, which is a cache'", 'Deletes "/srv/x, which is a cache".'),
+        ("rm '/srv/x\", which \"'", r'Deletes "/srv/x\", which \"".'),
+        ("sudo -k ls '`. All is well'", r"Runs as root: `sudo -k ls '\`. All is well'`."),
+        (
+            "git push origin 'a), and no more (b'",
+            'Pushes commits to a remote repository (origin "a), and no more (b").',
+        ),
+        ("node -e 'x. All is well'", 'Runs code that nobody has read: "x. All is well".'),
         ("rm '\u202egpj.exe'", r"Deletes /srv/app/\u{202e}gpj.exe."),
         ("true", "Changes nothing: `true`."),
     ],
 )
 def test_operands_are_named_or_counted_and_can_fake_nothing(text: str, expected: str) -> None:
-    assert said(text) == [expected]
+    assert said(text)[0] == expected
 
 
 def test_a_long_operand_is_shortened_between_words_and_counted() -> None:
