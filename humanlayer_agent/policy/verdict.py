@@ -82,7 +82,7 @@ def decided(
         first = ordered[0] if ordered else None
         said = first.rule.rule if first is not None and first.rule is not None else None
         rest = [h for h in hits if h.verdict is not Verdict.ALLOW and h.verdict is not worst]
-        findings = tuple(_findings([*ordered, *_ordered(rest)]))
+        findings = _each_once(_findings([*ordered, *_ordered(rest)]))
         reason = findings[0].text if ordered else ""
         if program.status != "ok" and said is None:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
@@ -158,7 +158,7 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         spans=first.spans,
         route=first.route,
         remember=first.remember,
-        findings=tuple({each.text: each for each in (*first.findings, *other.findings)}.values()),
+        findings=_each_once((*first.findings, *other.findings)),
     )
     others = [file.path for file in confined.files if file not in decision.files]
     if not others:
@@ -268,6 +268,15 @@ def _findings(ordered: Sequence[Hit]) -> Iterator[Finding]:
         severity = first.rule.rule.severity if first.rule is not None else "medium"
         text = " ".join(filter(None, (text, versions(alike))))
         yield Finding(text, first.verdict, rule_ids(hits), severity, first.certain)
+
+
+def _each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings that say the same are one, of all their rules."""
+    found: dict[tuple[str, Verdict], Finding] = {}
+    for each in findings:
+        known = found.setdefault((each.text, each.verdict), each)
+        found[each.text, each.verdict] = replace(known, rules=tuple(dict.fromkeys((*known.rules, *each.rules))))
+    return tuple(found.values())
 
 
 def _about(hit: Hit) -> tuple[object, ...]:
