@@ -21,6 +21,8 @@ LONGEST = 160
 _KEPT = 20
 """Characters kept at either end of one long word: too few to tell a secret by."""
 _CLAUSES = 2
+_WORD = re.compile(r"(?<!\S)/\S*\s?|\S*\s|\S+")
+_FOLDER = re.compile(r"[^/]*/|[^/]+")
 _STARS = re.compile(r"\*{3,}")
 
 Found = tuple[SimpleCommand | None, Effect]
@@ -189,9 +191,10 @@ def quoted(text: str) -> str:
 
 
 def short(text: str) -> str:
-    """Return `text` on one line, safe to show; the middle of a long one is left out, between two words, and counted.
+    """Return `text` on one line, safe to show; the middle of a long one is left out, between words or parts of a path,
+    and its length is told.
 
-    Of one long word little is kept: half a secret would not be found by whoever hides secrets in what was said.
+    Of one long word little is kept: half a secret would not be found by whoever hides secrets in what is said.
 
     Example:
         >>> short("echo " + "x" * 500)
@@ -199,16 +202,17 @@ def short(text: str) -> str:
     """
     if len(text) <= LONGEST:
         return one_line(text)
-    words = [word if len(word) <= LONGEST // 2 else f"{word[:_KEPT]}...{word[-_KEPT:]}" for word in text.split(" ")]
-    head: list[str] = []
-    tail: list[str] = []
-    room = LONGEST
-    while words and len(words[0 if len(head) <= len(tail) else -1]) < room:
-        word = words.pop(0) if len(head) <= len(tail) else words.pop()
-        room -= len(word) + 1
-        (head if len(head) <= len(tail) else tail).append(word)
-    kept = " ".join([*head, *(["..."] if words else []), *reversed(tail)])
-    return f"{one_line(kept)} ({len(text)} characters)"
+    words = [each for word in _WORD.findall(text) for each in (_FOLDER.findall(word) if word[0] == "/" else [word])]
+    words = [each if len(each) <= LONGEST // 2 else f"{each[:_KEPT]}...{each[-_KEPT:]}" for each in words]
+    head, tail, room = 0, len(words), LONGEST
+    while head < tail:
+        at = head if head <= len(words) - tail else tail - 1
+        room -= len(words[at])
+        if room < 0:
+            break
+        head, tail = (head + 1, tail) if at == head else (head, tail - 1)
+    left_out = ["..."] if head < tail else []
+    return f"{one_line(''.join([*words[:head], *left_out, *words[tail:]]))} ({len(text)} characters)"
 
 
 # ---- one row, filled in ----------------------------------------------------------------------------
