@@ -37,6 +37,7 @@ class Row:
     say: str
     role: frozenset[str] | None = None
     program: frozenset[str] | None = None
+    subcommand: frozenset[str] | None = None
     word: frozenset[str] | None = None
     operand: frozenset[str] | None = None
     unread: bool | None = None
@@ -60,9 +61,10 @@ class Row:
         ):
             return False
         if command is None:
-            return not (self.word or self.flag or self.option or self.beside) and not _needs(self.say)
+            return not (self.subcommand or self.word or self.flag or self.option or self.beside) and not _needs(self.say)
         return (
-            (self.word is None or _word(command) in self.word)
+            (self.subcommand is None or command.subcommand in self.subcommand)
+            and (self.word is None or _word(command) in self.word)
             and (self.flag is None or not self.flag.isdisjoint(command.flags))
             and (self.option is None or bool(_option(self.option, command)))
             and (self.beside is None or any(_is(self.beside, each) for each in command.effects))
@@ -320,7 +322,7 @@ def _read(fields: dict[str, Any]) -> Row:
     if beside is not None:
         kind, _, role = beside.partition(" ")
         fields["beside"] = (kind, role)
-    for name in ("role", "program", "word", "operand", "flag", "option"):
+    for name in ("role", "program", "subcommand", "word", "operand", "flag", "option"):
         if name in fields:
             value = fields[name]
             fields[name] = frozenset(value if isinstance(value, list) else [value])

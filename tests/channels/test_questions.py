@@ -1,4 +1,4 @@
-"""What people are asked about 190 common commands: `questions.golden` has it, and beside it what each would do.
+"""What people are asked about 200 common commands: `questions.golden` has it, and beside it what each would do.
 
 Each entry of that file is a command (after `$`, further lines of it after `>`), a line `would` that somebody wrote by hand
 from the command alone, the verdict of `default`, and what is read: of a question all but the command and its parts, at 80
