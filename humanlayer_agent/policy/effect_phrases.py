@@ -61,7 +61,8 @@ class Row:
         ):
             return False
         if command is None:
-            return not (self.subcommand or self.word or self.flag or self.option or self.beside) and not _needs(self.say)
+            asked = self.subcommand or self.word or self.flag or self.option or self.beside
+            return not asked and not _needs(self.say)
         return (
             (self.subcommand is None or command.subcommand in self.subcommand)
             and (self.word is None or _word(command) in self.word)
