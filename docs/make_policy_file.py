@@ -37,10 +37,12 @@ Effects of the kind `database` say what statements of SQL do to tables: their `r
 
 ## Placeholders
 
-A reason or suggestion may hold `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
+A reason or suggestion may hold `{{{{ does }}}}` (a sentence about the effects that the rule is about, without its full
+stop: "Deletes a, b, c and 4 more"), `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
 `{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ subcommand }}}}`, `{{{{ attributes }}}}` (the account, cluster or place),
-`{{{{ source }}}}` (where the data of a `flow` comes from), `{{{{ database }}}}` (the server or the file of a database) and
-`{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated.
+`{{{{ source }}}}` (where the data of a `flow` comes from), `{{{{ database }}}}` (the server
+or the file of a database) and `{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated. What stands for a name is safe to show on one
+line; of more than three operands the others are counted, and long ones are shortened.
 """
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from humanlayer_agent.channels.presentation import Fragment, Line, PartView, Presentation, Style, joined
+from humanlayer_agent.channels.presentation import FindingView, Fragment, Line, PartView, Presentation, Style, joined
 from humanlayer_agent.policy.decision import Verdict
 
 NARROW = 60
@@ -45,10 +45,13 @@ def rows(view: Presentation, width: int) -> list[Row]:
     found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
     found += _field("Run by", [_plain(view.interpreter)] if view.interpreter else [], width)
     found += [BLANK, *command_rows(view, width)]
-    details = _field("Parts", list(_parts(view)), width)
+    details = _field("Also", list(_also(view)), width)
+    details += _field("Parts", list(_parts(view)), width)
     details += _field("Effects", list(_effects(view)), width)
     details += _field("Unknown", [_plain(", ".join(view.unresolved))] if view.unresolved else [], width)
     details += _instead(view, width)
+    if len(view.rules) > 1:
+        details += _field("Rules", [Entry((Fragment(Style.DIM, ", ".join(view.rules)),))], width)
     if view.intent:
         says = (Fragment(Style.DIM, "says (not verified): "), Fragment(Style.PLAIN, view.intent))
         details += _field("The model", [Entry(says)], width)
@@ -110,15 +113,26 @@ def _numbered(lines: tuple[Line, ...], width: int) -> Iterator[Row]:
 
 def _why(view: Presentation) -> Iterator[Entry]:
     rule = f", rule {view.rule}" if view.rule else ", no rule allows it"
-    severity = Style.ASK if view.severity in ("high", "critical") else Style.DIM
-    grade = (
-        Fragment(Style.DIM, "  ("),
-        Fragment(severity, f"{view.severity} severity"),
-        Fragment(Style.DIM, f"{rule})"),
-    )
-    yield Entry((Fragment(Style.PLAIN, view.reason), *grade))
-    if view.other_rules:
-        yield Entry((Fragment(Style.DIM, f"also {', '.join(view.other_rules)}"),))
+    yield Entry((Fragment(Style.PLAIN, view.reason), *_grade(view.severity, rule)))
+    for other in view.urgent:
+        yield _other(other)
+    if view.more:
+        yield Entry((Fragment(Style.DIM, f"and {len(view.more)} more, below"),))
+
+
+def _also(view: Presentation) -> Iterator[Entry]:
+    for other in view.more:
+        yield _other(other)
+
+
+def _other(other: FindingView) -> Entry:
+    rule = f", rule {other.rules[0]}" if other.rules else ", no rule allows it"
+    return Entry((Fragment(Style.PLAIN, other.text), *_grade(other.severity, rule)), hang=2)
+
+
+def _grade(severity: str, rule: str) -> Line:
+    style = Style.ASK if severity in ("high", "critical") else Style.DIM
+    return (Fragment(Style.DIM, "  ("), Fragment(style, f"{severity} severity"), Fragment(Style.DIM, f"{rule})"))
 
 
 def _beware(view: Presentation) -> tuple[str, ...]:
@@ -144,11 +158,11 @@ def _shortened(part: PartView, limit: int = 200) -> str:
 
 
 def _effects(view: Presentation) -> Iterator[Entry]:
-    column = max((len(effect.verb) for effect in view.effects), default=0) + 2
     for effect in view.effects:
-        verb = Fragment(Style.DIM if effect.harmless else Style.PLAIN, f"{effect.verb:<{column}}")
-        operands = Fragment(Style.DIM if effect.harmless else Style.COMMAND, ", ".join(effect.operands))
-        yield Entry((verb, operands), hang=column)
+        verb = Fragment(Style.DIM if effect.harmless else Style.PLAIN, effect.verb)
+        named = ", ".join(effect.operands)
+        operands = Fragment(Style.DIM if effect.harmless else Style.COMMAND, f" {named}" if named else "")
+        yield Entry((verb, operands), hang=2)
 
 
 def _field(label: str, entries: list[Entry], width: int) -> list[Row]:

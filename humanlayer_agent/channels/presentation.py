@@ -4,14 +4,16 @@ Everything in a `Presentation` went through `visible`: a channel lays it out and
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from humanlayer_agent.action import BASH
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.needs_line import is_only_unconfined
 from humanlayer_agent.safe_text import characters, one_line, visible, warnings
 from humanlayer_agent.shell import Effect
 
@@ -61,8 +63,18 @@ class PartView:
 
 
 @dataclass(frozen=True, slots=True)
+class FindingView:
+    """One more thing that speaks against the action. What is urgent is shown beside the reason, never only counted."""
+
+    text: str
+    severity: str
+    rules: tuple[str, ...]
+    urgent: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EffectView:
-    """One kind of effect ("deletes"), and what it would be done to."""
+    """One kind of effect ("deletes"), and what it would be done to; nothing, where the verb says it all."""
 
     verb: str
     operands: tuple[str, ...]
@@ -73,6 +85,10 @@ class EffectView:
 class Presentation:
     """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them.
 
+    `reason` is what matters most, in one sentence, and `others` is everything else that speaks against it: what is
+    urgent of that belongs beside the reason, and the rest may be counted there and listed below. `rules` names all
+    rules.
+
     `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
@@ -82,7 +98,8 @@ class Presentation:
     severity: str
     rule: str
     reason: str
-    other_rules: tuple[str, ...]
+    others: tuple[FindingView, ...]
+    rules: tuple[str, ...]
     warnings: tuple[str, ...]
     command: tuple[Line, ...]
     stdin: tuple[Line, ...]
@@ -97,6 +114,16 @@ class Presentation:
     intent: str
     digest: str
     edited: bool
+
+    @property
+    def urgent(self) -> tuple[FindingView, ...]:
+        """What is shown beside the reason."""
+        return tuple(other for other in self.others if other.urgent)
+
+    @property
+    def more(self) -> tuple[FindingView, ...]:
+        """What is counted beside the reason, and listed below."""
+        return tuple(other for other in self.others if not other.urgent)
 
 
 def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[str, ...] = ()) -> Presentation:
@@ -119,7 +146,8 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         severity=one_line(decision.severity),
         rule=one_line(decision.rule),
         reason=one_line(decision.reason) or "the policy asks",
-        other_rules=tuple(one_line(rule) for rule in decision.rules[1:]),
+        others=tuple(_others(decision)),
+        rules=tuple(one_line(rule) for rule in decision.rules),
         warnings=(*_abandoned(request), *_concealed(erased), *_warnings(action.content, stdin)),
         command=_lines(action.content, _marked(action.content, decision)),
         stdin=_lines(stdin, frozenset()) if stdin else (),
@@ -135,6 +163,17 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
     )
+
+
+def _others(decision: PolicyDecision) -> Iterator[FindingView]:
+    """What speaks against it besides the reason. Urgent is what is critical, and what is the first certain one where
+    the reason is not.
+    """
+    found = decision.findings
+    sure = next((each for each in found if each.certain), None)
+    for each in found[1:]:
+        urgent = each.severity == "critical" or each is sure
+        yield FindingView(one_line(each.text), one_line(each.severity), tuple(map(one_line, each.rules)), urgent)
 
 
 def _place(request: ApprovalRequest) -> tuple[str, ...]:
@@ -207,12 +246,13 @@ def joined(styled: Iterable[tuple[Style, str]]) -> Line:
 
 def _parts(decision: PolicyDecision) -> tuple[tuple[PartView, ...], int]:
     """The parts worth showing, and how many allowed ones were left out of a long list."""
-    if len(decision.parts) < 2 and not any(part.via or part.inside for part in decision.parts):
+    parts = tuple(part for part in decision.parts if not is_only_unconfined(part.command))
+    if len(parts) < 2 and not any(part.via or part.inside for part in parts):
         return (), 0  # the command is its only part
-    shown = decision.parts
+    shown = parts
     if len(shown) > PARTS_SHOWN:
         shown = tuple(part for part in shown if part.verdict is not Verdict.ALLOW)
-    return tuple(_part(part) for part in shown), len(decision.parts) - len(shown)
+    return tuple(_part(part) for part in shown), len(parts) - len(shown)
 
 
 def _part(part: PartVerdict) -> PartView:
@@ -223,44 +263,18 @@ def _part(part: PartVerdict) -> PartView:
     return PartView(part.verdict, one_line(part.command.strip()), why, inside)
 
 
-_VERBS = {
-    "service-delete": "removes what others use",
-    "service-secrets": "shows secrets",
-    "service-change": "changes what others use",
-    "service-execute": "runs elsewhere",
-    "service-read": "reads from",
-    "delete": "deletes",
-    "write": "writes",
-    "append": "appends to",
-    "move": "moves",
-    "metadata": "changes rights of",
-    "privilege": "gains rights",
-    "persist": "starts again by itself",
-    "vcs-rewrite": "rewrites history",
-    "network": "contacts",
-    "database": "works on the tables",
-    "listen": "listens on",
-    "execute": "runs",
-    "package": "installs",
-    "container": "containers",
-    "process": "signals",
-    "system": "changes the system",
-    "environment": "sets",
-    "read": "reads",
-}
-"""Kind of effect, or its role at a service -> how it is said; worst first, which is the order they are shown in."""
-
-
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
+    """What it would do, the worst first, each verb once."""
     effects = decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
-    by_kind: dict[str, list[Effect]] = {}
+    by_verb: dict[tuple[int, str, bool, bool], list[Effect]] = {}
+    kinds = effect_phrases.kinds()
     for effect in effects:
-        by_kind.setdefault(effect.role if effect.role.startswith("service-") else effect.kind, []).append(effect)
-    order = [*_VERBS, *(kind for kind in by_kind if kind not in _VERBS)]
+        rank = kinds.index(effect.kind) if effect.kind in kinds else len(kinds)
+        verb, of_something = effect_phrases.verb(effect)
+        by_verb.setdefault((rank, one_line(verb), of_something, effect.kind == "read"), []).append(effect)
     return tuple(
-        EffectView(_VERBS.get(kind, one_line(kind)), _operands(by_kind[kind], project), kind == "read")
-        for kind in order
-        if kind in by_kind
+        EffectView(verb, _operands(found, project) if of_something else (), harmless)
+        for (_, verb, of_something, harmless), found in sorted(by_verb.items(), key=lambda item: item[0][0])
     )
 
 
@@ -280,16 +294,9 @@ def _operands(effects: list[Effect], project: str) -> tuple[str, ...]:
 
 
 def _operand(effect: Effect) -> str:
-    operand = one_line(effect.operand or "")
-    if effect.unread:
-        return f"code that nobody has read ({operand})" if operand else "code that nobody has read"
-    if effect.pattern:
-        return f"whatever matches {one_line(effect.pattern)}"
-    if effect.below:
-        return f"something below {operand}"
-    if not operand:
-        return "unknown until it runs" if not effect.resolved else "yes"
-    return operand if effect.resolved else f"{operand} (not certain)"
+    said = one_line(effect_phrases.operand(effect))
+    known = effect.resolved or effect.unread or effect.below or effect.pattern or not effect.operand
+    return said if known else f"{said} (not certain)"
 
 
 def _unread(decision: PolicyDecision) -> str:

@@ -59,6 +59,8 @@ def usual(argv: list[str], *, valued: Collection[str], plain: Collection[str] = 
     return found
 
 
+_NAMED = 3
+"""Rules that are named for people; of more only the first is, and the others are counted."""
 EXIT = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.ASK: 4}
 
 
@@ -129,6 +131,16 @@ def public(decision: PolicyDecision) -> "DecisionRecord":
         "verdict": str(decision.verdict),
         "rules": list(decision.rules),
         "reason": decision.reason,
+        "findings": [
+            {
+                "text": each.text,
+                "verdict": str(each.verdict),
+                "rules": list(each.rules),
+                "severity": each.severity,
+                "certain": each.certain,
+            }
+            for each in decision.findings
+        ],
         "severity": decision.severity,
         "suggestion": decision.suggestion,
         "parse": decision.parse,
@@ -144,6 +156,8 @@ def public(decision: PolicyDecision) -> "DecisionRecord":
 
 def _print(decision: PolicyDecision) -> None:
     rules = ", ".join(decision.rules) or "no rule"
+    if len(decision.rules) > _NAMED:
+        rules = f"{decision.rules[0]} and {len(decision.rules) - 1} more"
     observed = "" if decision.enforced else "  observed, not enforced"
     print(f"{decision.verdict}  ({rules}){observed}")
     runs = decision.confined_line

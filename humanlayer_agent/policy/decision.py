@@ -76,6 +76,25 @@ class PartVerdict:
     judged: tuple[EffectVerdict, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that speaks against an action, in a sentence: what a rule asks about or denies, and what of it.
+
+    Args:
+        text: the sentence, safe to show.
+        rules: ids of the rules that say so; where it is not certain, of all that can't be ruled out. Empty where no
+            rule allows it.
+        severity: low, medium, high or critical.
+        certain: False where it only can't be ruled out.
+    """
+
+    text: str
+    verdict: Verdict
+    rules: tuple[str, ...] = ()
+    severity: str = "medium"
+    certain: bool = True
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class PolicyDecision:
     """The policy's answer to one action.
@@ -106,6 +125,8 @@ class PolicyDecision:
         reduced: an action that was judged for what runs unconfined, and is allowed, is held to this as far as Landlock
             can: a second wall, on which the verdict does not count. None where there is none.
         view: what of the disk it was judged in: its files are looked up there, and it runs where it sees the same.
+        findings: everything that speaks against it, what matters most first: the severe before the light, then what is
+            certain before what only can't be ruled out. `reason` says the first.
         keep: not all that it writes in the project is known, and it runs confined: so much of the project's own files
             is kept before the first such action of a run. None where nothing is.
 
@@ -116,6 +137,8 @@ class PolicyDecision:
         ('ask', 'delete-outside-project', 'high')
         >>> decision.reason
         'Deletes /srv/data, outside the project.'
+        >>> [(finding.severity, finding.rules) for finding in decision.findings]
+        [('high', ('delete-outside-project',))]
     """
 
     verdict: Verdict
@@ -142,6 +165,7 @@ class PolicyDecision:
     reduced: Confinement | None = None
     view: View = HOST
     keep: Bounds | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def runs(self) -> str:

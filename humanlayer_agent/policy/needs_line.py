@@ -67,6 +67,16 @@ def without_confinement(text: str) -> str:
     return f"{_START} {UNCONFINED}\n{text}"
 
 
+def is_only_unconfined(text: str) -> bool:
+    """Tell whether a text is the line by which a command asks for nothing but to run unconfined.
+
+    Example:
+        >>> is_only_unconfined("# needs: unconfined"), is_only_unconfined("# needs: network")
+        (True, False)
+    """
+    return text.startswith(_START) and text.removeprefix(_START).strip() == UNCONFINED
+
+
 def _host(text: str) -> tuple[str, str | None] | None:
     """The host and the port of `HOST` or `HOST:PORT`; None where it is neither."""
     try:

@@ -3,7 +3,7 @@
 import posixpath
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,16 @@ from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Hit, Judged, strictest
-from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Finding, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.effect_phrases import names, operand, phrase, sentence, short, told_by, unknown_words
 from humanlayer_agent.policy.needs_line import asked_for
+from humanlayer_agent.safe_text import one_line
 from humanlayer_agent.shell import VERSION, Effect, Program, SimpleCommand
 
 _PLACEHOLDER = re.compile(r"\{\{ ([a-z]+) \}\}")
 _OPERANDS = {"paths": "an unknown path", "hosts": "an unknown host", "operand": "something unknown"}
-"""Names for what an effect is about, and what is said where that is not known."""
+"""Names for what effects are about, and what is said where there is none."""
+_DOES = "{{ does }}"
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _NAMED = 5
@@ -71,13 +74,16 @@ def decided(
         worst = max(worst, Verdict.ASK)
     said, reason, suggestion = None, "", ""
     spans: tuple[tuple[int, int], ...] = ()
+    findings: tuple[Finding, ...] = ()
     if worst is Verdict.ALLOW:
         rules = rule_ids(_ordered([hit for hit in hits if hit.rule is not None]))
     else:
         ordered = _ordered([h for h in hits if h.verdict is worst])
         first = ordered[0] if ordered else None
         said = first.rule.rule if first is not None and first.rule is not None else None
-        reason = " ".join(filter(None, (reason_of(first), versions(ordered)))) if first is not None else ""
+        rest = [h for h in hits if h.verdict is not Verdict.ALLOW and h.verdict is not worst]
+        findings = _each_once(_findings([*ordered, *_ordered(rest)]))
+        reason = findings[0].text if ordered else ""
         if program.status != "ok" and said is None:
             reason = f"not fully understood: {'; '.join(program.reasons)}"
         elif said is None and asked:
@@ -114,6 +120,7 @@ def decided(
         else None,
         situation.links.view,
         keep if confinement is not None and _may_write_anything(effects, unresolved) else None,
+        findings,
     )
 
 
@@ -137,14 +144,13 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         >>> unconfined(allowed, PolicyDecision(Verdict.ASK, "Deletes all.", "p", "0" * 64)).reason
         'Deletes all.'
     """
-    first, other = (confined, decision) if confined.verdict > decision.verdict else (decision, confined)
+    first, other = sorted((decision, confined), key=lambda each: (each.verdict, _grade(each)), reverse=True)
     also = other.rules if other.verdict is not Verdict.ALLOW else ()
-    more = other.reason if also and other.rule not in first.rules else ""
     decision = replace(
         decision,
         confinable=True,
         verdict=first.verdict,
-        reason=" ".join(filter(None, (first.reason, more))),
+        reason=first.reason,
         rules=tuple(dict.fromkeys((*first.rules, *also))),
         severity=first.severity,
         suggestion=first.suggestion,
@@ -152,11 +158,16 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         spans=first.spans,
         route=first.route,
         remember=first.remember,
+        findings=_each_once((*first.findings, *other.findings)),
     )
     others = [file.path for file in confined.files if file not in decision.files]
     if not others:
         return decision
     return replace(decision, reason=f"{decision.reason} ({_OTHER_TMP.format(paths=', '.join(others)[:_SHOWN])})")
+
+
+def _grade(decision: PolicyDecision) -> int:
+    return -1 if decision.verdict is Verdict.ALLOW else SEVERITIES.index(decision.severity)
 
 
 def _confinement(verdict: Verdict, situation: Situation, enforced: bool) -> Confinement | None:
@@ -182,7 +193,8 @@ def _route(asking: Sequence[Hit]) -> str | dict[str, Any]:
 def _ordered(deciding: list[Hit]) -> list[Hit]:
     """Those that say the most come first.
 
-    A rule says more than "nothing allows this", and one that is certain more than one that can't be ruled out.
+    A rule says more than "nothing allows this", a severe one more than a light one, and of two that are as severe one
+    that is certain more than one that can't be ruled out.
     """
     if len(deciding) < 2:
         return deciding
@@ -192,7 +204,7 @@ def _ordered(deciding: list[Hit]) -> list[Hit]:
 def _part(judged: Judged) -> PartVerdict:
     command, hits = judged.command, judged.hits()
     worst = strictest(hits)
-    deciding = [hit for hit in hits if hit.verdict is worst]
+    deciding = _ordered([hit for hit in hits if hit.verdict is worst])
     return PartVerdict(
         command.text,
         command.program,
@@ -213,7 +225,7 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
     # What nothing is said about is that the command itself runs, which its own allow covers.
     said = hits or [hit for hit in own if hit.verdict is Verdict.ALLOW]
     worst = strictest(said)
-    deciding = [h for h in said if h.verdict is worst]
+    deciding = _ordered([h for h in said if h.verdict is worst])
     stopped = worst is not Verdict.ALLOW
     return EffectVerdict(
         worst,
@@ -223,12 +235,114 @@ def _effect(hits: Sequence[Hit], own: Sequence[Hit]) -> EffectVerdict:
     )
 
 
-def _rank(hit: Hit) -> tuple[bool, bool, bool, int]:
+def _rank(hit: Hit) -> tuple[bool, bool, int, bool]:
     rule = hit.rule
     if rule is None:
-        return True, not hit.certain, False, 1
+        return True, False, 0, not hit.certain
     # A deny rule that only asks, because it can't tell, comes after the rules that were made to ask.
-    return False, not hit.certain, VERDICTS[rule.rule.decision] is not hit.verdict, -rule.severity
+    return False, VERDICTS[rule.rule.decision] is not hit.verdict, -rule.severity, not hit.certain
+
+
+def _findings(ordered: Sequence[Hit]) -> Iterator[Finding]:
+    """Each thing that hits say, once, in their order. What one rule says for certain of alike effects is one
+    finding; so is all that is said of an effect by the same sentence, and what several rules can't rule out of it.
+    """
+    groups: dict[tuple[object, ...], list[Hit]] = {}
+    for hit in ordered:
+        told = _said_already(hit, groups.values())
+        if told is not None:
+            told.append(hit)
+        else:
+            groups.setdefault(_about(hit), []).append(hit)
+    said: dict[object, list[Hit]] = {}
+    for about, hits in groups.items():
+        said.setdefault(_stem(hits) or about, []).extend(hits)
+    for hits in said.values():
+        first = hits[0]
+        alike = [hit for hit in hits if hit.rule is first.rule]
+        doubts = [hit for hit in hits if _is_doubt(hit)]
+        text = reason_of(first, alike)
+        if doubts:
+            stem = _doubted(first) if _is_doubt(first) else text.removesuffix(".")
+            text = f"{stem}; {_named_rules(doubts)} can't be ruled out."
+        severity = first.rule.rule.severity if first.rule is not None else "medium"
+        text = " ".join(filter(None, (text, versions(alike))))
+        yield Finding(text, first.verdict, rule_ids(hits), severity, first.certain)
+
+
+def _each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings that say the same are one, of all their rules."""
+    found: dict[tuple[str, Verdict], Finding] = {}
+    for each in findings:
+        known = found.setdefault((each.text, each.verdict), each)
+        found[each.text, each.verdict] = replace(known, rules=tuple(dict.fromkeys((*known.rules, *each.rules))))
+    return tuple(found.values())
+
+
+def _about(hit: Hit) -> tuple[object, ...]:
+    """Return what hits have in common that are told of together."""
+    if hit.rule is None:
+        return (hit.verdict, reason_of(hit))
+    if _is_doubt(hit):
+        return (hit.verdict, _doubted(hit))
+    does = phrase(hit.command, hit.effect) if hit.effect is not None and _DOES in hit.rule.rule.reason else ""
+    return (hit.verdict, hit.rule.rule.id, hit.certain, _shown(hit.source), does)
+
+
+def _stem(hits: Sequence[Hit]) -> tuple[Verdict, str] | None:
+    """Return the sentence about the effects of hits, where no more than that is said of them; None elsewhere."""
+    first = hits[0]
+    if _is_doubt(first):
+        return (first.verdict, _doubted(first))
+    if not _only_does(first):
+        return None
+    return (first.verdict, _does([hit for hit in hits if hit.rule is first.rule]))
+
+
+def _said_already(hit: Hit, groups: Iterable[list[Hit]]) -> list[Hit] | None:
+    """Return the hits that have said already all that this one has to say; None where there are none.
+
+    That is said of an effect by the sentence of another one ("copies a to b"), where no rule says more of it than what
+    it does; and which words of a command are not known, by an effect of it that is not known.
+    """
+    if hit.effect is not None and hit.certain and (hit.rule is None or _only_does(hit)):
+        tellers = [effect for _, effect in told_by(hit.command, hit.effect)]
+        for group in groups:
+            if group[0].certain and any(h.effect is each for h in group for each in tellers):
+                return group
+    if hit.rule is None or _PLACEHOLDER.findall(hit.rule.rule.reason) != ["unresolved"]:
+        return None
+    for group in groups:
+        if any(h.command is hit.command and h.effect is not None and not h.effect.resolved for h in group):
+            return group
+    return None
+
+
+def _only_does(hit: Hit) -> bool:
+    """Tell whether a rule says no more of an effect than what the effect does."""
+    return hit.rule is not None and hit.rule.rule.reason == f"{_DOES}."
+
+
+def _named_rules(hits: Sequence[Hit]) -> str:
+    ids = rule_ids(hits)
+    if len(ids) > 2:
+        return f"{ids[0]} and {len(ids) - 1} more rules"
+    return " and ".join(ids)
+
+
+def _is_doubt(hit: Hit) -> bool:
+    """Tell whether nobody knows if a rule holds of an effect: then what is known of the effect says more."""
+    return not hit.certain and hit.rule is not None and hit.effect is not None and hit.source is None
+
+
+def _doubted(hit: Hit) -> str:
+    """Return what the effect does that a rule can't be ruled out of, by the sentence that tells most of it."""
+    return sentence(told_by(hit.command, hit.effect)) or _does([hit]) if hit.effect is not None else ""
+
+
+def _does(hits: Sequence[Hit]) -> str:
+    """Return what the effects do that hits are about, without the full stop."""
+    return sentence([(hit.command, hit.effect) for hit in hits if hit.effect is not None])
 
 
 def rule_ids(hits: Iterable[Hit]) -> tuple[str, ...]:
@@ -244,29 +358,33 @@ def spans_of(hits: Iterable[Hit]) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys([*places, *(h.source.span for h in found if h.source is not None)]))
 
 
-def reason_of(hit: Hit) -> str:
-    """Return the reason of a hit: the rule's own words, or that no rule allows it."""
+def reason_of(hit: Hit, also: Sequence[Hit] = ()) -> str:
+    """Return the reason of a hit: the rule's own words; that it can't be ruled out; or that no rule allows it.
+
+    Args:
+        also: all hits that are told of together with this one.
+    """
+    hits = also or (hit,)
     if hit.rule is None:
-        what = hit.command.program or "a program that is not known"
-        if hit.effect is not None:
-            what = f"{hit.effect.kind} {hit.effect.public()['operand'] or 'something unknown'}"
-        return f"no rule allows this: {what}"
-    text = render(hit.rule.rule.reason or hit.rule.rule.id, hit)
+        what = _does(hits) or f"Runs `{short(hit.command.text.strip())}`"
+        return f"{what}: no rule allows it."
+    if _is_doubt(hit):
+        return f"{_doubted(hit)}; {_named_rules(hits)} can't be ruled out."
+    text = render(hit.rule.rule.reason or hit.rule.rule.id, hit, hits)
     return text if hit.certain else f"can't be ruled out: {text}"
 
 
 def versions(hits: Sequence[Hit]) -> str:
     """Return what git would make of files that hits are about, and from what; "" where there are none."""
     found: dict[tuple[str, str], list[str]] = {}
-    unknown = [h.effect for h in hits[1:] if h.effect and h.effect.role == VERSION and h.effect.kind == "vcs-rewrite"]
     for hit in hits:
         effect, folders = hit.effect, hit.command.cwd
         if effect is None or effect.role != VERSION or effect.operand is None or not folders:
             continue
         if effect.kind == "vcs-rewrite":
             continue
-        path = posixpath.relpath(effect.operand, folders[0])
-        paths = found.setdefault((effect.origin, "remove" if effect.kind == "delete" else "replace"), [])
+        path = one_line(posixpath.relpath(effect.operand, folders[0]))
+        paths = found.setdefault((one_line(effect.origin), "remove" if effect.kind == "delete" else "replace"), [])
         if path not in paths:
             paths.append(path)
     said = []
@@ -274,52 +392,52 @@ def versions(hits: Sequence[Hit]) -> str:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         ending = f" with those of {whose}" if what == "replace" else f", which {whose} does not have"
         said.append(f"It would {what} {', '.join(paths[:_NAMED])}{more}{ending}."[: 2 * _SHOWN])
-    said += [f"It would replace {effect.operand}."[: 2 * _SHOWN] for effect in unknown[:1]]
     return " ".join(said)
 
 
 def _shown(source: Source) -> str:
     """Return where data comes from, for people: the path, host or variable, or the command."""
     if isinstance(source, SimpleCommand):
-        return source.text
-    return str(source.public()["operand"] or "something unknown") if source is not None else "something unknown"
+        return short(source.text)
+    return short(str(source.public()["operand"] or "something unknown")) if source is not None else "something unknown"
 
 
-def render(template: str, hit: Hit) -> str:
-    """Plain substitution of `{{ name }}`; nothing else is evaluated (a policy may come from a repository)."""
+def render(template: str, hit: Hit, also: Sequence[Hit] = ()) -> str:
+    """Plain substitution of `{{ name }}`; nothing else is evaluated (a policy may come from a repository). What stands
+    for a name is safe to show on one line.
+
+    Args:
+        also: all hits that are told of together with this one.
+    """
     if "{{" not in template:
         return template
     # One pass: a value that looks like a placeholder stays what it is.
-    return _PLACEHOLDER.sub(lambda m: _fact(m[1], hit, m[0])[:_SHOWN], template)
+    return _PLACEHOLDER.sub(lambda m: _fact(m[1], hit, also or (hit,), m[0]), template)
 
 
 def attributes_of(command: SimpleCommand) -> str:
     """Return which account, cluster or place a command means, for people: "context prod, an unknown namespace"."""
-    known = [
-        f"{n} {' or '.join(str(v) for v in values)}" for n, values in command.attributes.items() if None not in values
-    ]
-    unknown = [f"an unknown {n}" for n, values in command.attributes.items() if None in values]
+    named = command.attributes.items()
+    known = [f"{name} {' or '.join(short(str(each)) for each in values)}" for name, values in named if None not in values]
+    unknown = [f"an unknown {name}" for name, values in named if None in values]
     return ", ".join([*known, *unknown][: max(len(known), 2)]) or "a place that it does not name"
 
 
-def _fact(name: str, hit: Hit, otherwise: str) -> str:
+def _fact(name: str, hit: Hit, hits: Sequence[Hit], otherwise: str) -> str:
     """Return the text for `{{ name }}`; `otherwise` where there is no such name."""
     if name in _OPERANDS:
-        shown = hit.effect.public()["operand"] if hit.effect else None
-        if shown and hit.effect and hit.effect.below:
-            return f"some path below {shown}"
-        if hit.effect and hit.effect.kind == "execute" and hit.effect.value is not None:
-            return f"{shown}, which this command builds from {hit.effect.value or 'the sources here'}"
-        return str(shown or _OPERANDS[name])
+        return names(operand(h.effect, h.command) for h in hits if h.effect is not None) or _OPERANDS[name]
     match name:
+        case "does":
+            return _does(hits) or f"Runs `{short(hit.command.text.strip())}`"
         case "program":
-            return hit.command.program or "an unknown program"
+            return short(hit.command.program or "an unknown program")
         case "command":
-            return hit.command.text
+            return names(short(h.command.text.strip()) for h in hits)
         case "database":
-            return (hit.effect.value if hit.effect else None) or "a database"
+            return names(short(h.effect.value) for h in hits if h.effect is not None and h.effect.value) or "a database"
         case "subcommand":
-            return hit.command.subcommand or ""
+            return short(hit.command.subcommand or "")
         case "attributes":
             return attributes_of(hit.command)
         case "effect":
@@ -327,7 +445,5 @@ def _fact(name: str, hit: Hit, otherwise: str) -> str:
         case "source":
             return _shown(hit.source)
         case "unresolved":
-            read = hit.command.via[-1:] == ("xargs",)
-            words = ["the words that xargs reads" if read and word == "{}" else word for word in hit.command.unresolved]
-            return ", ".join(words) or "nothing"
+            return names(filter(None, (unknown_words(h.command) for h in hits))) or "nothing"
     return otherwise

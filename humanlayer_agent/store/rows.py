@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy.decision import EffectVerdict, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import EffectVerdict, Finding, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import HOST, Effect, View
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
@@ -61,6 +61,9 @@ def load_decision(text: str) -> PolicyDecision:
             "parts": [_build(PartVerdict, part) for part in fields["parts"]],
             "effects": [_build(Effect, effect) for effect in fields["effects"]],
             "files": [_build(FileDigest, file) for file in fields["files"]],
+            "findings": [
+                _build(Finding, each | {"verdict": Verdict(each["verdict"])}) for each in fields.get("findings", ())
+            ],
             "confinement": _confinement(fields.get("confinement")),
             "view": _build(View, fields["view"]) if fields.get("view") else HOST,
         },

@@ -4,7 +4,7 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Finding, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import Effect
 
 COMMAND = (
@@ -48,6 +48,11 @@ def build_request(command: str = COMMAND, **action: Any) -> ApprovalRequest:
         spans=(parts[2].span, (parts[3].span[0], parts[4].span[1])) if parts else (),
         parts=parts,
         effects=effects,
+        findings=(
+            Finding("runs code from the network that nobody has read", Verdict.ASK, ("piped-code",), "high"),
+            Finding("deletes outside the project", Verdict.ASK, ("delete-outside",), "high"),
+            Finding("contacts an unlisted host", Verdict.ASK, ("network",), "medium"),
+        ),
     )
     fields: dict[str, Any] = {
         "cwd": "/srv/app",

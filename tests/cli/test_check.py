@@ -17,7 +17,7 @@ from tests.support import children
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
-ALL_KEYS = {"id", "verdict", "rules", "reason", "severity", "suggestion", "parse", "effects", "us"}
+ALL_KEYS = {"id", "verdict", "rules", "reason", "findings", "severity", "suggestion", "parse", "effects", "us"}
 
 
 def hla(*arguments: str, stdin: str | bytes = "", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:

@@ -30,7 +30,7 @@ def test_what_a_rule_allows_runs(judge: Judge) -> None:
 def test_nothing_matched_is_told_apart_from_a_rule(judge: Judge) -> None:
     decision = judge(READS, "cat /srv/x")
     assert (decision.verdict, decision.rules, decision.default_hit) == (Verdict.ASK, (), True)
-    assert decision.reason == "no rule allows this: read /srv/x"
+    assert decision.reason == "Reads /srv/x: no rule allows it."
     decision = judge(READS + DELETES, "rm /srv/x")
     assert (decision.verdict, decision.rule, decision.default_hit) == (Verdict.ASK, "deletes", False)
     assert decision.reason == "Deletes /srv/x"
@@ -64,7 +64,7 @@ def test_allow_needs_proof_ask_and_deny_fire_on_maybe(judge: Judge) -> None:
     assert judge(READS, 'cat "$F"').verdict is Verdict.ASK
     decision = judge(READS + DELETES, 'rm -- "$F"')
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "deletes")
-    assert decision.reason.startswith("can't be ruled out: ")
+    assert decision.reason == "Deletes an unknown path; deletes can't be ruled out."
     assert judge(NEVER, 'rm -- "$F"').verdict is Verdict.ASK, "a deny that may apply becomes defaults.maybe"
     assert judge(NEVER, 'rm -- "$F"', defaults="{maybe: deny}").verdict is Verdict.DENY
 
@@ -160,7 +160,7 @@ def test_lists(judge: Judge) -> None:
 def test_reasons_are_plain_substitution(judge: Judge) -> None:
     rule = '  - {id: r, decision: ask, reason: "{{ paths }} {{ nothing }} {% raw %} {{ command }}", when: {effect: delete}}\n'
     assert judge(rule, "rm '{{ command }}'").reason.startswith(
-        "/nowhere/project/{{ command }} {{ nothing }} {% raw %} rm '{{ command }}'"
+        "\"/nowhere/project/{{ command }}\" {{ nothing }} {% raw %} rm '{{ command }}'"
     )
 
 
@@ -210,7 +210,7 @@ def test_no_text_is_allowed_by_a_policy_that_allows_nothing(director_of: Callabl
     [
         ("cat .ENV", "secrets"),
         ("grep x Config/.Env.Local", "secrets"),
-        ("echo x > .GIT/Hooks/pre-commit", "git-internals"),
+        ("echo x > .GIT/Hooks/pre-commit", "startup-files"),
         ("rm -rf .GIT", "delete-whole-project"),
         ("echo x >> Claude.MD", "startup-files"),
     ],
@@ -223,3 +223,56 @@ def test_where_the_volume_folds_case(command: str, rule: str) -> None:
         assert judge.should_allow(Action("ls; cat README.md; rm -r Build", cwd="/srv/app"))[0]
     # Another case proves nothing: this may be another project.
     assert not judge.should_allow(Action("rm -rf /SRV/APP/build", cwd="/srv/app"))[0]
+
+
+FINDINGS = """
+  - {id: sends, decision: ask, severity: high, reason: "Sends {{ paths }}.", when: {effect: [delete, write], paths: {any_within: ["/srv/**"]}}}
+  - {id: keeps, decision: deny, severity: critical, reason: "Never {{ paths }}.", when: {effect: delete, paths: {any_within: ["/keep/**"]}}}
+  - {id: contacts, decision: ask, reason: "{{ does }}.", when: {effect: network}}
+  - {id: unknown, decision: ask, severity: low, reason: "Can't tell: {{ unresolved }}.", when: {resolved: false}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("rm /srv/a /srv/b; rm /srv/c", [("high", ("sends",), "Sends /srv/a, /srv/b and /srv/c.")]),
+        (
+            "rm /keep/x; rm /srv/a",
+            [("critical", ("keeps",), "Never /keep/x."), ("high", ("sends",), "Sends /srv/a.")],
+        ),
+        (
+            'curl https://example.org; rm "$X"',
+            [
+                (
+                    "high",
+                    ("sends", "unknown", "keeps"),
+                    'Deletes an unknown path ("$X"); sends and keeps can\'t be ruled out.',
+                ),
+                ("medium", ("contacts",), "Requests data from example.org."),
+            ],
+        ),
+        ("scp /etc/x web1:", [("medium", ("contacts",), "Copies /etc/x to web1.")]),
+        (
+            'ssh "$H" ls; rm /srv/a',
+            [
+                ("high", ("sends",), "Sends /srv/a."),
+                ("medium", ("contacts", "unknown"), 'Runs on an unknown host ("$H"): ls.'),
+            ],
+        ),
+    ],
+)
+def test_each_thing_that_speaks_against_it_is_found_once_and_the_severe_first(
+    judge: Judge, command: str, expected: list[tuple[str, tuple[str, ...], str]]
+) -> None:
+    decision = judge(FINDINGS, command)
+    assert [(each.severity, each.rules, each.text) for each in decision.findings if each.rules] == expected
+    assert decision.reason == decision.findings[0].text
+    assert {rule for each in decision.findings for rule in each.rules} == set(decision.rules)
+
+
+def test_what_is_severe_but_not_certain_is_not_behind_what_is_certain_but_light() -> None:
+    # By the severity of a decision people are chosen: a light question beside it must not lower it.
+    director = Director.load("default", project="/srv/app", environ={"HOME": "/nowhere/home"})
+    decision = director.evaluate(Action('ls -R /srv; rm -rf "$X"', cwd="/srv/app"))
+    assert (decision.severity, decision.rule) == ("high", "delete-outside-project")

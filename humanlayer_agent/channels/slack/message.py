@@ -13,7 +13,7 @@ from unicodedata import east_asian_width
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.presentation import Line, PartView, Presentation, Style, present
+from humanlayer_agent.channels.presentation import FindingView, Line, PartView, Presentation, Style, present
 from humanlayer_agent.channels.slack import blocks
 from humanlayer_agent.channels.slack.blocks import Json
 from humanlayer_agent.redaction.redactor import ERASED
@@ -107,7 +107,7 @@ def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iter
     found = [blocks.header(_title(view)), *_place(view), blocks.section(_why(view), 600)]
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
     found += _command(what, attachment)
-    details = [make for make in (_marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
+    details = [make for make in (_also, _marks, _parts, _effects, _unknown, _instead, _intent) if make(view)]
     ends = [_for_whom(outcome, list(mentions))]
     if what.too_severe:
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
@@ -166,8 +166,18 @@ def _place(view: Presentation) -> list[Json]:
 
 def _why(view: Presentation) -> str:
     rule = f"rule {blocks.cut(view.rule, 80)}" if view.rule else "no rule allows it"
-    also = f"; also {blocks.cut(', '.join(view.other_rules), 120)}" if view.other_rules else ""
-    return f"{blocks.cut(view.reason, 300)}  ({blocks.cut(view.severity, 20)} severity, {rule}{also})"
+    said = [f"{blocks.cut(view.reason, 300)}  ({blocks.cut(view.severity, 20)} severity, {rule})"]
+    said += [_other(other) for other in view.urgent]
+    return "\n".join([*said, *([f"and {len(view.more)} more, below"] if view.more else [])])
+
+
+def _other(other: FindingView) -> str:
+    return f"{blocks.cut(other.text, 200)}  ({blocks.cut(other.severity, 20)} severity)"
+
+
+def _also(view: Presentation) -> list[Json]:
+    rows = [_other(other) for other in view.more]
+    return [blocks.context("Also"), blocks.literal(_limited(rows, _EFFECTS))] if rows else []
 
 
 def _beware(view: Presentation, what: Shown) -> list[str]:
@@ -246,8 +256,7 @@ def _part(part: PartView) -> Iterator[str]:
 
 
 def _effects(view: Presentation) -> list[Json]:
-    width = max((len(effect.verb) for effect in view.effects), default=0)
-    rows = [f"{effect.verb:<{width}}  {blocks.cut(', '.join(effect.operands), 300)}" for effect in view.effects]
+    rows = [f"{effect.verb} {blocks.cut(', '.join(effect.operands), 300)}".rstrip() for effect in view.effects]
     return [blocks.context("Effects"), blocks.literal(_limited(rows, _EFFECTS))] if rows else []
 
 

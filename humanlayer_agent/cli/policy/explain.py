@@ -13,6 +13,7 @@ from humanlayer_agent.cli.policy.show import STYLES
 from humanlayer_agent.cli.shared.records import EffectRecord, ExplainedCommandRecord, ExplainedRecord, ExplanationRecord
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.effect_phrases import whole
 from humanlayer_agent.policy.explanation.explain import Explanation, Finding, Part, Tried
 from humanlayer_agent.policy.verdict import attributes_of
 from humanlayer_agent.safe_text import characters, one_line
@@ -149,6 +150,7 @@ def _tree(part: Part, why_not: str | None) -> Tree:
     if around:
         head.append(f"  [{', '.join(around)}]", style="dim")
     tree = Tree(head, guide_style="dim")
+    tree.add(Text(whole(command)))
     if command.unresolved:
         tree.add(Text(f"not known: {one_line(', '.join(command.unresolved))}"))
     if command.attributes:

@@ -23,6 +23,16 @@ class EffectRecord(TypedDict):
     span: Annotated[list[int], "Where it stands in the command: [from, to) in Unicode code points."]
 
 
+class FindingRecord(TypedDict):
+    """One thing that speaks against a command."""
+
+    text: Annotated[str, "What it is, in a sentence."]
+    verdict: Annotated[str, "ask or deny: what it leads to."]
+    rules: Annotated[list[str], "Ids of the rules that say so; empty where no rule allows it."]
+    severity: Annotated[str, "low, medium, high or critical."]
+    certain: Annotated[bool, "false where it only can't be ruled out."]
+
+
 class DecisionRecord(TypedDict):
     """The policy's answer to one command. A bad row on standard input is answered with `line` and `error`."""
 
@@ -31,7 +41,8 @@ class DecisionRecord(TypedDict):
     error: Annotated[NotRequired[str], "What is wrong with a bad row; it has none of the fields from rules to us."]
     verdict: Annotated[str, "allow, ask or deny: the answer."]
     rules: Annotated[NotRequired[list[str]], "Ids of the rules that decided, then of all others that were hit."]
-    reason: Annotated[NotRequired[str], "The deciding rule's, for people."]
+    reason: Annotated[NotRequired[str], "What matters most, in a sentence for people: the deciding rule's."]
+    findings: Annotated[NotRequired[list[FindingRecord]], "All that speaks against it, what matters most first."]
     severity: Annotated[NotRequired[str], "low, medium, high or critical."]
     suggestion: Annotated[NotRequired[str], "What the agent could do instead; empty where nothing is known."]
     parse: Annotated[str, "ok, partial or failed: how much of it was understood."]

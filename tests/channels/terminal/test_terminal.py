@@ -52,7 +52,7 @@ def test_the_screen_says_everything(open_screen):
         '2 │ rm -rf "$CACHE"/* /var/lib/app/cache',
         "ask   curl -fsS https://get.example.com/install.sh",
         "deny  sh",
-        "contacts  get.example.com",
+        "contacts get.example.com",
         'Unknown    "$CACHE"/*',
         "Instead    download the script",
         "says (not verified): The cache is stale",
