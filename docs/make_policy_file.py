@@ -41,8 +41,8 @@ A reason or suggestion may hold `{{{{ does }}}}` (a sentence about the effects t
 stop: "Deletes a, b, c and 4 more"), `{{{{ command }}}}`, `{{{{ program }}}}`, `{{{{ effect }}}}`, `{{{{ operand }}}}`,
 `{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ subcommand }}}}`, `{{{{ attributes }}}}` (the account, cluster or place),
 `{{{{ source }}}}` (where the data of a `flow` comes from), `{{{{ database }}}}` (the server
-or the file of a database) and `{{{{ unresolved }}}}` (what nobody can know). Nothing else is evaluated. What stands for a name is safe to show on one
-line; of more than three operands the others are counted, and long ones are shortened.
+or the file of a database) and `{{{{ unresolved }}}}` (what nobody can know). Nothing else is
+evaluated. What stands for a name is safe to show on one line; of more than three operands the others are counted, and long ones are shortened.
 """
 
 

@@ -416,11 +416,11 @@ def render(template: str, hit: Hit, also: Sequence[Hit] = ()) -> str:
 
 
 def attributes_of(command: SimpleCommand) -> str:
-    """Return which account, cluster or place a command means, for people: "context prod, an unknown namespace"."""
+    """Return which account, cluster or place a command means, for people: "context prod, no namespace named"."""
     named = command.attributes.items()
-    known = [f"{name} {' or '.join(short(str(each)) for each in values)}" for name, values in named if None not in values]
-    unknown = [f"an unknown {name}" for name, values in named if None in values]
-    return ", ".join([*known, *unknown][: max(len(known), 2)]) or "a place that it does not name"
+    known = [f"{name} {' or '.join(short(str(one)) for one in values)}" for name, values in named if None not in values]
+    unknown = [name for name, values in named if None in values]
+    return ", ".join([*known, *([f"no {' or '.join(unknown)} named"] if unknown else [])]) or "no place named"
 
 
 def _fact(name: str, hit: Hit, hits: Sequence[Hit], otherwise: str) -> str:

@@ -150,7 +150,7 @@ def _hint(when: Match, name: str, command: SimpleCommand, effect: Effect | None)
                 f"its {each} were {_listed([t.glob or f'/{t.regex}/' for t in texts], 'or')}"
                 for each, texts in value.items()
             )
-            + f" (it is in {attributes_of(command)})"
+            + f" ({attributes_of(command)})"
         )
     if name == "resolved" and value:
         return f"every word were known ({_listed(command.unresolved, 'and')} is not)" if command.unresolved else ""
