@@ -12,6 +12,7 @@ from typing import NamedTuple
 from humanlayer_agent.action import BASH
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
 from humanlayer_agent.safe_text import characters, one_line, visible, warnings
 from humanlayer_agent.shell import Effect
 
@@ -21,6 +22,8 @@ RUN_SHOWN = 12
 """Characters of a run's id: enough to find it."""
 PARTS_SHOWN = 12
 """Beyond this many parts those that the policy allows are only counted."""
+TAUGHT = 3
+"""So many unknown programs are named with the file that would say what they do."""
 OPERANDS_SHOWN = 12
 """Operands named per kind of effect; those outside the project come first, the rest are counted."""
 
@@ -73,6 +76,7 @@ class EffectView:
 class Presentation:
     """A request, made safe to show. `command` and `stdin` are whole, one entry a line; the rest is about them.
 
+    `teaching` says how to have a program known that is not; "" where none is unknown.
     `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
@@ -92,6 +96,7 @@ class Presentation:
     allowed_parts: int
     effects: tuple[EffectView, ...]
     unresolved: tuple[str, ...]
+    teaching: str
     unread: str
     suggestion: str
     intent: str
@@ -129,6 +134,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         allowed_parts=allowed,
         effects=_effects(decision, action.project),
         unresolved=tuple(dict.fromkeys(one_line(word) for word in decision.unresolved)),
+        teaching=one_line(teaching(unknown_programs(_all_effects(decision))[:TAUGHT])),
         unread=_unread(decision),
         suggestion=visible(decision.suggestion),
         intent=_intent(action.model_intent),
@@ -246,7 +252,7 @@ _VERBS = {
 
 
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
-    effects = decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
+    effects = _all_effects(decision)
     by_kind: dict[str, list[Effect]] = {}
     for effect in effects:
         by_kind.setdefault(effect.kind, []).append(effect)
@@ -256,6 +262,10 @@ def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
         for kind in order
         if kind in by_kind
     )
+
+
+def _all_effects(decision: PolicyDecision) -> tuple[Effect, ...]:
+    return decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
 
 
 def _operands(effects: list[Effect], project: str) -> tuple[str, ...]:

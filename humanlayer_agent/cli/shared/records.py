@@ -140,7 +140,7 @@ class CatalogProgramRecord(TypedDict):
     """A program that the catalog describes."""
 
     program: Annotated[str, "Its name."]
-    family: Annotated[str, "The file it stands in."]
+    family: Annotated[str, "The file it stands in: the name of a shipped one, or the path of another."]
 
 
 class CatalogOptionRecord(TypedDict):

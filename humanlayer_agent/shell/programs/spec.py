@@ -16,6 +16,7 @@
         needs: [credentials]                                        # beside its operands: see `NEEDS`
         settings: [pyproject.toml, x.toml]      # names of files with settings that it looks for by itself
         argument_files: lines                   # @FILE stands for the words in it: see `ARGUMENT_FILES`
+        draft: true                             # not gone through yet: to whoever judges, nobody knows it
         about: copies files                                         # one line for people
     examples:
       - {command: cp a b, effects: [read a, write b], truth: {a: text}}    # see docs/catalog.md
@@ -184,6 +185,7 @@ class Spec:
     needs: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     argument_files: str = ""
+    draft: bool = False
     shapes: dict[tuple[str | None, ...], Any] = field(default_factory=dict, compare=False)
     """What `arguments` has read before, by the options and their places."""
     dangerous: bool | None = field(default=None, compare=False)
@@ -221,7 +223,7 @@ _READS = frozenset({"text", "read", "list", "name-glob", "name-regex"})
 """Slots in which a word does no more than operands may."""
 _PROGRAM_KEYS = frozenset(
     str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
-    reads_stdin prints abbreviate inherit about needs settings argument_files""")
+    reads_stdin prints abbreviate inherit about needs settings argument_files draft""")
 )
 _OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last"})
 
@@ -306,6 +308,7 @@ def _spec(name: str, body: Any, where: str, defaults: dict[str, Any], inherited:
     spec.argument_files = str(body.get("argument_files", ""))
     if spec.argument_files and spec.argument_files not in ARGUMENT_FILES:
         raise CatalogError(f"{where}: argument_files: {spec.argument_files!r}; known: {', '.join(ARGUMENT_FILES)}")
+    spec.draft = bool(body.get("draft", False))
     _check_conditions(spec, where)
     return spec
 
