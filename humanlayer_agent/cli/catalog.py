@@ -16,7 +16,12 @@ from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.options import FormatOption
 from humanlayer_agent.cli.shared.output import print_record, print_records, prints
-from humanlayer_agent.cli.shared.records import CatalogOperandRecord, CatalogProgramRecord, CatalogRecord
+from humanlayer_agent.cli.shared.records import (
+    CatalogOperandRecord,
+    CatalogProgramRecord,
+    CatalogRecord,
+    CatalogRemarkRecord,
+)
 from humanlayer_agent.configuration import catalogs_in_force, find_project
 from humanlayer_agent.errors import ConfigError, HumanlayerError, did_you_mean
 from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_path, is_inside
@@ -111,7 +116,7 @@ def show(
         name, near = one_line(" ".join(names)), did_you_mean(program, known.names(), "")
         typer.echo(
             f"{name}: the catalog does not know it{f' ({near})' if near else ''}. A command that runs it is "
-            f"unresolved: a policy asks.{_taught(program, subcommand)}",
+            f"unresolved: a policy asks.{'' if near or subcommand else _taught(program)}",
             err=output != "table",
         )
         raise typer.Exit(1)
@@ -160,35 +165,37 @@ FilesArgument = Annotated[
 
 
 @app.command("test")
-def run_examples(files: FilesArgument = None) -> None:
+@prints(CatalogRemarkRecord, many=True)
+def run_examples(files: FilesArgument = None, output: FormatOption = "table") -> None:
     """Run the examples in catalog files: each has exactly the effects it declares. Exit code 1: one has not.
 
     Example: hla catalog test ~/.config/humanlayer-agent/catalog/frob.yaml
     """
+    from humanlayer_agent.cli.policy.replay import counted
     from humanlayer_agent.policy_tools.catalog_entries import failures
 
     chosen, known = _chosen(files)
     wrong = [*failures(chosen, known.catalog)]
-    _print_remarks(wrong)
     total = sum(len(each.examples) for each in chosen)
-    print(f"{total - len(wrong)} of {total} examples hold, in {len(chosen)} files")
+    _print_remarks(wrong, output, f"{total - len(wrong)} of {total} examples hold, in {counted(len(chosen), 'file')}")
     raise typer.Exit(1 if wrong else 0)
 
 
 @app.command()
-def lint(files: FilesArgument = None) -> None:
+@prints(CatalogRemarkRecord, many=True)
+def lint(files: FilesArgument = None, output: FormatOption = "table") -> None:
     """Look for likely mistakes in catalog files, and for what is not in force. Exit code 1: something is wrong.
 
     Example: hla catalog lint
     """
-    from humanlayer_agent.policy_tools.catalog_entries import remarks
+    from humanlayer_agent.cli.policy.replay import counted
+    from humanlayer_agent.policy_tools.catalog_entries import Remark, remarks
 
     chosen, known = _chosen(files)
     found = [*remarks(chosen, known.catalog)]
-    _print_remarks(found)
-    for path, why in known.ignored:
-        print(f"{one_line(path)}: not in force: {one_line(why)}")
-    print(f"{sum(each.wrong for each in found)} mistakes in {len(chosen)} files")
+    found += [Remark(path, 0, f"not in force: {why}", wrong=False) for path, why in known.ignored]
+    wrong = sum(each.wrong for each in found)
+    _print_remarks(found, output, f"{counted(wrong, 'mistake')} in {counted(len(chosen), 'file')}")
     raise typer.Exit(1 if any(each.wrong for each in found) else 0)
 
 
@@ -203,14 +210,21 @@ def _chosen(paths: list[Path] | None) -> tuple[list[CatalogFile], Catalogs]:
     return chosen, replace(found, catalog=joined([*others, *chosen])[0])
 
 
-def _print_remarks(found: "Iterable[Remark]") -> None:
+def _print_remarks(found: "Iterable[Remark]", output: str, summary: str) -> None:
+    if output != "table":
+        records: Iterator[CatalogRemarkRecord] = (
+            {"path": each.path, "line": each.line or None, "text": each.text, "wrong": each.wrong} for each in found
+        )
+        print_records(records, output)
+        return
     for each in found:
         place = f"{each.path}:{each.line}" if each.line else each.path
         print(f"{one_line(place)}: {one_line(each.text)}")
+    print(summary)
 
 
-def _taught(program: str, subcommand: list[str] | None) -> str:
-    return "" if subcommand or name_problem(program) else f" To have it known: {teaching([program])}."
+def _taught(program: str) -> str:
+    return "" if name_problem(program) else f" To have it known: {teaching([program])}."
 
 
 def description(spec: catalog.Spec, title: str, subcommands: Sequence[str] = ()) -> Iterator[str]:

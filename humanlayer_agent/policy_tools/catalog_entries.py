@@ -50,9 +50,8 @@ def effects_of(command: str, known: Catalog) -> tuple[list[str], bool]:
 def failures(files: Iterable[CatalogFile], known: Catalog) -> Iterator[Remark]:
     """Yield the examples that do not have exactly the effects that they declare, or are not as certain as they say."""
     for file in files:
-        for example in file.examples:
+        for example, line in zip(file.examples, file.example_lines, strict=True):
             effects, resolved = effects_of(example.command, known)
-            line = file.lines[example.command]
             if effects != sorted(set(example.effects)):
                 declared = ", ".join(sorted(set(example.effects))) or "no effects"
                 found = ", ".join(effects) or "no effects"

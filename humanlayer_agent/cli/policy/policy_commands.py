@@ -265,6 +265,8 @@ def trust(
 ) -> None:
     """Trust a project's own policy, after you have read it: then it may also allow what nothing else decides.
 
+    Its channels file and its catalog files are shown and trusted with it.
+
     Example: hla policy trust --project ~/src/app
     """
     from humanlayer_agent.cli.policy.trust import trust_project

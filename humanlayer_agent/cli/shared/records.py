@@ -194,6 +194,15 @@ class CatalogRecord(TypedDict):
     examples: Annotated[list[CatalogExampleRecord], "Examples; each is tested."]
 
 
+class CatalogRemarkRecord(TypedDict):
+    """A remark on a catalog file: an example that does not hold, a likely mistake, what is not done yet."""
+
+    path: Annotated[str, "The file."]
+    line: Annotated[int | None, "The line; null where it is about the file as a whole."]
+    text: Annotated[str, "What is said, for people."]
+    wrong: Annotated[bool, "Whether it is wrong, and not only worth a look."]
+
+
 # ---- requests --------------------------------------------------------------------------------------------
 
 
@@ -316,12 +325,22 @@ class LayerRecord(TypedDict):
     rules: Annotated[list[dict[str, Any]], "As written, and in_force and notes."]
 
 
+class CatalogFileRecord(TypedDict):
+    """A catalog file that does not ship."""
+
+    path: Annotated[str, "Where it is."]
+    owner: Annotated[Literal["machine", "user", "project"], "Whose it is."]
+    sha256: Annotated[str, "SHA-256 of its bytes."]
+    programs: Annotated[list[str], "The programs that it describes."]
+
+
 class LayersRecord(TypedDict):
     """The policies in force."""
 
     digest: Annotated[str, "Identifies all of them together."]
     observe: Annotated[bool, "Whether they are only observed."]
     layers: Annotated[list[LayerRecord], "The highest first."]
+    catalogs: Annotated[list[CatalogFileRecord], "The catalog files in force."]
 
 
 class ExampleRecord(TypedDict):

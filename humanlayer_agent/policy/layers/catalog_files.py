@@ -73,7 +73,9 @@ class CatalogFile:
     programs: Mapping[str, catalog.Spec]
     examples: tuple[catalog.Example, ...]
     lines: Mapping[str, int]
-    """The line at which each program begins, and each example, by its command."""
+    """The line at which each program begins."""
+    example_lines: tuple[int, ...]
+    """The line of each example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,16 +266,16 @@ def file_of(path: str, owner: Owner, raw: bytes) -> CatalogFile:
     key = sha256(f"{_FORMAT} {__version__} {path}\0{digest}".encode("utf-8", "surrogateescape")).hexdigest()
     kept = _KEPT.load(key)
     if isinstance(kept, dict):
-        content, lines = kept["content"], kept["lines"]
+        content, lines, shown = kept["content"], kept["lines"], kept["shown"]
     else:
-        content, lines = _checked(path, raw)
-        _KEPT.store(key, {"content": content, "lines": lines})
+        content, lines, shown = _checked(path, raw)
+        _KEPT.store(key, {"content": content, "lines": lines, "shown": shown})
     programs = catalog.read_programs({k: v for k, v in content.items() if k != "examples"}, path)
-    return CatalogFile(path, owner, digest, programs, tuple(catalog.read_examples(content, path)), lines)
+    return CatalogFile(path, owner, digest, programs, tuple(catalog.read_examples(content, path)), lines, tuple(shown))
 
 
-def _checked(path: str, raw: bytes) -> tuple[dict[str, Any], dict[str, int]]:
-    """The content of a file that has no mistake, and the line of each program and example."""
+def _checked(path: str, raw: bytes) -> tuple[dict[str, Any], dict[str, int], list[int]]:
+    """The content of a file that has no mistake, and the line of each program and each example."""
     from humanlayer_agent.policy.language import yaml_positions
 
     document = yaml_positions.decode(raw, path)
@@ -296,8 +298,7 @@ def _checked(path: str, raw: bytes) -> tuple[dict[str, Any], dict[str, int]]:
             lines[name] = document.positions[(*at, "\0key")].line
     examples = _examples(document, path)
     _check_examples(document, programs, examples)
-    lines |= {each.command: document.positions["examples", n].line for n, each in enumerate(examples)}
-    return content, lines
+    return content, lines, [document.positions["examples", number].line for number in range(len(examples))]
 
 
 def name_problem(name: str, beside: Collection[str] = ()) -> str:

@@ -1,5 +1,5 @@
-"""What of a project a human has trusted, its policy or its catalog: by the hash of exactly these files, kept outside of
-the project.
+"""Trust in parts of a project, its policy or its catalog: a human gives it to exactly these files, by their hash. It is
+kept outside of the project.
 """
 
 import os
