@@ -156,10 +156,8 @@ def test_what_is_there_is_shown_with_its_place(hla: Catalog, own: Path) -> None:
 
 
 def test_what_nobody_knows_is_shown_with_what_to_do(hla: Catalog) -> None:
-    said = hla("show", "frobnicate").output
-    assert (
-        "hla catalog new frobnicate drafts what it does, in ~/.config/humanlayer-agent/catalog/frobnicate.yaml" in said
-    )
+    said = hla("show", "qqzzyy").output
+    assert "hla catalog new qqzzyy drafts what it does, in ~/.config/humanlayer-agent/catalog/qqzzyy.yaml" in said
 
 
 def test_examples_that_do_not_hold(hla: Catalog, own: Path) -> None:

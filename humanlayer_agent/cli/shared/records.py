@@ -422,6 +422,10 @@ class ReplayRecord(TypedDict):
     rules: Annotated[list[dict[str, Any]], "rule, decision, applied, decided."]
     never_hit: Annotated[list[str], "Rules that met nothing."]
     stopped: Annotated[list[dict[str, Any]], "What would be asked or denied, the most frequent first."]
+    causes: Annotated[
+        list[dict[str, Any]], "Why: kind, fault (log: files are missing), count, share, verdicts, example."
+    ]
+    missing: Annotated[list[dict[str, Any]], "Code of a checkout that is not there: code, count."]
     slowest: Annotated[list[dict[str, Any]], "us, command."]
     us: Annotated[dict[str, int], "Microseconds: p50, p99."]
     recorded: Annotated[dict[str, Any], "What the logs say was decided: rows, changed."]
@@ -445,6 +449,7 @@ class ReplayedRecord(TypedDict):
     severity: Annotated[str, "low, medium, high or critical."]
     parse: Annotated[str, "ok, partial or failed."]
     unread: Annotated[bool, "Whether it runs code that nobody could read."]
+    missing: Annotated[list[str], "What of that is of a checkout that is not there."]
     confined: Annotated[NotRequired[str], "The confinement it would run in; absent where it has none."]
     recorded: Annotated[str | None, "What the log says was decided."]
     us: Annotated[int, "Microseconds that judging it took."]
