@@ -255,7 +255,7 @@ def _print_causes(console: Console, figures: Figures) -> None:
         rows.append((kind, f"{cause.count:,}", share, short(cause.example.step.command, 400)))
     if rows:
         console.print()
-        print_rows(console, ("asked about or denied because it", ">commands", ">share", "an example"), rows)
+        print_rows(console, ("cause", ">commands", ">share", "an example"), rows)
 
 
 def _print_rules(console: Console, figures: Figures) -> None:

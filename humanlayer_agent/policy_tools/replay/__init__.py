@@ -49,6 +49,11 @@ class Judged:
     """What it runs that is not there: of a checkout that the log does not have, and that nobody has named."""
 
     @property
+    def certain(self) -> str | None:
+        """The rule by which something certain is asked about or denied ("": none allows it); None where nothing is."""
+        return _certain(self.decisions[0])
+
+    @property
     def unread(self) -> bool:
         """Is it stopped and runs something that nobody could read?"""
         decision = self.decisions[0]
@@ -171,9 +176,22 @@ class Engine:
         return found
 
 
+def _certain(decision: PolicyDecision) -> str | None:
+    """The rule by which something certain is asked about or denied ("": none allows it); None where nothing is."""
+    judged = [pair for part in decision.parts for pair in zip(part.effects, part.judged, strict=True)]
+    stopped = (
+        each for effect, each in judged if effect.resolved and not effect.unread and each.verdict is not Verdict.ALLOW
+    )
+    found = next(stopped, None)
+    return None if found is None else "".join(found.rules[:1])
+
+
 def _missing(decision: PolicyDecision, reader: Reader) -> tuple[str, ...]:
-    """The code that a stopped command runs and that is not there: files by their paths, modules by their names."""
-    if decision.verdict is Verdict.ALLOW:
+    """The code that a stopped command runs and that is not there: files by their paths, modules by their names.
+
+    Nothing, where something that is certain is asked about or denied as well: that the files don't change.
+    """
+    if decision.verdict is Verdict.ALLOW or _certain(decision) is not None:
         return ()
     named = dict.fromkeys(effect.operand for effect in decision.effects if effect.unread and effect.operand)
     return tuple(name for name in named if not name.startswith("/") or reader.read(name) is None)

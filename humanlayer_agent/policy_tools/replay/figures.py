@@ -44,7 +44,7 @@ class Cause:
     verdicts: Counter[Verdict] = field(default_factory=Counter)
 
 
-MISSING = "runs scripts of a checkout that is not there"
+MISSING = "scripts of a checkout that is not there"
 """The cause that is the log's: with the files, most of it would be no question."""
 
 
@@ -52,16 +52,18 @@ def cause_of(row: Judged) -> str:
     """Return the kind of reason why a row is not allowed, in words that are the same for all of its kind."""
     decision = row.decisions[0]
     if decision.verdict is Verdict.DENY and decision.rule:
-        return f"denied by the rule {decision.rule}"
+        return f"denied by {decision.rule}"
     if row.missing:
         return MISSING
+    if row.certain is not None and row.unread:
+        return f"rule {row.certain}" if row.certain else "no rule allows it"
     if row.unread:
-        return "runs code that nobody could read"
+        return "code that nobody could read"
     if decision.parse != "ok":
-        return "could not be read as bash"
+        return "text that could not be read as bash"
     if unknown_programs(decision.effects):
-        return "runs a program that is not described"
-    return f"the rule {decision.rule}" if decision.rule else "no rule allows it"
+        return "a program that is not described"
+    return f"rule {decision.rule}" if decision.rule else "no rule allows it"
 
 
 @dataclass(slots=True)

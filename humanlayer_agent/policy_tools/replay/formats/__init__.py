@@ -4,25 +4,18 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy_tools.replay.formats import (
-    atif,
-    audit_export,
-    claude_code,
-    json_lines,
-    mini_swe_agent,
-    openhands,
-    swe_agent,
-)
 from humanlayer_agent.policy_tools.replay.steps import Items, Unreadable
 
-FORMATS: tuple[ModuleType, ...] = (mini_swe_agent, swe_agent, atif, audit_export, json_lines, claude_code, openhands)
-"""Each has NAME, LOOKS (how one knows it), `recognises` and `read`."""
+_ORDER = ("mini_swe_agent", "swe_agent", "atif", "audit_export", "json_lines", "claude_code", "openhands")
+FORMATS: tuple[ModuleType, ...] = tuple(import_module(f"{__name__}.{name}") for name in _ORDER)
+"""The readers, in the order in which they are tried: NAME, LOOKS (how one knows it), `recognises` and `read`."""
 
 MAX_DOCUMENT = 512 * 1024 * 1024
 """Largest file that is one JSON document, in bytes. JSON lines are read one by one, and have no limit."""
