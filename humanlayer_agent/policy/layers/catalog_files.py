@@ -245,6 +245,8 @@ def _read(path: str, machine: bool | None) -> bytes:
                 raise PolicyError(f"{path}: can't be read: not a regular file")
             if machine is not None:
                 _check(path, about, machine=machine)
+                if about.st_nlink > 1:
+                    raise PolicyError(f"{path}: has another name as well (a hard link): put a copy of its own here")
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         if os.path.islink(path):

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
 
 _PREFIXES = frozenset({"command", "builtin", "exec"})
+_FROM_PATH = frozenset(
+    str.split(
+        """command exec env nohup timeout gtimeout nice ionice time gtime stdbuf setsid chrt taskset unbuffer
+        xargs gxargs find gfind fd parallel watch sudo doas bash sh dash zsh ksh script flock strace ltrace"""
+    )
+)
+"""Wrappers that run what PATH of this machine has. Others (`uv run`, `npx`, `docker run`, `ssh`) run what goes by the
+name in a project, a package, a container or another machine: no file of a person's describes that."""
 _OWN_ROOT = re.compile(r"/proc/(?:self|thread-self)/root(?:/|\Z)")
 _STDIN_READERS = frozenset(
     [
@@ -193,8 +201,10 @@ def outside(run: Run, fields: list[Field]) -> None:
                     shell=False,
                 )
             return
-    spec = run.walk.catalog.lookup(run.command.program or "")
-    if spec is None or spec.draft:
+    catalog, program = run.walk.catalog, run.command.program or ""
+    spec = catalog.lookup(program)
+    elsewhere = catalog.is_added(program) and not _FROM_PATH.issuperset(run.context.via)
+    if spec is None or spec.draft or elsewhere:
         run.command.known = False
         run.doubt(text)
         run.code(name, what=text, role="program", origin="program", unread=False)

@@ -151,6 +151,10 @@ class Catalog:
         place = self._all().get(program)
         return place.file.removesuffix(".yaml") if place is not None else None
 
+    def is_added(self, program: str) -> bool:
+        """Tell whether `program` is one that does not ship (see `extended`)."""
+        return program in self._added
+
     def examples(self) -> list[Example]:
         """Return the examples of every file; the tests run them."""
         found: list[Example] = []

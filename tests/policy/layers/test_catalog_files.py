@@ -110,6 +110,26 @@ def test_by_its_name_and_not_by_a_path_of_the_project(machine: Machine) -> None:
     assert machine.verdict("PATH=$PWD:$PATH frob a") == "ask"
 
 
+def test_what_goes_by_its_name_elsewhere_is_another_program(machine: Machine) -> None:
+    """A project's `[project.scripts]`, a package, a container and another machine may each have a `frob` of their own."""
+    machine.write("user")
+    for command in ("command frob a", "env frob a", "timeout 5 frob a", "bash -c 'frob a'", "time frob a"):
+        assert machine.verdict(command) == "allow", command
+    for runner in ("uv run", "poetry run", "npx", "pnpm exec", "uvx", "pipx run", "docker run x", "ssh h", "hatch run"):
+        assert machine.verdict(f"{runner} frob a") == "ask", runner
+    assert "unknown-program" in machine.judge("uv run frob a").rules
+
+
+def test_what_its_environment_selects_is_not_known(machine: Machine) -> None:
+    """An entry says nothing of variables: one that may name a file or a command is asked about."""
+    machine.write("user")
+    for given in ("FROB_PLUGIN=./x.so", "OTHER=./x", "LD_PRELOAD=./x.so", "PATH=$PWD"):
+        assert machine.verdict(f"{given} frob a") == "ask", given
+        assert machine.verdict(f"env {given} frob a") == "ask", given
+    for given in ("FROB_LEVEL=3", "LC_ALL=C", "NO_COLOR=1"):
+        assert machine.verdict(f"{given} frob a") == "allow", given
+
+
 def test_a_project_has_a_say_once_exactly_its_files_are_trusted(machine: Machine) -> None:
     path = machine.write("project")
     assert machine.verdict("frob a") == "ask"
@@ -256,6 +276,14 @@ def test_links_are_not_followed(machine: Machine, owner: str) -> None:
     folder.rmdir()
     folder.symlink_to(machine.project)
     with pytest.raises(PolicyError, match=r"is no folder, or a link|lies in the project"):
+        machine.catalogs()
+
+
+@pytest.mark.parametrize("owner", ["machine", "user"])
+def test_a_second_name_of_the_file_is_refused(machine: Machine, owner: str) -> None:
+    path = machine.write(owner)
+    os.link(path, machine.project / "notes.yaml")
+    with pytest.raises(PolicyError, match="a hard link"):
         machine.catalogs()
 
 
