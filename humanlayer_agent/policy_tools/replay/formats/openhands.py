@@ -46,8 +46,11 @@ def read(lines: Rows, source: str) -> Items:
     # A file for each event stands in the folder of its conversation.
     alone = Path(source).parent.name == "events"
     run = str(Path(source).parent.parent) if alone else source
-    where = _Where(_of_folder(Path(source)) if alone else _first_directory(lines))
-    refused = set() if alone else {id_ for _, data in lines if isinstance(data, dict) for id_ in _refused(data)}
+    where, refused = _Where(_of_folder(Path(source)) if alone else None), set[str]()
+    # Rows of results tell by themselves where they began, and what was refused: a large file of those is read once.
+    if not (alone or _history(next((data for _, data in lines), None))):
+        where = _Where(next((cwd for _, data in lines if (cwd := _directory(data))), None))
+        refused = {id_ for _, data in lines if isinstance(data, dict) for id_ in _refused(data)}
     for place, data in lines:
         if isinstance(data, str):
             yield Unreadable(source, place, data, run=run)
@@ -168,10 +171,6 @@ def _directory(event: Any) -> str | None:
     metadata = seen.get("metadata") if isinstance(seen, dict) else None
     found = metadata.get("working_dir") if isinstance(metadata, dict) else None
     return found if isinstance(found, str) and found.startswith("/") else None
-
-
-def _first_directory(lines: Rows) -> str | None:
-    return next((cwd for _, data in lines if (cwd := _directory(data))), None)
 
 
 def _of_folder(path: Path) -> str | None:
