@@ -42,7 +42,8 @@ stop: "Deletes a, b, c and 4 more"), `{{{{ command }}}}`, `{{{{ program }}}}`, `
 `{{{{ paths }}}}`, `{{{{ hosts }}}}`, `{{{{ subcommand }}}}`, `{{{{ attributes }}}}` (the account, cluster or place),
 `{{{{ source }}}}` (where the data of a `flow` comes from), `{{{{ database }}}}` (the server
 or the file of a database) and `{{{{ unresolved }}}}` (what nobody can know). Nothing else is
-evaluated. What stands for a name is safe to show on one line; of more than three operands the others are counted, and long ones are shortened.
+evaluated. What stands for a name is safe to show on one line; of more than three operands the others are counted, and
+long ones are shortened.
 """
 
 

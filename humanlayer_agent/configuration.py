@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.keys.signing import Signer
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.layers import Layer
+    from humanlayer_agent.policy.layers.catalog_files import Catalogs
     from humanlayer_agent.shell import Baseline, DiskReader, View
 
     G = TypeVar("G", bound="Gate")
@@ -124,7 +125,7 @@ def build_director(
 
     Args:
         policy: a shipped policy's name, or a file: the whole policy. None takes the layers: the policies of the
-            machine, of the user and of the project (see `policy.layers`).
+            machine, of the user and of the project (see `policy.layers`). Catalog files count in both cases.
         observe: what it decides is to be recorded only.
         tested: the tests in the policies' own rules must pass; False only to look at policies.
         confined: what it allows runs confined, and in which view of the disk (see `Director`).
@@ -139,6 +140,9 @@ def build_director(
     """
     from humanlayer_agent.confine.repository import repository_folder
     from humanlayer_agent.policy.director import Director
+    from humanlayer_agent.policy.language import loader
+    from humanlayer_agent.policy.layers import Layer
+    from humanlayer_agent.policy.layers.catalog_files import find_catalogs
     from humanlayer_agent.policy.run_record import RunRecord, known_baseline
 
     base = _judged(project)
@@ -147,15 +151,39 @@ def build_director(
     reader, reads = readable(base, environ, confined=confined, reduced=reduced, baseline=baseline)
     variables = {"REPOSITORY": repository_folder(base)} if confined else None
     if policy is not None:
-        return Director.load(
-            policy, project=base, environ=environ, observe=observe, reader=reader, tested=tested,
-            variables=variables, confined=confined, reduced=reduced, reads=reads, container=container, record=record,
-        )  # fmt: skip
-    layers, observe = _layers(base, observe, tested)
+        found = loader.load(loader.named(policy), tested=tested, variables=tuple(variables or ()))
+        layers, observe = [Layer(found, "given")], observe or found.observe
+    else:
+        layers, observe = _layers(base, observe, tested)
     return Director(
         layers, project=base, environ=environ, variables=variables, observe=observe, reader=reader,
         confined=confined, reduced=reduced, reads=reads, container=container, record=record,
+        catalogs=find_catalogs(base, layers),
     )  # fmt: skip
+
+
+def catalogs_in_force(project: Path | str | None = None, *, trusting: bool = False) -> "Catalogs":
+    """Return what is known of programs here: the shipped catalog, with the files of machine, user and project in force.
+
+    Args:
+        project: the directory the agent works for; None: the one around here, if there is one.
+        trusting: take the project's files as if a human had trusted them, to look at them.
+
+    Raises:
+        PolicyError: a policy or a catalog file has a mistake.
+    """
+    from humanlayer_agent.policy.layers import find_layers
+    from humanlayer_agent.policy.layers.catalog_files import find_catalogs, folders
+
+    try:
+        base: str | None = _judged(project)
+    except ConfigError:
+        if project is not None:
+            raise
+        base = None
+    if not any(os.path.lexists(folder) for _, folder in folders(base)):
+        return find_catalogs(base)
+    return find_catalogs(base, find_layers(base or os.getcwd(), tested=False), trusting=trusting)
 
 
 def confines(policy: str | Path | None = None, *, project: Path | str | None = None, observe: bool = False) -> bool:

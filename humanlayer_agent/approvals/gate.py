@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
@@ -519,7 +519,11 @@ class Gate:
         with self._lock:
             if decision.policy_digest not in self._policies:
                 self.store.record(
-                    events.POLICY_LOADED, run=self.run_id, policy=decision.policy, policy_digest=decision.policy_digest
+                    events.POLICY_LOADED,
+                    run=self.run_id,
+                    policy=decision.policy,
+                    policy_digest=decision.policy_digest,
+                    **_catalogs(self.director),
                 )
                 self._policies.add(decision.policy_digest)
         took = (time.perf_counter_ns() - began) // 1000
@@ -624,3 +628,9 @@ class Gate:
 
     def _since(self, began: float) -> int:
         return int((self._monotonic() - began) * 1000)
+
+
+def _catalogs(director: object) -> dict[str, Any]:
+    """What the log says of the catalogs that do not ship: owner, path and SHA-256 of each file."""
+    found = getattr(getattr(director, "catalogs", None), "digests", None)
+    return {"catalogs": found} if found else {}

@@ -49,6 +49,7 @@ def rows(view: Presentation, width: int) -> list[Row]:
     details += _field("Parts", list(_parts(view)), width)
     details += _field("Effects", list(_effects(view)), width)
     details += _field("Unknown", [_plain(", ".join(view.unresolved))] if view.unresolved else [], width)
+    details += _field("Teach it", [_plain(view.teaching)] if view.teaching else [], width)
     details += _instead(view, width)
     if len(view.rules) > 1:
         details += _field("Rules", [Entry((Fragment(Style.DIM, ", ".join(view.rules)),))], width)

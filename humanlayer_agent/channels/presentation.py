@@ -13,6 +13,7 @@ from humanlayer_agent.action import BASH
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
 from humanlayer_agent.policy.needs_line import is_only_unconfined
 from humanlayer_agent.safe_text import characters, one_line, visible, warnings
 from humanlayer_agent.shell import Effect
@@ -23,6 +24,8 @@ RUN_SHOWN = 12
 """Characters of a run's id: enough to find it."""
 PARTS_SHOWN = 12
 """Beyond this many parts those that the policy allows are only counted."""
+TAUGHT = 3
+"""So many unknown programs are named with the file that would say what they do."""
 OPERANDS_SHOWN = 12
 """Operands named per kind of effect; those outside the project come first, the rest are counted."""
 
@@ -89,6 +92,7 @@ class Presentation:
     urgent of that belongs beside the reason, and the rest may be counted there and listed below. `rules` names all
     rules.
 
+    `teaching` says how to have a program known that is not; "" where none is unknown.
     `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
@@ -109,6 +113,7 @@ class Presentation:
     allowed_parts: int
     effects: tuple[EffectView, ...]
     unresolved: tuple[str, ...]
+    teaching: str
     unread: str
     suggestion: str
     intent: str
@@ -157,6 +162,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         allowed_parts=allowed,
         effects=_effects(decision, action.project),
         unresolved=tuple(dict.fromkeys(one_line(word) for word in decision.unresolved)),
+        teaching=one_line(teaching(unknown_programs(_all_effects(decision))[:TAUGHT])),
         unread=_unread(decision),
         suggestion=visible(decision.suggestion),
         intent=_intent(action.model_intent),
@@ -265,7 +271,7 @@ def _part(part: PartVerdict) -> PartView:
 
 def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
     """What it would do, the worst first, each verb once."""
-    effects = decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
+    effects = _all_effects(decision)
     by_verb: dict[tuple[int, str, bool, bool], list[Effect]] = {}
     kinds = effect_phrases.kinds()
     for effect in effects:
@@ -276,6 +282,10 @@ def _effects(decision: PolicyDecision, project: str) -> tuple[EffectView, ...]:
         EffectView(verb, _operands(found, project) if of_something else (), harmless)
         for (_, verb, of_something, harmless), found in sorted(by_verb.items(), key=lambda item: item[0][0])
     )
+
+
+def _all_effects(decision: PolicyDecision) -> tuple[Effect, ...]:
+    return decision.effects or tuple(effect for part in decision.parts for effect in part.effects)
 
 
 def _operands(effects: list[Effect], project: str) -> tuple[str, ...]:

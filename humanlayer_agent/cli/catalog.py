@@ -1,27 +1,51 @@
 """`hla catalog`: what the command catalog knows of a program, for people."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from humanlayer_agent.cli.shared.completion import catalog_files, program_names
 from humanlayer_agent.cli.shared.help_pages import Commands
+from humanlayer_agent.cli.shared.human_terminal import human_only
 from humanlayer_agent.cli.shared.options import FormatOption
 from humanlayer_agent.cli.shared.output import print_record, print_records, prints
-from humanlayer_agent.cli.shared.records import CatalogOperandRecord, CatalogProgramRecord, CatalogRecord
-from humanlayer_agent.errors import ConfigError, did_you_mean
-from humanlayer_agent.policy.command_catalog import CATALOG
+from humanlayer_agent.cli.shared.records import (
+    CatalogOperandRecord,
+    CatalogProgramRecord,
+    CatalogRecord,
+    CatalogRemarkRecord,
+)
+from humanlayer_agent.configuration import catalogs_in_force, find_project
+from humanlayer_agent.errors import ConfigError, HumanlayerError, did_you_mean
+from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_path, is_inside
+from humanlayer_agent.policy.explanation.unknown_programs import teaching
+from humanlayer_agent.policy.language import sources
+from humanlayer_agent.policy.layers.catalog_files import FOLDER, CatalogFile, Catalogs, file_of, joined, name_problem
 from humanlayer_agent.safe_text import one_line
-from humanlayer_agent.shell import catalog
+from humanlayer_agent.shell import Catalog, catalog
+
+if TYPE_CHECKING:
+    from humanlayer_agent.confine.bubblewrap import Enclosure
+    from humanlayer_agent.policy_tools.catalog_entries import Remark
 
 app = Commands(
-    help="""See what the command catalog knows of a program.
+    help="""See what the command catalog knows of a program, and add programs of your own.
 
-    Example: hla catalog show git commit"""
+    Examples: hla catalog show git commit;  hla catalog new frob"""
 )
 
 _WIDTH = 34
+Place = Literal["user", "machine", "project"]
+_SECONDS = 10.0
+_MOST_TEXT = 256 * 1024
+_MODES = {"user": (0o700, 0o600), "machine": (0o755, 0o644), "project": (0o755, 0o644)}
 
 
 @app.command("list")
@@ -42,8 +66,10 @@ def list_(
     Example: hla catalog list archive
     """
     groups: dict[str, list[str]] = {}
-    for name in CATALOG.names():
-        groups.setdefault(CATALOG.family(name) or "", []).append(name)
+    known = catalogs_in_force()
+    for name in known.catalog.names():
+        owner = known.owners.get(name)
+        groups.setdefault(owner.path if owner else known.catalog.family(name) or "", []).append(name)
     if family is not None and family not in groups:
         raise ConfigError(f"the catalog has no file {one_line(family)}; {did_you_mean(family, groups)}")
     chosen = sorted(groups) if family is None else [family]
@@ -58,6 +84,8 @@ def list_(
         print(_wrapped(groups[group]))
     if family is None:
         print(f"{sum(map(len, groups.values()))} programs. hla catalog show PROGRAM")
+        for path, why in known.ignored:
+            print(f"not in force: {one_line(path)}: {one_line(why)}")
 
 
 @app.command()
@@ -78,34 +106,137 @@ def show(
     Examples: hla catalog show rm;  hla catalog show git commit
     """
     names = [program, *(subcommand or [])]
-    spec = CATALOG.lookup(program)
+    found = catalogs_in_force()
+    known, owner = found.catalog, found.owners.get(program)
+    spec = known.lookup(program)
     for depth, name in enumerate(names[1:], 1):
         if spec is not None:
-            spec = spec.subcommands.get(name) or CATALOG.lookup(" ".join(names[: depth + 1]))
+            spec = spec.subcommands.get(name) or known.lookup(" ".join(names[: depth + 1]))
     if spec is None:
-        name, near = one_line(" ".join(names)), did_you_mean(program, CATALOG.names(), "")
+        name, near = one_line(" ".join(names)), did_you_mean(program, known.names(), "")
         typer.echo(
             f"{name}: the catalog does not know it{f' ({near})' if near else ''}. A command that runs it is "
-            "unresolved: a policy asks.",
+            f"unresolved: a policy asks.{'' if near or subcommand else _taught(program)}",
             err=output != "table",
         )
         raise typer.Exit(1)
+    examples = [e for e in (owner.examples if owner else known.examples()) if _is_of(e, " ".join(names))]
+    subcommands = _subcommands(spec, " ".join(names), known)
     if output != "table":
-        print_record(_record(spec, program, subcommand or []), output)
+        print_record(_record(spec, program, subcommand or [], subcommands, examples), output)
         return
-    for line in description(spec, " ".join(names)):
+    for line in description(spec, " ".join(names), subcommands):
         print(line)
-    _print_examples(_found_examples(" ".join(names)))
+    if owner is not None:
+        print(f"described in {one_line(owner.path)}, line {owner.lines[program]}")
+    _print_examples(examples)
 
 
-def description(spec: catalog.Spec, title: str) -> Iterator[str]:
+@app.command()
+def new(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="The name of a program that nobody describes yet.")],
+    place: Annotated[
+        Place,
+        typer.Option(
+            "--for", help="Whose it is: yours, everybody's on this machine, or the project's.", show_default=False
+        ),
+    ] = "user",
+    help_text: Annotated[
+        Path | None,
+        typer.Option(
+            "--help-text", metavar="FILE", help="Don't run it: this is what it prints for --help (-: read it)."
+        ),
+    ] = None,
+    shows: Annotated[bool, typer.Option("--print", help="Print the draft, and write nothing.")] = False,
+) -> None:
+    """Draft a catalog file for a program, from what it prints for --help. It counts once you have gone through it.
+
+    Runs PROGRAM --help: confined where this machine can, without input, for ten seconds at most.
+
+    Examples: hla catalog new frob;  frob help | hla catalog new frob --help-text - --print
+    """
+    _draft(program, place, text=help_text, shows=shows)
+
+
+FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="FILE", help="Catalog files; else those of the machine, yours, and the project's."),
+]
+
+
+@app.command("test")
+@prints(CatalogRemarkRecord, many=True)
+def run_examples(files: FilesArgument = None, output: FormatOption = "table") -> None:
+    """Run the examples in catalog files: each has exactly the effects it declares. Exit code 1: one has not.
+
+    Example: hla catalog test ~/.config/humanlayer-agent/catalog/frob.yaml
+    """
+    from humanlayer_agent.cli.policy.replay import counted
+    from humanlayer_agent.policy_tools.catalog_entries import failures
+
+    chosen, known = _chosen(files)
+    wrong = [*failures(chosen, known.catalog)]
+    total = sum(len(each.examples) for each in chosen)
+    _print_remarks(wrong, output, f"{total - len(wrong)} of {total} examples hold, in {counted(len(chosen), 'file')}")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+@prints(CatalogRemarkRecord, many=True)
+def lint(files: FilesArgument = None, output: FormatOption = "table") -> None:
+    """Look for likely mistakes in catalog files, and for what is not in force. Exit code 1: something is wrong.
+
+    Example: hla catalog lint
+    """
+    from humanlayer_agent.cli.policy.replay import counted
+    from humanlayer_agent.policy_tools.catalog_entries import Remark, remarks
+
+    chosen, known = _chosen(files)
+    found = [*remarks(chosen, known.catalog)]
+    found += [Remark(path, 0, f"not in force: {why}", wrong=False) for path, why in known.ignored]
+    wrong = sum(each.wrong for each in found)
+    _print_remarks(found, output, f"{counted(wrong, 'mistake')} in {counted(len(chosen), 'file')}")
+    raise typer.Exit(1 if any(each.wrong for each in found) else 0)
+
+
+def _chosen(paths: list[Path] | None) -> tuple[list[CatalogFile], Catalogs]:
+    """The files to look at, and all that is known with them."""
+    found = catalogs_in_force(trusting=True)
+    if not paths:
+        return list(found.files), replace(found, ignored=catalogs_in_force().ignored)
+    chosen = [file_of(os.path.abspath(path), "user", sources.read(path)) for path in paths]
+    named = {each.path for each in chosen}
+    others = [each for each in found.files if each.path not in named]
+    return chosen, replace(found, catalog=joined([*others, *chosen])[0])
+
+
+def _print_remarks(found: "Iterable[Remark]", output: str, summary: str) -> None:
+    if output != "table":
+        records: Iterator[CatalogRemarkRecord] = (
+            {"path": each.path, "line": each.line or None, "text": each.text, "wrong": each.wrong} for each in found
+        )
+        print_records(records, output)
+        return
+    for each in found:
+        place = f"{each.path}:{each.line}" if each.line else each.path
+        print(f"{one_line(place)}: {one_line(each.text)}")
+    print(summary)
+
+
+def _taught(program: str) -> str:
+    return "" if name_problem(program) else f" To have it known: {teaching([program])}."
+
+
+def description(spec: catalog.Spec, title: str, subcommands: Sequence[str] = ()) -> Iterator[str]:
     """The lines that describe `spec` to people."""
-    yield f"{title}: {spec.about}" if spec.about else title
+    yield one_line(f"{title}: {spec.about}" if spec.about else title)
     if spec.service or spec.verb:
         verb = f" ({spec.verb}: {catalog.VERBS[spec.verb]})" if spec.verb else ""
         yield f"  service: {spec.service or 'a daemon of this machine'}{verb}"
     if spec.attributes:
         yield f"  attributes: {', '.join(spec.attributes)}"
+    if spec.draft:
+        yield "  a draft: commands that run it ask, as if nothing stood here"
     if spec.grammar:
         yield f"  read by a grammar of its own ({spec.grammar}); what stands here is only a part"
     if spellings := _spellings(spec):
@@ -126,12 +257,14 @@ def description(spec: catalog.Spec, title: str) -> Iterator[str]:
     if spec.effects:
         yield "effects"
         yield from (f"  {_always(e)}" for e in spec.effects)
-    if names := _subcommands(spec, title):
+    if subcommands:
         yield "sub-commands"
-        yield _wrapped(names)
+        yield _wrapped(subcommands)
 
 
-def _record(spec: catalog.Spec, program: str, subcommand: list[str]) -> CatalogRecord:
+def _record(
+    spec: catalog.Spec, program: str, subcommand: list[str], names: list[str], examples: list[catalog.Example]
+) -> CatalogRecord:
     title = " ".join([program, *subcommand])
     operands: list[CatalogOperandRecord] = [
         {"kind": slot.kind, "repeat": slot.repeat, "with_options": []} for slot in spec.operands
@@ -167,13 +300,13 @@ def _record(spec: catalog.Spec, program: str, subcommand: list[str]) -> CatalogR
             for effect in spec.effects
         ],
         "recursive": sorted(spec.recursive),
-        "subcommands": _subcommands(spec, title),
+        "subcommands": names,
         "service": spec.service or None,
         "verb": spec.verb or None,
         "attributes": list(spec.attributes),
         "examples": [
             {"command": each.command, "effects": list(each.effects), "resolved": not each.unresolved}
-            for each in _found_examples(title)
+            for each in examples
         ],
     }
 
@@ -186,8 +319,8 @@ def _spellings(spec: catalog.Spec) -> list[tuple[catalog.Option, list[str]]]:
     return list(found.values())
 
 
-def _subcommands(spec: catalog.Spec, title: str) -> list[str]:
-    return sorted({*spec.subcommands, *(CATALOG.subcommands(title) if " " not in title else ())})
+def _subcommands(spec: catalog.Spec, title: str, known: Catalog) -> list[str]:
+    return sorted({*spec.subcommands, *(known.subcommands(title) if " " not in title else ())})
 
 
 def _option(option: catalog.Option, keys: list[str]) -> str:
@@ -216,7 +349,7 @@ def _when(when: frozenset[str], unless: frozenset[str]) -> str:
     return wanted + (f" unless {' or '.join(sorted(unless))}" if unless else "")
 
 
-def _wrapped(names: list[str]) -> str:
+def _wrapped(names: Sequence[str]) -> str:
     from shutil import get_terminal_size
     from textwrap import fill
 
@@ -229,8 +362,8 @@ def _wrapped(names: list[str]) -> str:
     )
 
 
-def _found_examples(start: str) -> list[catalog.Example]:
-    return [e for e in CATALOG.examples() if e.command == start or e.command.startswith(start + " ")]
+def _is_of(example: catalog.Example, start: str) -> bool:
+    return example.command == start or example.command.startswith(start + " ")
 
 
 def _print_examples(found: list[catalog.Example]) -> None:
@@ -239,3 +372,139 @@ def _print_examples(found: list[catalog.Example]) -> None:
     for example in found:
         mark = " (not resolved)" if example.unresolved else ""
         print(f"  {example.command}\n      {', '.join(example.effects) or 'no effects'}{mark}")
+
+
+# ---- drafts -------------------------------------------------------------------------------------------
+
+
+def _draft(program: str, place: Place, *, text: Path | None, shows: bool) -> None:
+    """Write the draft of `program` where it is looked for, or print it.
+
+    Args:
+        text: a file with what the program says of itself ("-": standard input); None: it is run with --help.
+        shows: print it instead.
+
+    Raises:
+        ConfigError: an agent's command has started us; the program can't be described here, or is described already;
+            it can't be found or run; there is a file already.
+    """
+    from humanlayer_agent.policy_tools.catalog_entries import draft
+
+    human_only("catalog new", "has a program described")
+    if problem := name_problem(program):
+        raise ConfigError(problem)
+    found = catalogs_in_force()
+    if (spec := found.catalog.lookup(program)) is not None:
+        owner = found.owners.get(program)
+        where = f"{owner.path}:{owner.lines[program]}" if owner is not None else "the catalog that ships"
+        state = ", as a draft" if spec.draft else ""
+        raise ConfigError(f"{program} is described already, in {where}{state}: hla catalog show {program}")
+    if text is None:
+        path = _found(program)
+        said, origin = _help_of(path), f"`{program} --help` ({path})"
+    else:
+        said, origin = _read(text), str(text)
+    content = draft(program, said, origin=origin)
+    if shows:
+        print(content, end="")
+        return
+    target = _written(program, place, content)
+    print(f"{target}: a draft. Commands that run {program} ask as before until you have gone through it.")
+    if place == "project":
+        print("Fill it in, remove `draft: true`, run hla catalog test, and have it trusted: hla policy trust")
+    else:
+        print("Fill it in, remove `draft: true`, and run: hla catalog test")
+
+
+def _found(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        raise ConfigError(f"{program} is not in PATH; --help-text FILE drafts it from a text that you have saved")
+    project = _project()
+    if project is not None and is_inside(Path(path).parent, project):
+        raise ConfigError(
+            f"{path} lies in the project: it is read as the file that it is, and no catalog describes it by its name"
+        )
+    return os.path.abspath(path)
+
+
+def _project() -> Path | None:
+    try:
+        return find_project()
+    except ConfigError:
+        return None
+
+
+def _help_of(path: str) -> str:
+    """Return what a program prints for `--help`: confined where that can be, for a few seconds, without input.
+
+    Raises:
+        ConfigError: it can't be run, or says nothing.
+    """
+    from humanlayer_agent.processes.execution import command_environment, run_command
+
+    words, folder = (path, "--help"), str(_project() or "/")
+    try:
+        enclosure: Enclosure | None
+        enclosure, env = _enclosed(folder)
+    except (HumanlayerError, OSError, ValueError) as why:
+        print(
+            f"humanlayer-agent: {path} --help runs with your rights, unconfined: {one_line(str(why))}", file=sys.stderr
+        )
+        enclosure, env = None, command_environment(os.environ, project=folder)
+    try:
+        result = run_command(
+            words, cwd=folder, env=env, timeout=_SECONDS, output_limit=_MOST_TEXT, confinement=enclosure
+        )
+    except (HumanlayerError, OSError) as error:
+        raise ConfigError(f"{path} --help did not run: {error}") from error
+    if result.timed_out or not result.output.strip():
+        what = f"did not end within {_SECONDS:g} seconds" if result.timed_out else "printed nothing"
+        raise ConfigError(f"{path} --help {what}; --help-text FILE drafts it from a text that you have saved")
+    return result.output
+
+
+def _enclosed(project: str) -> "tuple[Enclosure, dict[str, str]]":
+    """What a program runs in that is only to say what it is: it reads what others may read, and changes nothing."""
+    from humanlayer_agent.agents.run_enclosures import RunEnclosures
+    from humanlayer_agent.configuration import build_director
+    from humanlayer_agent.confine.confinement import Confinement
+
+    director = build_director("default", project=project, confined=True)
+    profile = director.in_force().confine
+    assert profile is not None
+    held = replace(profile, name="help", read=(*profile.read, *profile.write), write=(), network="none", hosts=())
+    enclosures = RunEnclosures.of(secrets.token_hex(16), project)
+    return enclosures.enclosure(Confinement((held,))), enclosures.environment(os.environ, project=project)
+
+
+def _read(path: Path) -> str:
+    try:
+        if str(path) == "-":
+            return sys.stdin.read(_MOST_TEXT)
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST_TEXT)
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
+
+
+def _written(program: str, place: Place, content: str) -> Path:
+    project = find_project() if place == "project" else None
+    folder = {
+        "user": Path(config_path(FOLDER)),
+        "machine": Path(MACHINE_FOLDER, FOLDER),
+        "project": Path(project or "", PROJECT_FOLDER, FOLDER),
+    }[place]
+    of_folder, of_file = _MODES[place]
+    target = folder / f"{program}.yaml"
+    try:
+        folder.parent.mkdir(mode=of_folder, parents=True, exist_ok=True)
+        folder.mkdir(mode=of_folder, exist_ok=True)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, of_file)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError:
+        raise ConfigError(f"{target} is there already: go on with that, or remove it") from None
+    except OSError as error:
+        raise ConfigError(f"{target}: can't be written: {error.strerror}") from error
+    return target

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from humanlayer_agent.cli.check import Given, usual
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy.command_catalog import CATALOG
-from humanlayer_agent.shell import Program, analyse
+from humanlayer_agent.shell import Catalog, Program, analyse
 
 if TYPE_CHECKING:
     from humanlayer_agent.cli.json_lines import Row
@@ -31,14 +30,17 @@ def answer(args: Given) -> int:
     Raises:
         ConfigError: there is no command.
     """
+    from humanlayer_agent.configuration import catalogs_in_force
+
     cwd = os.path.abspath(args.cwd) if args.cwd else os.getcwd()
+    known = catalogs_in_force().catalog
     if args.command is None:
         if args.format != "jsonl":
             raise ConfigError("give a command, in quotes: hla parse 'ls -la' (or --format jsonl, and rows to read)")
         from humanlayer_agent.cli.json_lines import answer_rows
 
-        return answer_rows(lambda row: _row(row, cwd), {"status": "failed", "reasons": [], "commands": []})
-    program = _analysed(args.command, cwd)
+        return answer_rows(lambda row: _row(row, cwd, known), {"status": "failed", "reasons": [], "commands": []})
+    program = _analysed(args.command, cwd, known)
     if args.format == "table":
         _print(program)
     else:
@@ -48,12 +50,12 @@ def answer(args: Given) -> int:
     return EXIT[program.status]
 
 
-def _analysed(command: str, cwd: str) -> Program:
-    return analyse(command, cwd=cwd, environ={"HOME": os.environ.get("HOME", "/")}, catalog=CATALOG)
+def _analysed(command: str, cwd: str, known: Catalog) -> Program:
+    return analyse(command, cwd=cwd, environ={"HOME": os.environ.get("HOME", "/")}, catalog=known)
 
 
-def _row(row: "Row", cwd: str) -> dict[str, Any]:
-    return {"id": row.id, **public(_analysed(row.command, row.cwd or cwd))}
+def _row(row: "Row", cwd: str, known: Catalog) -> dict[str, Any]:
+    return {"id": row.id, **public(_analysed(row.command, row.cwd or cwd, known))}
 
 
 def public(program: Program) -> "ProgramRecord":

@@ -31,6 +31,7 @@ CHECKS = (
     Check("policies.load", "Policies", policies.loaded),
     Check("policies.tests", "Policies", policies.tested),
     Check("policies.trust", "Policies", policies.trusted),
+    Check("policies.catalogs", "Policies", policies.catalogs),
     Check("policies.enforced", "Policies", policies.enforced),
     Check("policies.compiled", "Policies", policies.compiled),
     Check("key", "People and channels", people.key),

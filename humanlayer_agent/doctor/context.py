@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.channels.settings import Profiles
     from humanlayer_agent.policy.director import Director
     from humanlayer_agent.policy.layers import Layer
+    from humanlayer_agent.policy.layers.catalog_files import Catalogs
 
 Status = Literal["ok", "warning", "failed"]
 NOWHERE = Path("/nowhere/project")
@@ -88,7 +89,14 @@ class Context:
         """Judges as the policies in force do. Raises PolicyError."""
         from humanlayer_agent.policy.director import Director
 
-        return Director(self.layers, project=self.project or NOWHERE, environ=self.environ)
+        return Director(self.layers, project=self.project or NOWHERE, environ=self.environ, catalogs=self.catalogs)
+
+    @cached_property
+    def catalogs(self) -> "Catalogs":
+        """What is known of programs. Raises PolicyError."""
+        from humanlayer_agent.policy.layers.catalog_files import find_catalogs
+
+        return find_catalogs(self.project, self.layers, machine=self.machine)
 
     @cached_property
     def profiles(self) -> "Profiles":

@@ -67,6 +67,26 @@ def trusted(context: Context) -> Iterator[Finding]:
             yield ok("the project's policy only adds to yours")
 
 
+def catalogs(context: Context) -> Iterator[Finding]:
+    """What people have said of further programs can be read, counts, and does what its examples say."""
+    from humanlayer_agent.policy_tools.catalog_entries import failures, remarks
+
+    if not _readable(context):
+        return
+    try:
+        found = context.catalogs
+    except PolicyError as error:
+        yield failed(str(error), "Mend the file: until then every command is refused.")
+        return
+    for path, why in found.ignored:
+        yield warning(f"{path} is not in force: {why}")
+    wrong = [*failures(found.files, found.catalog), *(r for r in remarks(found.files, found.catalog) if r.wrong)]
+    for each in wrong:
+        yield warning(f"{each.path}:{each.line}: {each.text}", "hla catalog test and hla catalog lint show all of it.")
+    if not wrong:
+        yield ok(f"{len(found.owners)} programs are described by catalog files of the machine, yours or the project's")
+
+
 def enforced(context: Context) -> Iterator[Finding]:
     """Policies stop something."""
     from humanlayer_agent.policy.layers import observed

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from humanlayer_agent.locations import default_store_path, is_inside, key_path, 
 from humanlayer_agent.policy import layers
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.layers import catalog_files
 from humanlayer_agent.processes.execution import CommandResult, changes_the_shell
 from humanlayer_agent.safe_text import one_line, warnings
 from humanlayer_agent.shell import DiskReader, keeps_ascii
@@ -731,6 +733,10 @@ def _settings(project: Path, options: Options) -> Iterator[str]:
     """The files that say how to judge, there or not."""
     yield from (str(path) for _, path in layers.places(project))
     yield from (str(path) for _, path in settings.places(project))
+    for _, folder in catalog_files.folders(project):
+        yield folder
+        with suppress(OSError):
+            yield from (os.path.join(folder, name) for name in os.listdir(folder))
     yield str(state_folder() / "trusted")  # every change puts another file in place
     yield str(key_path())
     yield from (os.path.abspath(path) for path in (options.policy, options.channels) if path and "/" in path)

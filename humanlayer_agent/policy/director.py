@@ -16,7 +16,6 @@ from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
 from humanlayer_agent.policy import verdict
-from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import VERDICTS
 from humanlayer_agent.policy.conditions.link_targets import Links
@@ -24,6 +23,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.language import loader as loading
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.layers.catalog_files import SHIPPED, Catalogs
 from humanlayer_agent.policy.layers.current_rules import InForce
 from humanlayer_agent.policy.layers.trust import own_files
 from humanlayer_agent.policy.needs_line import add_needs
@@ -70,6 +70,8 @@ class Director:
             this machine. Not together with `confined` or `reduced`.
         folds: `.ENV` is the file `.env`, as on most volumes of macOS; None: it is looked up where the project is.
         record: what is kept of the run that the actions belong to; None: they belong to none.
+        catalogs: what is known of programs (see `layers.catalog_files`); the shipped catalog alone where nothing is
+            given.
 
     Raises:
         PolicyError: a variable can't be used, or a path pattern is none.
@@ -97,6 +99,7 @@ class Director:
         container: Confinement | None = None,
         folds: bool | None = None,
         record: RunRecord | None = None,
+        catalogs: Catalogs = SHIPPED,
     ) -> None:
         environ = os.environ if environ is None else environ
         self.layers = [Layer(policy, "given")] if isinstance(policy, Policy) else list(policy)
@@ -112,6 +115,7 @@ class Director:
         self.container = container
         self.folds = folds_case(os.path.abspath(self.project)) if folds is None else folds
         self.record = record
+        self.catalogs = catalogs
         self._reads = tuple(reads)
         self._today = today
         self._read = Remembered()
@@ -138,13 +142,14 @@ class Director:
         container: Confinement | None = None,
         folds: bool | None = None,
         record: RunRecord | None = None,
+        catalogs: Catalogs = SHIPPED,
     ) -> "Director":
         """Read one policy: it is the whole, and no layer is read.
 
         Args:
             policy: a file, or the name of a shipped policy.
-            project, environ, variables, observe, reader, confined, reduced, reads, container, folds, record: as for
-                `Director`.
+            project, environ, variables, observe, reader, confined, reduced, reads, container, folds, record, catalogs:
+                as for `Director`.
             tested: a policy that fails the tests in its own rules is an error (see `policy.language.loader.load`).
 
         Raises:
@@ -159,7 +164,7 @@ class Director:
         return cls(
             found, project=project, environ=environ, variables=variables, observe=observe, reader=reader,
             confined=confined, reduced=reduced, reads=reads, container=container, folds=folds,
-            record=record,
+            record=record, catalogs=catalogs,
         )  # fmt: skip
 
     @property
@@ -234,7 +239,13 @@ class Director:
         """
         links = Links(self.in_force().view if view is None else view, folds=self.folds)
         confinable = self.container is not None or (self.confined and links.view != HOST)
-        return Situation(agent=action.agent, links=links, confinable=confinable, container=self.container)
+        return Situation(
+            agent=action.agent,
+            links=links,
+            confinable=confinable,
+            container=self.container,
+            catalog=self.catalogs.catalog,
+        )
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
         """Return what `action` would run, as far as it can be seen.
@@ -253,7 +264,7 @@ class Director:
             closed=bool(action.env),
             reader=reader or self._reader(view),
             memory=self._read,
-            catalog=CATALOG,
+            catalog=self.catalogs.catalog,
         )
         if action.type == "bash" and action.interpreter == BASH:
             in_force = self.in_force()
@@ -316,7 +327,7 @@ class Director:
         return self._in_force
 
     def _on(self, day: str) -> InForce:
-        return InForce(self.layers, self.variables, day, self._reads, self._tmp)
+        return InForce(self.layers, self.variables, day, self._reads, self._tmp, self.catalogs)
 
 
 def _day_number() -> int:

@@ -85,3 +85,16 @@ def test_it_ends_in_time(execute: Exec) -> None:
 )
 def test_command_line(words: list[str], text: str) -> None:
     assert command_line(words) == text
+
+
+def test_what_runs_confined_writes_no_catalog(execute: Exec, project: Path, own_user: Path) -> None:
+    """Whatever nobody could read of a command: neither the user's catalog files nor the project's are its to write."""
+    own = own_user / ".config/humanlayer-agent/catalog"
+    own.mkdir(parents=True, mode=0o700)
+    (project / ".humanlayer/catalog").mkdir(parents=True)
+    for folder in (own, project / ".humanlayer/catalog"):
+        (folder / "frob.yaml").write_text("as it was\n")
+        text = f"echo x > {folder}/frob.yaml; echo x > {folder}/new.yaml; rm -rf {folder}; mv {folder} {folder}2"
+        execute("--confinement", "project", "--", "bash", "-c", text)
+        assert [path.name for path in folder.iterdir()] == ["frob.yaml"]
+        assert (folder / "frob.yaml").read_text() == "as it was\n"

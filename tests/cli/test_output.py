@@ -36,9 +36,16 @@ rules:
     when: {program: curl}
     tests: {match: ["curl http://x"], not_match: [ls]}
 """
+CATALOG = """\
+programs:
+  frob: {effects: []}
+examples:
+  - {command: frob, effects: [delete x]}
+"""
 SAYS = {
     *("hook", "demo", "run", "exec", "init", "hub", "stop", "resume", "channel test", "policy trust"),
     *("requests approve", "requests reject", "requests edit", "requests respond"),
+    "catalog new",
     *("audit purge", "audit accept-loss"),
     "audit export",  # writes the log's own lines, in the one form that can be verified
 }
@@ -50,6 +57,8 @@ CALLS = {
     ("undo", "--list"): "undo --list",
     ("catalog list", ""): "catalog list archive",
     ("catalog show", ""): "catalog show tar",
+    ("catalog test", ""): "catalog test ./catalog.yaml",
+    ("catalog lint", ""): "catalog lint ./catalog.yaml",
     ("audit report", ""): "audit report",
     ("audit tail", ""): "audit tail",
     ("audit query", ""): "audit query --type decision",
@@ -113,6 +122,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: None) -> str
     """A folder with policies, a log and channels; a store with all kinds of events. Returns a request's id."""
     monkeypatch.chdir(tmp_path)
     Path("./policy.yaml").write_text(POLICY)
+    Path("./catalog.yaml").write_text(CATALOG)
     Path("./milder.yaml").write_text(POLICY.replace("decision: deny", "decision: allow").replace("mine", "milder"))
     Path("log.jsonl").write_text('{"id": "1", "command": "curl http://x"}\n{"id": "2", "command": "ls"}\n')
     director = ScriptedDirector({"ask": Verdict.ASK, "rm": Verdict.DENY})

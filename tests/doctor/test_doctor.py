@@ -376,7 +376,7 @@ def test_a_projects_policy_that_nobody_has_trusted(look: Look, project: Path) ->
     assert "only adds" in said(look("policies.trust"), "ok")
     path.write_text(ALLOW)
     assert "1 rules that allow, and they don't count" in said(look("policies.trust"), "warning")
-    trust.record(project, load(path, within=project))
+    trust.record(project, trust.policy_files(load(path, within=project)))
     assert "you have trusted" in said(look("policies.trust"), "ok")
 
 

@@ -261,7 +261,8 @@ def _effects(view: Presentation) -> list[Json]:
 
 
 def _unknown(view: Presentation) -> list[Json]:
-    return [blocks.section(f"Unknown until it runs: {', '.join(view.unresolved)}", 400)] if view.unresolved else []
+    found = [blocks.section(f"Unknown until it runs: {', '.join(view.unresolved)}", 400)] if view.unresolved else []
+    return [*found, blocks.context(view.teaching)] if view.teaching else found
 
 
 def _instead(view: Presentation) -> list[Json]:

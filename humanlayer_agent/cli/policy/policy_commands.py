@@ -206,21 +206,29 @@ def replay(
         bool, typer.Option("--rows", help="Print every command with its verdict, not the figures.")
     ] = False,
     output: Annotated[Literal["table", "json", "jsonl", "html"], FORMAT] = "table",
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="So many commands in a table.")] = 15,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Show also so many of the commands that are stopped most.")
+    ] = None,
+    checkout: Annotated[
+        Path | None,
+        typer.Option("--checkout", metavar="DIR", help="Read the scripts of the logs' project here."),
+    ] = None,
     confined: ConfinedOption = False,
 ) -> None:
     """Judge recorded runs: what a policy would have asked and denied. Runs nothing. Exit code 5: rows were left out.
 
     What the log says was judged as confined is judged so again, and everything with --confined.
-    Reads trajectories of mini-swe-agent (1 and 2) and Harbor (ATIF), Claude Code's session files, our audit export,
-    and JSON lines with "id", "command" and "cwd".
+    Reads trajectories of mini-swe-agent (1 and 2), SWE-agent and Harbor (ATIF), events of OpenHands, Claude Code's
+    session files, our audit export, and JSON lines with "id", "command" and "cwd".
 
-    Example: hla policy replay default ~/.claude/projects
+    Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app
     """
     from humanlayer_agent.cli.policy.replay import run_replay
 
     (found,) = _policies([policy], None)
-    raise typer.Exit(run_replay(found, logs, project, confined=confined, format=output, rows=rows, top=top))
+    raise typer.Exit(
+        run_replay(found, logs, project, confined=confined, format=output, rows=rows, top=top, checkout=checkout)
+    )
 
 
 @app.command()
@@ -264,6 +272,8 @@ def trust(
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Trust it no longer.")] = False,
 ) -> None:
     """Trust a project's own policy, after you have read it: then it may also allow what nothing else decides.
+
+    Its channels file and its catalog files are shown and trusted with it.
 
     Example: hla policy trust --project ~/src/app
     """

@@ -21,11 +21,14 @@ from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.replay import Engine, Judged
 from humanlayer_agent.policy_tools.replay.figures import NO_RULE, Figures, RuleFigures
 from humanlayer_agent.policy_tools.replay.formats import Found, Log, find
+from humanlayer_agent.policy_tools.replay.run_files import CheckoutReader
 from humanlayer_agent.policy_tools.replay.steps import Item, Unreadable
 from humanlayer_agent.safe_text import one_line
+from humanlayer_agent.shell import Reader
 
 INCOMPLETE = 5
-_SHOWN = 15
+_LISTED = 1_000
+"""Names of code that is not there, in figures for programs."""
 _NAMED = 10
 _INDENT = 7
 
@@ -38,7 +41,8 @@ def run_replay(
     confined: bool,
     format: str,
     rows: bool = False,
-    top: int = _SHOWN,
+    top: int | None = None,
+    checkout: Path | None = None,
 ) -> int:
     """Replay logs and print what comes of it. Returns the exit code: 5 where rows could not be replayed.
 
@@ -48,14 +52,15 @@ def run_replay(
         project: the directory that agents worked for, whatever logs say.
         confined: see `engine`.
         rows: print every command, and not the figures.
-        top: how many commands are shown.
+        top: how many commands are shown; None: the kinds of reasons alone.
+        checkout: where the files of the logs' projects are now.
 
     Raises:
         ConfigError: a log can't be read, or is in no known format.
     """
     found = find(paths)
     figures = Figures(rules={rule.id: RuleFigures(rule.id, rule.decision) for rule in rules_of([policy])})
-    judged = figures.count(engine([policy], project, confined=confined).replay(items(found)))
+    judged = figures.count(engine([policy], project, confined=confined, checkout=checkout).replay(items(found)))
     if rows and format == "html":
         raise ConfigError("--rows has no page: --format table, json or jsonl")
     if rows and format == "table":
@@ -80,23 +85,40 @@ def run_replay(
     return 0
 
 
-def engine(policies: Sequence[Policy], project: Path | None, *, confined: bool = False) -> Engine:
-    """Return the engine that judges recorded commands by `policies`.
+def engine(
+    policies: Sequence[Policy], project: Path | None, *, confined: bool = False, checkout: Path | None = None
+) -> Engine:
+    """Return the engine that judges recorded commands by `policies`, and by the catalogs of this machine and user.
 
     Args:
         confined: as if the kernel could confine what is allowed; else only what the log says that of.
+        checkout: the directory where the files of the logs' projects are now.
+
+    Raises:
+        ConfigError: there is no such directory.
     """
     from humanlayer_agent.configuration import checked_project, find_project, readable
+    from humanlayer_agent.policy.layers.catalog_files import find_catalogs
+
+    if checkout is not None and not checkout.is_dir():
+        raise ConfigError(f"{checkout}: there is no such directory: --checkout names one with the files of the project")
+    catalogs = find_catalogs(None)
 
     def directors(at: str, confined: bool) -> list[Director]:
-        reader, reads = readable(at, confined=confined)
+        disk, reads = readable(at, confined=confined)
+        reader: Reader = CheckoutReader(at, checkout) if checkout is not None else disk
         return [
-            Director(policy, project=at, reader=reader, observe=policy.observe, confined=confined, reads=reads)
+            Director(
+                policy, project=at, reader=reader, observe=policy.observe, confined=confined, reads=reads,
+                catalogs=catalogs,
+            )
             for policy in policies
-        ]
+        ]  # fmt: skip
 
     fixed = checked_project(project) if project is not None else None
-    return Engine(directors, project=fixed, default=find_project, check=checked_project, confined=confined)
+    return Engine(
+        directors, project=fixed, default=find_project, check=checked_project, confined=confined, checkout=checkout
+    )
 
 
 def rules_of(policies: Sequence[Policy]) -> Iterator[Any]:
@@ -141,9 +163,13 @@ def name_unreadable(rows: Sequence[Unreadable], count: int) -> None:
 
 
 def print_figures(
-    figures: Figures, policy: Policy, found: Found, *, top: int = _SHOWN, console: Console | None = None
+    figures: Figures, policy: Policy, found: Found, *, top: int | None = None, console: Console | None = None
 ) -> None:
-    """Verdicts, rules, the commands that would be asked about or denied most, and the slowest."""
+    """Verdicts, the kinds of reasons why commands are stopped, rules, and the slowest.
+
+    Args:
+        top: so many of the commands that would be asked about or denied most; None: none.
+    """
     console = console or Console(highlight=False)
     runs, files = len(figures.runs), len(found.logs)
     head = Text(policy.name, style="bold")
@@ -163,12 +189,16 @@ def print_figures(
     print_rows(console, ("verdict", ">commands", ">share", ""), _verdicts(figures))
     per_run = f"{figures.asks_per_100:.2f} asks per 100 commands, {figures.asks_per_run:.2f} a run"
     console.print(Text(f"\n{per_run}; {len(figures.runs_asked)} of {counted(runs, 'run')} ask at all"))
+    if figures.faults:
+        console.print(_fault(figures))
     if figures.recorded:
         console.print(_recorded(figures))
     if figures.redacted:
         console.print(Text(f"{counted(figures.redacted, 'command')} with secrets taken out, judged without them"))
+    _print_causes(console, figures)
     _print_rules(console, figures)
-    _print_stopped(console, figures, top)
+    if top is not None:
+        _print_stopped(console, figures, top)
     _print_slowest(console, figures)
 
 
@@ -206,6 +236,26 @@ def _recorded(figures: Figures) -> Text:
         return Text(f"all {figures.recorded:,} are decided as the log says they were")
     parts = [f"{then} then, {now} now: {n:,}" for (then, now), n in figures.changed.most_common()]
     return Text(f"decided differently than the log says: {'; '.join(parts)}", style="yellow")
+
+
+def _fault(figures: Figures) -> Text:
+    rest = figures.asks - figures.faults
+    share = f"{100 * rest / figures.commands:.2f} asks per 100 commands"
+    said = f"{counted(figures.faults, 'ask')} of them the log's fault: scripts of a checkout that is not there"
+    named = ", ".join(one_line(name) for name, _ in figures.missing.most_common(3))
+    hint = f" ({named}{' ...' if len(figures.missing) > 3 else ''}): --checkout DIR reads them"
+    return Text(f"{said}{hint}; without them {share}", style="yellow")
+
+
+def _print_causes(console: Console, figures: Figures) -> None:
+    rows = []
+    for cause in figures.by_cause():
+        share = f"{100 * cause.count / figures.commands:.2f} %"
+        kind = Text(one_line(cause.kind), style="yellow" if cause.fault else "")
+        rows.append((kind, f"{cause.count:,}", share, short(cause.example.step.command, 400)))
+    if rows:
+        console.print()
+        print_rows(console, ("cause", ">commands", ">share", "an example"), rows)
 
 
 def _print_rules(console: Console, figures: Figures) -> None:
@@ -274,6 +324,7 @@ def public_row(row: Judged) -> ReplayedRecord:
         "severity": decision.severity,
         "parse": decision.parse,
         "unread": row.unread,
+        "missing": list(row.missing),
         "recorded": step.verdict or None,
         "us": row.microseconds,
     }
@@ -321,6 +372,22 @@ def public(figures: Figures, policy: Policy, found: Found) -> ReplayRecord:
             }
             for each in figures.most_stopped()
         ],
+        "causes": [
+            {
+                "kind": cause.kind,
+                "fault": cause.fault or None,
+                "count": cause.count,
+                "share": round(cause.count / figures.commands, 5),
+                "verdicts": {str(verdict): n for verdict, n in sorted(cause.verdicts.items())},
+                "example": {
+                    "command": cause.example.step.command,
+                    "source": cause.example.step.source,
+                    "place": cause.example.step.place,
+                },
+            }
+            for cause in figures.by_cause()
+        ],
+        "missing": [{"code": name, "count": n} for name, n in figures.missing.most_common(_LISTED)],
         "slowest": [
             {"us": took, "command": row.step.command} for took, _, row in sorted(figures.slowest, key=lambda e: -e[0])
         ],

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from humanlayer_agent.cli.shared.records import LayerRecord, LayersRecord
+from humanlayer_agent.cli.shared.records import CatalogFileRecord, LayerRecord, LayersRecord
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.extension import KNOWN_LISTS
 from humanlayer_agent.policy.language.policy import Rule
@@ -28,6 +28,13 @@ def print_layers(director: Director, console: Console | None = None) -> None:
     console = console or Console()
     for layer in director.layers:
         _print_layer(console, layer, director.in_force().day)
+    for file in director.catalogs.files:
+        said = f"catalog {one_line(file.path)}  {file.sha256[:12]}  ({file.owner}'s: {len(file.programs)} programs)"
+        console.print(Text(said, style="dim"), soft_wrap=True)
+    for path, why in director.catalogs.ignored:
+        console.print(
+            Text(f"catalog {one_line(path)} is not in force: {one_line(why)}", style="yellow"), soft_wrap=True
+        )
     console.print(Text(f"digest {director.digest}", style="dim"))
 
 
@@ -103,7 +110,11 @@ def record(director: Director) -> LayersRecord:
         }
         for layer in director.layers
     ]
-    return {"digest": director.digest, "observe": director.observe, "layers": layers}
+    catalogs: list[CatalogFileRecord] = [
+        {"path": each.path, "owner": each.owner, "sha256": each.sha256, "programs": sorted(each.programs)}
+        for each in director.catalogs.files
+    ]
+    return {"digest": director.digest, "observe": director.observe, "layers": layers, "catalogs": catalogs}
 
 
 def _rule(layer: Layer, rule: Rule, day: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from humanlayer_agent.locations import PROJECT_FOLDER, write_own_json
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy.layers import FILE, trust
+from humanlayer_agent.policy.layers import FILE, catalog_files, trust
 from humanlayer_agent.processes.tty import controlling_terminal
 from humanlayer_agent.safe_text import visible, warnings
 
@@ -34,7 +34,7 @@ class _Offer:
 
 
 def trust_project(project: Path, *, withdraw: bool = False) -> int:
-    """Show the project's policy and channels file, ask, and remember the answer.
+    """Show the project's policy, channels file and catalog files, ask, and remember the answer.
 
     Returns:
         The exit code: 0 trusted, 1 not, 3 no terminal.
@@ -46,18 +46,21 @@ def trust_project(project: Path, *, withdraw: bool = False) -> int:
     human_only("policy trust", "trusts a policy")
     channels = project / PROJECT_FOLDER / settings.FILE
     if withdraw:
-        was = [trust.withdraw(project), settings.withdraw(channels)]
+        was = [trust.withdraw(project), settings.withdraw(channels), trust.withdraw(project, "-catalog")]
         print("trusted no longer" if any(was) else "it was not trusted")
         return 0
     offers = []
     with_channels = settings.exists(channels)
-    if not with_channels and not settings.exists(project / PROJECT_FOLDER / FILE):
+    catalogs = catalog_files.project_contents(project)
+    if not (with_channels or catalogs or settings.exists(project / PROJECT_FOLDER / FILE)):
         where = project / PROJECT_FOLDER
         raise ConfigError(f"there is nothing to trust in {where}: hla init --project {project} writes a policy there")
     if settings.exists(project / PROJECT_FOLDER / FILE):
         offers.append(_policy(project))
     if with_channels:
         offers.append(_channels(project, channels))
+    if catalogs:
+        offers.append(_catalogs(project, catalogs))
     for offer in offers:
         if offer.trusted:
             print(f"{offer.path} is trusted already, as it stands")
@@ -90,10 +93,26 @@ def _policy(project: Path) -> _Offer:
     policy = load(path, within=project)
     return _Offer(
         path,
-        trust.is_trusted(project, policy),
+        trust.is_trusted(project, trust.policy_files(policy)),
         _shown(policy) + _summary(policy) + "\n",
         "also allow what nothing else decides",
-        lambda: trust.record(project, policy),
+        lambda: trust.record(project, trust.policy_files(policy)),
+    )
+
+
+def _catalogs(project: Path, contents: list[tuple[str, bytes]]) -> _Offer:
+    files = catalog_files.digests(contents)
+    found = catalog_files.find_catalogs(project, trusting=True)  # they must be of use
+    if [(each.path, each.sha256) for each in found.files if each.owner == "project"] != files:
+        raise ConfigError(f"{project / PROJECT_FOLDER / catalog_files.FOLDER} has changed while it was read: try again")
+    names = sorted(name for name, file in found.owners.items() if file.owner == "project")
+    said = f"\nThey say what these programs do, and are believed: {', '.join(names)}.\n"
+    return _Offer(
+        project / PROJECT_FOLDER / catalog_files.FOLDER,
+        trust.is_trusted(project, files, "-catalog"),
+        "\n".join(_numbered(path, raw) for path, raw in contents) + said,
+        "say what programs do that nobody else describes",
+        lambda: trust.record(project, files, "-catalog"),
     )
 
 

@@ -108,9 +108,9 @@ def check_names() -> Iterable[Completion]:
 @_completing
 def program_names() -> Iterable[Completion]:
     """Return the programs of the catalog."""
-    from humanlayer_agent.policy.command_catalog import CATALOG
+    from humanlayer_agent.configuration import catalogs_in_force
 
-    return [name for name in CATALOG.names() if " " not in name]
+    return catalogs_in_force().catalog.names()
 
 
 @_completing

@@ -153,7 +153,7 @@ class CatalogProgramRecord(TypedDict):
     """A program that the catalog describes."""
 
     program: Annotated[str, "Its name."]
-    family: Annotated[str, "The file it stands in."]
+    family: Annotated[str, "The file it stands in: the name of a shipped one, or the path of another."]
 
 
 class CatalogOptionRecord(TypedDict):
@@ -208,6 +208,15 @@ class CatalogRecord(TypedDict):
     verb: Annotated[str | None, "read, change, delete, secrets, execute or local: what it asks of the service."]
     attributes: Annotated[list[str], "Options that say which account, cluster or place is meant."]
     examples: Annotated[list[CatalogExampleRecord], "Examples; each is tested."]
+
+
+class CatalogRemarkRecord(TypedDict):
+    """A remark on a catalog file: an example that does not hold, a likely mistake, what is not done yet."""
+
+    path: Annotated[str, "The file."]
+    line: Annotated[int | None, "The line; null where it is about the file as a whole."]
+    text: Annotated[str, "What is said, for people."]
+    wrong: Annotated[bool, "Whether it is wrong, and not only worth a look."]
 
 
 # ---- requests --------------------------------------------------------------------------------------------
@@ -332,12 +341,22 @@ class LayerRecord(TypedDict):
     rules: Annotated[list[dict[str, Any]], "As written, and in_force and notes."]
 
 
+class CatalogFileRecord(TypedDict):
+    """A catalog file that does not ship."""
+
+    path: Annotated[str, "Where it is."]
+    owner: Annotated[Literal["machine", "user", "project"], "Whose it is."]
+    sha256: Annotated[str, "SHA-256 of its bytes."]
+    programs: Annotated[list[str], "The programs that it describes."]
+
+
 class LayersRecord(TypedDict):
     """The policies in force."""
 
     digest: Annotated[str, "Identifies all of them together."]
     observe: Annotated[bool, "Whether they are only observed."]
     layers: Annotated[list[LayerRecord], "The highest first."]
+    catalogs: Annotated[list[CatalogFileRecord], "The catalog files in force."]
 
 
 class ExampleRecord(TypedDict):
@@ -419,6 +438,10 @@ class ReplayRecord(TypedDict):
     rules: Annotated[list[dict[str, Any]], "rule, decision, applied, decided."]
     never_hit: Annotated[list[str], "Rules that met nothing."]
     stopped: Annotated[list[dict[str, Any]], "What would be asked or denied, the most frequent first."]
+    causes: Annotated[
+        list[dict[str, Any]], "Why: kind, fault (log: files are missing), count, share, verdicts, example."
+    ]
+    missing: Annotated[list[dict[str, Any]], "Code of a checkout that is not there: code, count."]
     slowest: Annotated[list[dict[str, Any]], "us, command."]
     us: Annotated[dict[str, int], "Microseconds: p50, p99."]
     recorded: Annotated[dict[str, Any], "What the logs say was decided: rows, changed."]
@@ -442,6 +465,7 @@ class ReplayedRecord(TypedDict):
     severity: Annotated[str, "low, medium, high or critical."]
     parse: Annotated[str, "ok, partial or failed."]
     unread: Annotated[bool, "Whether it runs code that nobody could read."]
+    missing: Annotated[list[str], "What of that is of a checkout that is not there."]
     confined: Annotated[NotRequired[str], "The confinement it would run in; absent where it has none."]
     recorded: Annotated[str | None, "What the log says was decided."]
     us: Annotated[int, "Microseconds that judging it took."]

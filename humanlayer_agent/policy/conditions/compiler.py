@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from humanlayer_agent.confine.confinement import Confinement
+from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions import containment, dataflow, linear_regex
 from humanlayer_agent.policy.conditions import operand_names as named
 from humanlayer_agent.policy.conditions import word_patterns as words
@@ -28,7 +29,7 @@ from humanlayer_agent.policy.language.policy import (
     Program,
     Texts,
 )
-from humanlayer_agent.shell import Effect, SimpleCommand, absolute_path
+from humanlayer_agent.shell import Catalog, Effect, SimpleCommand, absolute_path
 
 FILE_KINDS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
 CONTACTS = frozenset({"network", "listen"})
@@ -56,6 +57,8 @@ class Situation:
     directories: dict[int, frozenset[str] | None] = field(default_factory=dict)
     """Kept by `named`: from where each command, and those after it, run."""
     tracing: dataflow.Tracing = field(default_factory=dataflow.Tracing)
+    catalog: Catalog = CATALOG
+    """What is known of programs."""
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]

@@ -16,13 +16,23 @@ from humanlayer_agent.confine.confinement import TREE, Confinement, Network, Pro
 from humanlayer_agent.confine.hosts import PUBLIC, Allowed, is_here, parsed, written
 from humanlayer_agent.confine.survey import Wanted
 from humanlayer_agent.errors import PolicyError
-from humanlayer_agent.policy.command_catalog import CATALOG
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
 from humanlayer_agent.policy.conditions.pattern_overlap import overlap
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.needs_line import ROLE as NEEDED
 from humanlayer_agent.policy.needs_line import UNCONFINED, asked_for
-from humanlayer_agent.shell import LASTING, LOSS, TEMPORARY, VERSION, WRITTEN, Effect, Program, SimpleCommand, View
+from humanlayer_agent.shell import (
+    LASTING,
+    LOSS,
+    TEMPORARY,
+    VERSION,
+    WRITTEN,
+    Catalog,
+    Effect,
+    Program,
+    SimpleCommand,
+    View,
+)
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.conditions.evaluation import Judged
@@ -313,7 +323,7 @@ def _excluded(pattern: str, entries: Sequence[str]) -> bool:
     return fixed != "/" and within(fixed, [entry for entry in entries if whole or entry.endswith(TREE)])
 
 
-def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confinement | None:
+def widened(held: Confinement, judged: Sequence["Judged"], view: View, catalog: Catalog) -> Confinement | None:
     """Return what an action that is asked about runs in, once it was approved; None where it runs unconfined.
 
     It is confined where each rule that asks says by `approved` to what. What the rules open comes on top of `held`, and
@@ -323,6 +333,7 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
         held: what it would run in if it were allowed.
         judged: the hits on each of its commands.
         view: what of the disk it was judged in: it is to see the same.
+        catalog: what is known of programs.
     """
     profiles = list(held.profiles)
     commands = [each.command for each in judged]
@@ -344,7 +355,7 @@ def widened(held: Confinement, judged: Sequence["Judged"], view: View) -> Confin
             opens = all(_open(hit.effect, held, view, reads, writes) for hit in others)
             replaced = frozenset(effect.operand for effect in versions)
             opens = opens and all(_lift(effect, held, view, lifts, replaced) for effect in versions)
-            opens = opens and all(rules) and not needs(each.command)
+            opens = opens and all(rules) and not needs(each.command, catalog)
         else:
             continue
         if not opens:
@@ -452,15 +463,15 @@ def _opened(
     return Profile(name, _sets(ways["reading"]), _sets(ways["writing"]), protect, hide)
 
 
-def needs(command: SimpleCommand) -> tuple[str, ...]:
+def needs(command: SimpleCommand, catalog: Catalog) -> tuple[str, ...]:
     """Return what a command can't do its work without that no confinement has (`shell.programs.spec.NEEDS`)."""
     if command.program is None:
         return ()
-    spec = CATALOG.lookup(command.program)
+    spec = catalog.lookup(command.program)
     sub = command.subcommand or ""
     below = spec.subcommands.get(sub) if spec is not None else None
-    family = CATALOG.lookup(f"{command.program} {sub.partition(' ')[0]}") if " " in sub else None
-    found = (spec, below, CATALOG.lookup(f"{command.program} {sub}") if sub else None, family)
+    family = catalog.lookup(f"{command.program} {sub.partition(' ')[0]}") if " " in sub else None
+    found = (spec, below, catalog.lookup(f"{command.program} {sub}") if sub else None, family)
     return tuple(dict.fromkeys(need for each in found if each is not None for need in each.needs))
 
 

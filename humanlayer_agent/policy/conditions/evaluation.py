@@ -126,7 +126,9 @@ class Rules:
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
                 judged = self._with_hosts(program, situation, situation.confinement, judged)
-                situation.approved = containment.widened(situation.confinement, judged, situation.links.view)
+                situation.approved = containment.widened(
+                    situation.confinement, judged, situation.links.view, situation.catalog
+                )
                 return self._judge_approved(program, situation, judged)
             held += [each for each in wanted if each not in held]
 
@@ -155,7 +157,7 @@ class Rules:
         if not asked or held is None or approved is None or approved.network == held.network:
             return judged
         again = self._judge(program, situation)
-        situation.approved = containment.widened(held, again, situation.links.view)
+        situation.approved = containment.widened(held, again, situation.links.view, situation.catalog)
         return again
 
     def command(self, command: SimpleCommand, situation: Situation, held: Sequence[Effect] = ()) -> Judged:

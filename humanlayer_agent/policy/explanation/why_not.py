@@ -7,6 +7,7 @@ from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import MAYBE
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.explanation.explain import CONFINED, Explanation, Finding, Part, Tried, clause_text
+from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
 from humanlayer_agent.policy.language.policy import Among, Environment, Match, Paths
 from humanlayer_agent.policy.verdict import attributes_of
 from humanlayer_agent.shell import Effect, SimpleCommand
@@ -92,9 +93,12 @@ def _stand_aside(hit: Hit) -> Change:
     assert rule is not None
     name = f"{rule.rule.id} ({rule.rule.decision})"
     words = ", ".join(hit.command.unresolved)
+    taught = teaching(unknown_programs(hit.command.effects))
     if rule.confined is None and (not hit.certain or (rule.rule.when.resolved is False and words)):
-        return Change(name, f"would have to be ruled out: {words or 'what is not known here'} would have to be known")
-    return Change(name, f"would have to leave it alone: {_loosened(rule)}")
+        known = f"{words or 'what is not known here'} would have to be known{f' ({taught})' if taught else ''}"
+        return Change(name, f"would have to be ruled out: {known}")
+    or_known = f"; or {words} would have to be known ({taught})" if taught else ""
+    return Change(name, f"would have to leave it alone: {_loosened(rule)}{or_known}")
 
 
 def _loosened(rule: CompiledRule) -> str:

@@ -55,7 +55,7 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
             policy = loading.load(path, within=project, tested=tested)
             if policy.observe:
                 raise PolicyError(f"{path}: observe: a project's policy can't turn enforcement off")
-            layers.append(Layer(policy, "project", trust.is_trusted(project, policy)))
+            layers.append(Layer(policy, "project", trust.is_trusted(project, trust.policy_files(policy))))
         else:
             policy = loading.load(path, tested=tested)
             for file in trust.own_files(policy):

@@ -14,6 +14,7 @@ from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.layers.catalog_files import SHIPPED, Catalogs
 from humanlayer_agent.shell import HOST, View
 
 _MEGABYTE = 1_000_000
@@ -25,6 +26,7 @@ class InForce:
     Args:
         reads: path sets that confined commands can read, besides those of the policies.
         tmp: the /tmp of confined commands; None where nothing is confined.
+        catalogs: what is known of programs.
 
     Raises:
         PolicyError: a rule names a variable that is not known, or a path pattern is none.
@@ -37,9 +39,10 @@ class InForce:
         day: str,
         reads: Sequence[str] = (),
         tmp: View | None = None,
+        catalogs: Catalogs = SHIPPED,
     ) -> None:
         self.day = day
-        self.digest = _digest(layers, variables, day)
+        self.digest = _digest(layers, variables, day, catalogs)
         bases = [layer.policy for layer in layers if layer.base]
         self._confinement: Callable[[Policy, str], Profile] = partial(_profile, variables=variables, reads=reads)
         # What the highest layer says holds.
@@ -77,8 +80,8 @@ def _bounds(keep: Mapping[str, int]) -> Bounds:
     return Bounds(**own, **({"bytes": keep["megabytes"] * _MEGABYTE} if "megabytes" in keep else {}))
 
 
-def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> str:
-    """SHA-256 over the canonical JSON of the layers and the values of the variables."""
+def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str, catalogs: Catalogs) -> str:
+    """SHA-256 over the canonical JSON of the catalogs that do not ship, the layers and the values of the variables."""
     texts = []
     for layer in layers:
         policy = layer.policy
@@ -86,7 +89,8 @@ def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str) -> 
         trusted = "true" if layer.trusted else "false"
         texts.append(f'{{"authority":{canonical(layer.authority).decode()},{text[1:-1]},"trusted":{trusted}}}')
     values = canonical({name: encodable(value) for name, value in sorted(variables.items())}).decode()
-    return sha256(f'{{"layers":[{",".join(texts)}],"variables":{values}}}'.encode()).hexdigest()
+    own = f'"catalogs":{canonical(catalogs.digests).decode()},' if catalogs.files else ""
+    return sha256(f'{{{own}"layers":[{",".join(texts)}],"variables":{values}}}'.encode()).hexdigest()
 
 
 def _compiled_rules(

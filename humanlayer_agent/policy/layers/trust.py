@@ -1,13 +1,22 @@
-"""The projects whose policies a human has trusted: by the hash of exactly their files, kept outside the project."""
+"""Trust in parts of a project, its policy or its catalog: a human gives it to exactly these files, by their hash. It is
+kept outside of the project.
+"""
 
 import os
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 from humanlayer_agent.canonical_json import canonical, encodable
 from humanlayer_agent.locations import read_own_json, state_folder, write_own_json
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy.language.sources import BUILTIN
+
+File = tuple[str, str]
+"""The path of a file, and the SHA-256 of its content."""
+Part = Literal["", "-catalog"]
+"""What of the project: its policy, or its catalog."""
 
 
 def own_files(policy: Policy) -> list[str]:
@@ -15,39 +24,47 @@ def own_files(policy: Policy) -> list[str]:
     return list(dict.fromkeys(s.path for s in policy.sources if not s.name.startswith(BUILTIN)))
 
 
-def trust_digest(project: Path | str, policy: Policy) -> str:
-    """SHA-256 over the project, and over name and content of every file of its policy that does not ship with us."""
-    files = sorted({(s.path, s.sha256) for s in policy.sources if not s.name.startswith(BUILTIN)})
-    body = {"project": encodable(_real(project)), "files": [[encodable(path), sha256] for path, sha256 in files]}
-    return sha256(canonical(body)).hexdigest()
+def policy_files(policy: Policy) -> list[File]:
+    """Return every file of its policy that does not ship with us."""
+    return [(source.path, source.sha256) for source in policy.sources if not source.name.startswith(BUILTIN)]
 
 
-def is_trusted(project: Path | str, policy: Policy) -> bool:
-    """Tell whether this user has trusted exactly this policy for exactly this project."""
-    found = read_own_json(_place(project))
-    return found is not None and found.get("digest") == trust_digest(project, policy)
+def trust_digest(project: Path | str, files: Iterable[File]) -> str:
+    """SHA-256 over the project, and over name and content of every file."""
+    named = [[encodable(path), digest] for path, digest in sorted(set(files))]
+    return sha256(canonical({"project": encodable(_real(project)), "files": named})).hexdigest()
 
 
-def record(project: Path | str, policy: Policy) -> Path:
-    """Remember that this policy is trusted; returns the file that says so. Raises OSError where it can't be written."""
-    place = _place(project)
-    content = {"project": _real(project), "digest": trust_digest(project, policy)}
+def is_trusted(project: Path | str, files: Iterable[File], part: Part = "") -> bool:
+    """Tell whether this user has trusted exactly these files for exactly this project."""
+    found = read_own_json(_place(project, part))
+    return found is not None and found.get("digest") == trust_digest(project, files)
+
+
+def record(project: Path | str, files: Iterable[File], part: Part = "") -> Path:
+    """Remember that these files are trusted; returns the file that says so.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    place = _place(project, part)
+    content = {"project": _real(project), "digest": trust_digest(project, files)}
     write_own_json(place, content, required=True)
     return place
 
 
-def withdraw(project: Path | str) -> bool:
-    """Trust the project's policy no longer. False where it was not trusted."""
+def withdraw(project: Path | str, part: Part = "") -> bool:
+    """Trust that part of the project no longer. False where it was not trusted."""
     try:
-        _place(project).unlink()
+        _place(project, part).unlink()
     except FileNotFoundError:
         return False
     return True
 
 
-def _place(project: Path | str) -> Path:
+def _place(project: Path | str, part: Part) -> Path:
     name = sha256(_real(project).encode("utf-8", "surrogateescape")).hexdigest()
-    return state_folder() / "trusted" / f"{name}.json"
+    return state_folder() / "trusted" / f"{name}{part}.json"
 
 
 def _real(project: Path | str) -> str:

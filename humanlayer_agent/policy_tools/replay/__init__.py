@@ -5,6 +5,7 @@
 Judges recorded commands, by one policy or by two at once.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy_tools.replay.run_files import RunFiles
 from humanlayer_agent.policy_tools.replay.steps import Item, NoCommand, Step, Unreadable, Wrote
-from humanlayer_agent.shell import analyse
+from humanlayer_agent.shell import Reader, analyse
 
 MAX_PROJECTS = 32
 """Most projects for which directors are kept; one that comes again after that is made again."""
@@ -44,6 +45,13 @@ class Judged:
     files: tuple[tuple[str, str], ...] = ()
     microseconds: int = 0
     confined: bool = False
+    missing: tuple[str, ...] = ()
+    """What it runs that is not there: of a checkout that the log does not have, and that nobody has named."""
+
+    @property
+    def certain(self) -> str | None:
+        """The rule by which something certain is asked about or denied ("": none allows it); None where nothing is."""
+        return _certain(self.decisions[0])
 
     @property
     def unread(self) -> bool:
@@ -62,6 +70,7 @@ class Engine:
         default: gives the project of runs that say nothing. Raises ConfigError where there is none.
         check: raises ConfigError for a project that is too wide.
         confined: judge as where what is allowed is confined, also what the log does not say that of.
+        checkout: the directory where the files of the projects are now; None: where the logs have them.
     """
 
     def __init__(
@@ -72,7 +81,9 @@ class Engine:
         default: Callable[[], Path],
         check: Callable[[str], Path],
         confined: bool = False,
+        checkout: Path | None = None,
     ) -> None:
+        self._checkout = checkout
         self._make, self._fixed, self._default, self._check = directors, project, default, check
         self._confined = confined
         self._made: dict[tuple[str, bool], Sequence[Director]] = {}
@@ -123,14 +134,23 @@ class Engine:
         took = 0
         for director in directors:
             decisions.append(
-                director.judge(program, Situation("ok", step.agent, Links(), director.confined), step.command)
+                director.judge(
+                    program,
+                    Situation("ok", step.agent, Links(), director.confined, catalog=director.catalogs.catalog),
+                    step.command,
+                )
             )
             took = took or (time.perf_counter_ns() - begin) // 1000
         if step.ran:
             files.ran(program, step.files)
         if step.keeps and any(command.program in ("cd", "pushd", "popd") for command in program.commands):
             self._places[step.run] = _place_after(step.command, cwd)
-        return Judged(step, cwd, project, tuple(decisions), tuple(program.files), took, confined)
+        missing = _missing(decisions[0], files.reader(step.files, step.tracked)) if not self._is_here(project) else ()
+        return Judged(step, cwd, project, tuple(decisions), tuple(program.files), took, confined, missing)
+
+    def _is_here(self, project: str) -> bool:
+        """Tell whether the files of a project are there to be read."""
+        return os.path.isdir(self._checkout or project)
 
     def _project(self, step: Step) -> str | ConfigError:
         """The project of the run that `step` belongs to."""
@@ -154,6 +174,27 @@ class Engine:
                 del self._made[next(iter(self._made))]
         self._made[project, confined] = found
         return found
+
+
+def _certain(decision: PolicyDecision) -> str | None:
+    """The rule by which something certain is asked about or denied ("": none allows it); None where nothing is."""
+    judged = [pair for part in decision.parts for pair in zip(part.effects, part.judged, strict=True)]
+    stopped = (
+        each for effect, each in judged if effect.resolved and not effect.unread and each.verdict is not Verdict.ALLOW
+    )
+    found = next(stopped, None)
+    return None if found is None else "".join(found.rules[:1])
+
+
+def _missing(decision: PolicyDecision, reader: Reader) -> tuple[str, ...]:
+    """The code that a stopped command runs and that is not there: files by their paths, modules by their names.
+
+    Nothing, where something that is certain is asked about or denied as well: that the files don't change.
+    """
+    if decision.verdict is Verdict.ALLOW or _certain(decision) is not None:
+        return ()
+    named = dict.fromkeys(effect.operand for effect in decision.effects if effect.unread and effect.operand)
+    return tuple(name for name in named if not name.startswith("/") or reader.read(name) is None)
 
 
 def _place_after(command: str, cwd: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.explanation.unknown_programs import unknown_programs
 from humanlayer_agent.policy_tools.replay import Judged
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Unreadable
 
@@ -27,6 +28,42 @@ class Stopped:
     first: Judged
     count: int = 0
     runs: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Cause:
+    """A kind of reason why commands are not allowed: how many, of which verdict, and the first of them.
+
+    `fault` says whose it is: "log" where the log lacks the files that would tell, "" else.
+    """
+
+    kind: str
+    example: Judged
+    fault: str = ""
+    count: int = 0
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+
+
+MISSING = "scripts of a checkout that is not there"
+"""The cause that is the log's: with the files, most of it would be no question."""
+
+
+def cause_of(row: Judged) -> str:
+    """Return the kind of reason why a row is not allowed, in words that are the same for all of its kind."""
+    decision = row.decisions[0]
+    if decision.verdict is Verdict.DENY and decision.rule:
+        return f"denied by {decision.rule}"
+    if row.missing:
+        return MISSING
+    if row.certain is not None and row.unread:
+        return f"rule {row.certain}" if row.certain else "no rule allows it"
+    if row.unread:
+        return "code that nobody could read"
+    if decision.parse != "ok":
+        return "text that could not be read as bash"
+    if unknown_programs(decision.effects):
+        return "a program that is not described"
+    return f"rule {decision.rule}" if decision.rule else "no rule allows it"
 
 
 @dataclass(slots=True)
@@ -52,6 +89,9 @@ class Figures:
     runs_asked: set[str] = field(default_factory=set)
     rules: dict[str, RuleFigures] = field(default_factory=dict)
     stopped: dict[tuple[str, Verdict, str], Stopped] = field(default_factory=dict)
+    causes: dict[str, Cause] = field(default_factory=dict)
+    missing: Counter[str] = field(default_factory=Counter)
+    """Code that is not there, and how many stopped commands run it."""
     unread: Counter[Verdict] = field(default_factory=Counter)
     confined: Counter[str] = field(default_factory=Counter)
     """What was allowed because it runs confined, by what it runs in, as people are told (`PolicyDecision.runs`)."""
@@ -85,6 +125,15 @@ class Figures:
     def asks_per_run(self) -> float:
         """Asks a run; 0 where there is none."""
         return self.asks / len(self.runs) if self.runs else 0.0
+
+    @property
+    def faults(self) -> int:
+        """Commands that are asked about because the log lacks the files that they run."""
+        return self.causes[MISSING].verdicts[Verdict.ASK] if MISSING in self.causes else 0
+
+    def by_cause(self) -> list[Cause]:
+        """Kinds of reasons, those of most commands first."""
+        return sorted(self.causes.values(), key=lambda each: -each.count)
 
     @property
     def never_hit(self) -> list[RuleFigures]:
@@ -133,6 +182,11 @@ class Figures:
         if verdict is not Verdict.ALLOW:
             self.unread[verdict] += row.unread
             self._stopped(row)
+            kind = cause_of(row)
+            cause = self.causes.setdefault(kind, Cause(kind, row, "log" if kind == MISSING else ""))
+            cause.count += 1
+            cause.verdicts[verdict] += 1
+            self.missing.update(row.missing)
         if verdict is Verdict.ASK:
             self.runs_asked.add(step.run)
         self.microseconds.append(row.microseconds)

@@ -5,12 +5,15 @@ can't be told holds nothing that is known from then on, not even what this machi
 not even the place is known is taken as none: else nothing would be known any more after the first.
 """
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
 from humanlayer_agent.policy_tools.replay.steps import Wrote
 from humanlayer_agent.shell import (
     MAX_TEXT,
+    DiskReader,
     Effect,
     GivenReader,
     Program,
@@ -110,6 +113,30 @@ class RunFiles:
             else:
                 now += each.text
         return now
+
+
+class CheckoutReader:
+    """The files of a recorded project, read where a checkout of it is now: `/testbed/a.py` as `CHECKOUT/a.py`.
+
+    Nothing outside of the checkout is read, wherever links in it lead.
+
+    Args:
+        project: where the log has the project.
+        checkout: where it is now.
+    """
+
+    def __init__(self, project: str, checkout: Path) -> None:
+        self._project = project.rstrip("/") + "/"
+        self._top = os.path.realpath(checkout)
+        self._disk = DiskReader(self._top)
+
+    def read(self, path: str) -> Source | None:
+        """The file at `path`; None where the checkout has none. (A `Reader`.)"""
+        at = plain_path(path)
+        if not at.startswith(self._project):
+            return None
+        found = os.path.realpath(os.path.join(self._top, at[len(self._project) :]))
+        return self._disk.read(found) if found.startswith(self._top + "/") else None
 
 
 class _RowReader:

@@ -54,6 +54,27 @@ class Wrote:
     every: bool = False
 
 
+def edited(run: str, path: str, kind: str, given: Mapping[str, Any]) -> Wrote | None:
+    """Return what a call of a text editor changed, as agents call it; None where it only looks.
+
+    Args:
+        kind: `create`, `str_replace`, `insert`, `undo_edit`, `view` ...
+        given: its arguments: `file_text`, `old_str`, `new_str`.
+
+    Example:
+        >>> edited("r", "/a.py", "create", {"file_text": "x"}).text
+        'x'
+    """
+    if kind in ("view", "view_range", "open") or not path.startswith("/"):
+        return None
+    text, old, new = (given.get(key) for key in ("file_text", "old_str", "new_str"))
+    if kind == "create" and isinstance(text, str):
+        return Wrote(run, path, text)
+    if kind == "str_replace" and isinstance(old, str) and old:
+        return Wrote(run, path, old=old, new=new if isinstance(new, str) else "")
+    return Wrote(run, path)
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A row that can't be replayed, and why."""

@@ -237,9 +237,12 @@ def _is_number(value: Word, state: State) -> bool:
 
 
 def programs_apart(walk: "Interpreter", first: int) -> list[str]:
-    """The programs, of the commands from `first` on, that run none of the project's own code."""
+    """The programs, of the commands from `first` on, that run none of the project's own code, or of which no file of
+    ours says what they take from their environment.
+    """
     names = {command.program.rpartition("/")[2] for command in walk.program.commands[first:] if command.program}
-    return sorted(name for name in names if tool_environment.is_apart(name, walk.catalog.family(name)))
+    known = walk.catalog
+    return sorted(name for name in names if known.is_added(name) or tool_environment.is_apart(name, known.family(name)))
 
 
 def assignment_effects(run: Run, assigns: Sequence[Assign], first: int | None = None) -> None:

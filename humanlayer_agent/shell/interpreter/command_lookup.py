@@ -13,20 +13,21 @@ from humanlayer_agent.shell.interpreter.state import State, join
 from humanlayer_agent.shell.paths import absolute_path, logical, shortest
 from humanlayer_agent.shell.program import SimpleCommand
 from humanlayer_agent.shell.programs import spec_reader
-from humanlayer_agent.shell.programs.catalog import STANDARD_DIRECTORIES, Catalog
+from humanlayer_agent.shell.programs.catalog import INTERPRETER, LOADER, STANDARD_DIRECTORIES, Catalog
 from humanlayer_agent.shell.syntax.tree import Simple
 
 if TYPE_CHECKING:
     from humanlayer_agent.shell.analysis import Interpreter
 
 _PREFIXES = frozenset({"command", "builtin", "exec"})
-_INTERPRETER = re.compile(
-    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|[bdazk]?sh|bash|fish|busybox|toybox|env|[gmn]?awk|pip|uv|uvx|npm"
-    r"|npx|curl|wget|git|ssh|scp|rsync|nc|ncat|socat)[0-9.]*",
-    re.ASCII,
+_FROM_PATH = frozenset(
+    str.split(
+        """command exec env nohup timeout gtimeout nice ionice time gtime stdbuf setsid chrt taskset unbuffer
+        xargs gxargs find gfind fd parallel watch sudo doas bash sh dash zsh ksh script flock strace ltrace"""
+    )
 )
-"""Programs that run, fetch or send what they are given, in any release, and in an environment of a project's own."""
-_LOADER = re.compile(r"ld(?:-linux|-musl|-[0-9])[A-Za-z0-9_.-]*", re.ASCII)
+"""Wrappers that run what PATH of this machine has. Others (`uv run`, `npx`, `docker run`, `ssh`) run what goes by the
+name in a project, a package, a container or another machine: no file of a person's describes that."""
 _OWN_ROOT = re.compile(r"/proc/(?:self|thread-self)/root(?:/|\Z)")
 _STDIN_READERS = frozenset(
     [
@@ -200,8 +201,10 @@ def outside(run: Run, fields: list[Field]) -> None:
                     shell=False,
                 )
             return
-    spec = run.walk.catalog.lookup(run.command.program or "")
-    if spec is None:
+    catalog, program = run.walk.catalog, run.command.program or ""
+    spec = catalog.lookup(program)
+    elsewhere = catalog.is_added(program) and not _FROM_PATH.issuperset(run.context.via)
+    if spec is None or spec.draft or elsewhere:
         run.command.known = False
         run.doubt(text)
         run.code(name, what=text, role="program", origin="program", unread=False)
@@ -223,9 +226,9 @@ def _by_its_name(base: str, catalog: Catalog) -> str | None:
 
     Whatever else it may be, it is judged as that program too.
     """
-    known = _INTERPRETER.fullmatch(base)
+    known = INTERPRETER.fullmatch(base)
     if known is None:
-        return "ld.so" if _LOADER.fullmatch(base) else None
+        return "ld.so" if LOADER.fullmatch(base) else None
     return base if catalog.lookup(base) is not None else known[1]
 
 

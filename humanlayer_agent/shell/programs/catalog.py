@@ -11,6 +11,9 @@ from: PyYAML takes longer to import than a command takes to judge.
 """
 
 import os
+import re
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
@@ -47,10 +50,22 @@ __all__ = [
     "Slot",
     "Spec",
     "Truth",
+    "is_interpreter",
     "read_arguments",
+    "read_examples",
+    "read_programs",
+    "split_names",
 ]
 
 STANDARD_DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"})
+
+INTERPRETER = re.compile(
+    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|[bdazk]?sh|bash|fish|busybox|toybox|env|[gmn]?awk|pip|uv|uvx|npm"
+    r"|npx|curl|wget|git|ssh|scp|rsync|nc|ncat|socat)[0-9.]*",
+    re.ASCII,
+)
+"""Programs that run, fetch or send what they are given, in any release, and in an environment of a project's own."""
+LOADER = re.compile(r"ld(?:-linux|-musl|-[0-9])[A-Za-z0-9_.-]*", re.ASCII)
 
 _FIRST = ("list", "search", "text", "plain", "files", "python", "git")
 """The files that are scanned first: they describe 19 of 20 programs that coding agents run."""
@@ -92,6 +107,7 @@ class Catalog:
         self.places: dict[str, _Place] = {}
         """Where the programs stand of the files that were scanned so far."""
         self._cache = cache
+        self._added: Mapping[str, Spec] = {}
         self._specs: dict[str, Spec] = {}
         self._services: dict[str, dict[str, Any]] = {}
         self._unread: list[str] | None = None
@@ -99,7 +115,7 @@ class Catalog:
 
     def lookup(self, program: str) -> Spec | None:
         """Return the Spec of `program` (a bare name), or None where no file describes it."""
-        found = self._specs.get(program)
+        found = self._specs.get(program) or self._added.get(program)
         if found is None:
             if program not in self.places:
                 self.scan(program)
@@ -119,20 +135,38 @@ class Catalog:
             self._services[name] = found
         return found
 
+    def extended(self, programs: Mapping[str, Spec]) -> "Catalog":
+        """Return this catalog with `programs` besides. No family has them, so nothing that is said of one counts.
+
+        Raises:
+            CatalogError: one of them is described here already.
+        """
+        known = self._all()
+        if twice := next((name for name in programs if name in known or name in self._added), None):
+            raise CatalogError(f"{twice} is described already")
+        found = copy(self)
+        found._added = {**self._added, **programs}
+        return found
+
     def names(self) -> list[str]:
         """Return every program that the catalog describes."""
-        return sorted(n for n in self._all() if " " not in n)
+        return sorted(n for n in (*self._all(), *self._added) if " " not in n)
 
     def subcommands(self, program: str) -> list[str]:
         """Return the sub-commands of `program`."""
         spec = self.lookup(program)
-        beside = [n.partition(" ")[2] for n in self._all() if n.startswith(program + " ")]
+        names = (*self._all(), *self._added)
+        beside = [n.partition(" ")[2] for n in names if n.startswith(program + " ")]
         return sorted([*(spec.subcommands if spec is not None else ()), *beside])
 
     def family(self, program: str) -> str | None:
-        """Return the name of the file that describes `program`, without its ending."""
+        """Return the name of the file that describes `program`, without its ending; None for one that was added."""
         place = self._all().get(program)
         return place.file.removesuffix(".yaml") if place is not None else None
+
+    def is_added(self, program: str) -> bool:
+        """Tell whether `program` is one that does not ship (see `extended`)."""
+        return program in self._added
 
     def examples(self) -> list[Example]:
         """Return the examples of every file; the tests run them."""
@@ -195,6 +229,16 @@ class Catalog:
                     raise CatalogError(f"{file}: {name} is already described in {other.file}")
                 found[name] = place
         return found
+
+
+def is_interpreter(name: str) -> bool:
+    """Tell whether a file of this name runs, fetches or sends what it is given, whatever its release is.
+
+    Example:
+        >>> is_interpreter("python3.14"), is_interpreter("frob")
+        (True, False)
+    """
+    return bool(INTERPRETER.fullmatch(name) or LOADER.fullmatch(name))
 
 
 def _programs(body: str) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@
         attributes: {profile: [$AWS_PROFILE]}   # which account, cluster or place: see `Spec.attributes`
         settings: [pyproject.toml, x.toml]      # names of files with settings that it looks for by itself
         argument_files: lines                   # @FILE stands for the words in it: see `ARGUMENT_FILES`
+        draft: true                             # not gone through yet: to whoever judges, nobody knows it
         about: copies files                                         # one line for people
     examples:
       - {command: cp a b, effects: [read a, write b], truth: {a: text}}    # see docs/catalog.md
@@ -212,6 +213,7 @@ class Spec:
     """Options that say which account, cluster or place is meant; and for each, what else decides it: `$NAME` a variable
     that stands in for it, `--name` an option by its canonical name or `*x*` a pattern of another word, beside which it
     says nothing for certain."""
+    draft: bool = False
     shapes: dict[tuple[str | None, ...], Any] = field(default_factory=dict, compare=False)
     """What `arguments` has read before, by the options and their places."""
     dangerous: bool | None = field(default=None, compare=False)
@@ -249,7 +251,8 @@ _READS = frozenset({"text", "read", "list", "name-glob", "name-regex"})
 """Slots in which a word does no more than operands may."""
 _PROGRAM_KEYS = frozenset(
     str.split("""options operands variants recursive without_operands effects subcommands permute digits grammar
-    reads_stdin prints abbreviate inherit about needs settings argument_files service verb verbs names attributes""")
+    reads_stdin prints abbreviate inherit about needs settings argument_files service verb verbs names attributes
+    draft""")
 )
 _OPTION_KEYS = frozenset({"names", "value", "optional", "does", "last", "verb"})
 
@@ -347,6 +350,7 @@ def _spec(
     spec.verbs = {_verb(verb, where): tuple(patterns) for verb, patterns in (body.get("verbs") or {}).items()}
     spec.names = str(body.get("names", ""))
     spec.attributes = {str(option): tuple(map(str, by or ())) for option, by in (body.get("attributes") or {}).items()}
+    spec.draft = bool(body.get("draft", False))
     _check_conditions(spec, where)
     return spec
 

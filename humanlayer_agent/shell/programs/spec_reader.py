@@ -142,7 +142,7 @@ def _subcommand(run: Run, spec: Spec, arguments: Arguments) -> None:
     sub = spec.subcommands.get(name or "") or run.walk.catalog.lookup(f"{spec.name} {name}")
     run.command.subcommand = f"{run.command.subcommand} {name}" if run.command.subcommand and name else name
     note_effects(run, spec.effects)
-    if sub is None:
+    if sub is None or sub.draft:
         run.command.known = False
         run.doubt(operands[0].word.raw)
         run.code(operands[0], what=name, role="subcommand", origin=f"{run.command.program} sub-command", unread=False)

@@ -269,7 +269,7 @@ def test_trust_is_refused_below_a_supervisor(
 
 
 def test_trust_withdrawn(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trust.record(project, load(policy_of(project, ALLOW), within=project))
+    trust.record(project, trust.policy_files(load(policy_of(project, ALLOW), within=project)))
     assert trusted(project)
     assert main(["policy", "trust", "--project", str(project)]) == 0
     assert "is trusted already" in capsys.readouterr().out

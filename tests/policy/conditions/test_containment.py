@@ -483,7 +483,8 @@ def test_only_a_rule_that_asks_says_what_an_approval_opens(tmp_path: Path) -> No
 )
 def test_what_a_program_needs_besides_its_operands(command: str, found: tuple[str, ...]) -> None:
     director = Director.load("default", project=PROJECT, environ={"HOME": "/nowhere/home"})
-    assert containment.needs(director.program(Action(command, cwd=PROJECT)).commands[0]) == found
+    command_found = director.program(Action(command, cwd=PROJECT)).commands[0]
+    assert containment.needs(command_found, director.catalogs.catalog) == found
 
 
 def test_a_stored_decision_says_the_same(tmp_path: Path) -> None:

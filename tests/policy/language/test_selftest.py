@@ -349,13 +349,15 @@ def test_trust_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> 
     (project / ".humanlayer" / "policy.yaml").write_text(BAD)
     assert main(["policy", "trust", "--project", str(project)]) == 2
     assert "policy.yaml:8:29: rule no-frob" in capsys.readouterr().err
-    assert not trust.is_trusted(project, load(project / ".humanlayer" / "policy.yaml", tested=False))
+    assert not trust.is_trusted(
+        project, trust.policy_files(load(project / ".humanlayer" / "policy.yaml", tested=False))
+    )
 
 
 def test_what_was_trusted_and_fails_now_stops_the_engine(project: Path) -> None:
     path = project / ".humanlayer" / "policy.yaml"
     path.write_text(BAD)
-    trust.record(project, load(path, within=project, tested=False))
+    trust.record(project, trust.policy_files(load(path, within=project, tested=False)))
     with pytest.raises(PolicyError, match="rule no-frob"):
         find_layers(project)
     assert find_layers(project, tested=False)[-1].trusted

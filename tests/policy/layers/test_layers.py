@@ -50,7 +50,7 @@ class Machine:
 
     def trust(self) -> None:
         layers = find_layers(self.project, machine=self.folders["machine"])
-        trust.record(self.project, layers[-1].policy)
+        trust.record(self.project, trust.policy_files(layers[-1].policy))
 
 
 @pytest.fixture

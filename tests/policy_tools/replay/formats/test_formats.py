@@ -32,6 +32,8 @@ from humanlayer_agent.policy_tools.replay.formats import (
     find,
     json_lines,
     mini_swe_agent,
+    openhands,
+    swe_agent,
 )
 from humanlayer_agent.policy_tools.replay.steps import NoCommand, Step, Unreadable, Wrote
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -409,6 +411,25 @@ def test_no_reader_fails_on_what_it_recognises(known: Any, data: Any) -> None:
         claude_code: {
             "type": "assistant",
             "message": {"content": [data, {"type": "tool_use", "name": "Bash", "input": data}]},
+        },
+        swe_agent: {
+            "trajectory": [
+                data,
+                {"action": data, "observation": data, "state": data},
+                {"action": "str_replace_editor create x", "observation": "", "state": {"working_dir": data}},
+                {"action": "edit 1:2", "observation": "", "state": '{"open_file": "/x"}'},
+            ]
+        },
+        openhands: {
+            "history": [
+                data,
+                {"action": "run", "args": data, "id": data, "source": data},
+                {"action": "edit", "args": {"path": data, "command": data, "file_text": data, "content": data}},
+                {"observation": data, "extras": {"metadata": data}},
+                {"kind": "ActionEvent", "source": "agent", "tool_name": data, "action": data},
+                {"kind": "ActionEvent", "source": "agent", "action": {"kind": "TerminalAction", "command": data}},
+                {"kind": "UserRejectObservation", "source": data, "action_id": data},
+            ]
         },
     }
     assert known.recognises([heads[known]], True)
