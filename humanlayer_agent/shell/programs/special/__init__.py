@@ -39,6 +39,7 @@ READERS = {
     "ln": "file_names.ln",
     "make": "make.read",
     "nbconvert": "notebooks.nbconvert",
+    "node": "node.read",
     "npm": "node_packages.read",
     "npx": "npx.read",
     "objcopy": "archives.objcopy",
