@@ -1,6 +1,7 @@
 """What node's own functions do where that takes more than a line of `node_api.yaml`."""
 
 import posixpath
+import re
 from collections.abc import Callable
 from urllib.parse import unquote, urljoin
 
@@ -42,6 +43,11 @@ from humanlayer_agent.shell.languages.javascript.possible_values import (
 Special = Callable[[Evaluator, Entry, Arguments, Value], Value]
 
 MAX_CHOICES = 16
+_URL_PARTS = ("href", "pathname", "host", "hostname", "protocol", "port", "username", "search", "hash")
+"""What may be set in a URL, which then is another one."""
+_FILE_URL = re.compile(r"file://(/[^?#\\\s]*)")
+_URL = re.compile(r"(?:(?:https?|wss?)://)?[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.ASCII)
+"""Hosts that are written as everybody reads them: without a user, blanks, escapes or brackets."""
 _HERE: list[Text | None] = [None]
 """The directories of a program that is started where the code is."""
 
@@ -63,14 +69,21 @@ def effect(
 
 def paths(value: Value) -> Value:
     """`value` as paths: a URL of a file is one."""
-    return frozenset(
-        unquote(a.removeprefix("file://")) if isinstance(a, str) and a.startswith("file://") else a for a in value
-    )
+    return frozenset(_path_of(a) if isinstance(a, str) and a.lower().startswith("file:") else a for a in value)
+
+
+def _path_of(url: str) -> Atom:
+    found = _FILE_URL.fullmatch(url)
+    return unquote(found[1]) if found is not None else Mark.TEXT
 
 
 def host(evaluator: Evaluator, operand: Value, origin: str) -> None:
-    """A connection to what `operand` names."""
-    evaluator.act("network", operand, origin)
+    """A connection to what `operand` names, where node and we agree on what that is."""
+    plain = frozenset(
+        Mark.TEXT if isinstance(a, str | Prefix) and not _URL.match(a if isinstance(a, str) else a.text) else a
+        for a in operand
+    )
+    evaluator.act("network", plain, origin)
 
 
 # ---- options ----------------------------------------------------------------------------------------
@@ -318,7 +331,7 @@ def _normal(value: Value) -> Value:
     out: Value = EMPTY
     for atom in value:
         if isinstance(atom, str):
-            out |= {posixpath.normpath(atom.lstrip("/") and atom if not atom.startswith("//") else atom.lstrip("/"))}
+            out |= {posixpath.normpath("/" + atom.lstrip("/") if atom.startswith("/") else atom)}
         elif isinstance(atom, Here):
             out |= {Here(posixpath.normpath(atom.path))}
         elif isinstance(atom, Below):
@@ -361,7 +374,11 @@ def _url(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value) -
     texts, bases = known_texts(args.at(0)), known_texts(args.at(1)) if args.at(1) else [""]
     if texts is not None and bases is not None:
         try:
-            return frozenset(urljoin(base, text) if base else text for text in texts for base in bases) | DATA
+            whole = [urljoin(base, text) if base else text for text in texts for base in bases]
+            changed = any(evaluator.member(each).value for each in _URL_PARTS) or bool(evaluator.unnamed.value)
+            return (DATA if changed else EMPTY) | frozenset(
+                t if _FILE_URL.fullmatch(t) or _URL.match(t) else Mark.TEXT for t in whole
+            )
         except ValueError:
             return TEXT | DATA
     return DATA | frozenset(a for a in args.at(0) if isinstance(a, Prefix) and not args.at(1))
@@ -529,7 +546,7 @@ def _assign(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value
                 atom.open, evaluator.changed = True, True
         elif isinstance(atom, Native | Foreign) or atom in (Mark.PROTOTYPE, Mark.METHOD):
             evaluator.doubt("Object.assign to what is not the text's own")
-        elif atom is Mark.PICKED:
+        elif atom in (Mark.PICKED, Mark.CHOSEN):
             evaluator.bent = "Object.assign to what is picked by a name that is not known"
     for atom in args.every(1):
         if isinstance(atom, Native) and atom != Native("process.env"):

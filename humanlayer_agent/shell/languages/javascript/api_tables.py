@@ -8,6 +8,7 @@
       "@Server": {extends: "@Emitter", ...}    # instances, by a name of ours
     globals:
       JSON: {(call): ..., parse: ...}      # `(call)`: it itself, called or made with `new`; `(value)`: read
+    others: eval ...                       # globals that are there, and in none of the above
     methods:
       map filter: calls                    # members of what nobody knows more of
 
@@ -21,6 +22,7 @@ What something does, in parts with a `;` between them:
     mixes       the same, and its members may have any name
     calls [N]   calls the functions that it is given (from argument N), and may give what they give
     gives X     gives an instance of X; `self`: what it is a method of
+    answers X Y the functions that it is given get instances of X and Y
     class X     a class, whose instances are X, and which others may extend
     alias X     the same as X
     special X   `api_effects.SPECIALS`
@@ -53,6 +55,7 @@ class Entry:
     base: str = ""
     alias: str = ""
     special: str = ""
+    answers: tuple[str, ...] = ()
 
     @property
     def harmless(self) -> bool:
@@ -69,6 +72,7 @@ class Tables:
     globals: frozenset[str]
     methods: dict[str, Entry]
     parents: dict[str, str]
+    others: frozenset[str]
 
     def member(self, owner: str, name: str) -> Entry | None:
         """What `owner.name` is; None: nobody knows."""
@@ -110,7 +114,8 @@ def tables() -> Tables:
     for keys, text in raw["methods"].items():
         for key in keys.split():
             methods[key] = _entry(f".{key}", text)
-    return Tables(members, modules, frozenset(names), methods, parents)
+    others = frozenset(raw["others"].split()) - names - modules.keys()
+    return Tables(members, modules, frozenset(names), methods, parents, others)
 
 
 def _members(members: dict[str, Entry], parents: dict[str, str], owner: str, body: dict[str, Any]) -> None:
@@ -141,6 +146,8 @@ def _entry(name: str, text: str) -> Entry:
             known["calls"] = int(rest[0]) if rest else 0
         elif word in ("gives", "alias", "special"):
             known[word] = rest[0]
+        elif word == "answers":
+            known["answers"] = tuple(rest)
         elif word == "class":
             known["base"] = known["gives"] = rest[0]
             known["calls"] = 0

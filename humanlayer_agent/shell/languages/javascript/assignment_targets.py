@@ -100,6 +100,7 @@ def _from_array(evaluator: Evaluator, pattern: Node, value: Value) -> None:
 
 def put(evaluator: Evaluator, base: Value, name: Value, value: Value) -> None:
     """`value` is stored in `base` under the member `name`."""
+    name = name or frozenset({"undefined"})
     known = known_texts(name)
     if known is not None:
         for each in known:
@@ -120,7 +121,7 @@ def put(evaluator: Evaluator, base: Value, name: Value, value: Value) -> None:
             atom.open, evaluator.changed = True, True
         elif isinstance(atom, Native | Foreign) or atom in (Mark.PROTOTYPE, Mark.METHOD):
             _strange(evaluator, atom, name, value)
-        elif atom is Mark.PICKED and not is_numeric(name):
+        elif atom in (Mark.PICKED, Mark.CHOSEN) and not is_numeric(name):
             evaluator.bent = "something is stored under a name that is not known in something picked by such a name"
     evaluator.keep(value, "an object")
 
@@ -131,7 +132,7 @@ def _disordered(evaluator: Evaluator, array: Array) -> None:
 
 
 def _kept(evaluator: Evaluator, value: Value) -> Value:
-    if name := evaluator.capability(value):
+    if name := evaluator.capability(value - {Native("process.env")}):
         evaluator.doubt(f"{name} is put into an object, and can't be followed there")
         return frozenset(a for a in value if not isinstance(a, Native) or evaluator.harmless(a))
     return value
@@ -153,7 +154,7 @@ def put_named(evaluator: Evaluator, base: Value, name: str, value: Value) -> Non
             _disordered(evaluator, atom)
         elif isinstance(atom, Native | Foreign) or atom in (Mark.PROTOTYPE, Mark.METHOD):
             exported |= _strange(evaluator, atom, frozenset({name}), value)
-        elif atom is Mark.PICKED:
+        elif atom in (Mark.PICKED, Mark.CHOSEN):
             evaluator.bent = f".{name} is set in something that is picked by a name that is not known"
     if not exported:
         value = _kept(evaluator, value)

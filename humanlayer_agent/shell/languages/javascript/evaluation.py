@@ -273,4 +273,4 @@ class Evaluator:
 
 def _spreads(atom: Atom) -> bool:
     """Is what it holds as little known as it is itself?"""
-    return isinstance(atom, Foreign) or atom is Mark.PICKED
+    return isinstance(atom, Foreign) or atom in (Mark.PICKED, Mark.CHOSEN)

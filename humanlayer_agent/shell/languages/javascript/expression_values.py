@@ -18,6 +18,7 @@ from humanlayer_agent.shell.languages.javascript.possible_values import (
     TEXT,
     Array,
     Cell,
+    Function,
     Mark,
     Native,
     Number,
@@ -31,10 +32,9 @@ from humanlayer_agent.shell.languages.javascript.source_tree import Node
 Reader = Callable[[Evaluator, Node], Value]
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": "", "\r\n": ""}
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _HEX = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{0*([0-9a-fA-F]{1,6})\})")
 _COMPARES = frozenset({"==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "instanceof"})
-_DENIED = frozenset({"eval", "Function", "Proxy", "Reflect", "WebAssembly"})
-"""Globals that make code of texts, or stand between objects and what is done to them."""
 
 
 def read(evaluator: Evaluator, node: Node) -> Value:
@@ -52,7 +52,7 @@ def _nothing(evaluator: Evaluator, node: Node) -> Value:
 
 
 def _number(evaluator: Evaluator, node: Node) -> Value:
-    return frozenset({Number(node.text)}) if node.text.isascii() and node.text.isdigit() else NUMBER
+    return frozenset({Number(node.text)}) if _DECIMAL.fullmatch(node.text) else NUMBER
 
 
 def _plain_number(evaluator: Evaluator, node: Node) -> Value:
@@ -112,16 +112,26 @@ def _identifier(evaluator: Evaluator, node: Node) -> Value:
 def named(evaluator: Evaluator, name: str, *, asked: bool = False) -> Value:
     """What the name may stand for; `asked`: by `typeof`, so that it need not be there."""
     if name == "arguments" and evaluator.function is not None and evaluator.is_free(name):
-        return evaluator.array(evaluator.function.node, "arguments", evaluator.function.given.value | DATA)
+        return _arguments(evaluator, evaluator.function)
     cells = evaluator.declared(name)
     value = EMPTY.union(*(cell.value for cell in cells))
     if not evaluator.is_free(name):
         return value
     native = own(evaluator, name)
-    if native is None and (name in _DENIED or (not value and not asked and len(cells) == 1)):
+    if native is None and (name in evaluator.tables.others or (not value and not asked and len(cells) == 1)):
         evaluator.doubt(f"uses {name}, which nobody here knows")
         return DATA
     return value | (native or EMPTY)
+
+
+def _arguments(evaluator: Evaluator, function: Function) -> Value:
+    """`arguments`; in old code, what is stored in it is stored in the parameters."""
+    given = function.given.value | DATA
+    made = evaluator.array(function.node, "arguments", given)
+    stored = evaluator.elements(made) - given
+    for cell in function.inputs if stored else ():
+        evaluator.add(cell, stored)
+    return made
 
 
 def own(evaluator: Evaluator, name: str) -> Value | None:
@@ -295,7 +305,7 @@ def key(evaluator: Evaluator, node: Node) -> Value:
 
 
 def _meta(evaluator: Evaluator, node: Node) -> Value:
-    return DATA  # new.target; import.meta has its members read by `member_access`
+    return frozenset({Mark.METHOD})  # new.target; import.meta has its members read by `member_access`
 
 
 def _await(evaluator: Evaluator, node: Node) -> Value:

@@ -31,8 +31,14 @@ _OUTSIDE = re.compile(rf"(?:^|[\s\"'=:,(])(?:~(?:/|$)|\.\.(?:/|$)|/(?:{'|'.join(
 
 def call(evaluator: Evaluator, args: "Arguments", label: str) -> Value:
     """A function of such a module is called; `label` is the last name it was reached by."""
+    from humanlayer_agent.shell.languages.javascript import function_calls
+
     judge(evaluator, [*args.values, *([args.rest] if args.rest is not None else [])], label, f"{label}()")
-    return DATA | {Foreign("")}
+    given = DATA | {Foreign("")}
+    for atom in args.every():
+        if isinstance(atom, Function):
+            function_calls.bind(evaluator, atom, function_calls.Arguments(args.node, (given, given, given)))
+    return given
 
 
 def judge(evaluator: Evaluator, values: list[Value], label: str, whither: str) -> None:

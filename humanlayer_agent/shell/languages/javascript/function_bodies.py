@@ -196,7 +196,8 @@ def instances(evaluator: Evaluator, found: Function, depth: int = 0) -> Value:
     for atom in found.base.value:
         if isinstance(atom, Native):
             entry = evaluator.tables.members.get(atom.name)
-            out |= {Native(entry.base)} if entry is not None and entry.base else EMPTY
+            if entry is not None and entry.base and entry.base != "@Plain":
+                out |= {Native(entry.base)}
         elif isinstance(atom, Foreign):
             out |= {Foreign("")}
         elif isinstance(atom, Function) and depth < 20:

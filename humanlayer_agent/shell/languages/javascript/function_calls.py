@@ -31,7 +31,7 @@ _BY_ELEMENT = frozenset(
 _GIVES_ARRAY = frozenset(
     str.split("map flatMap filter sort toSorted slice reverse toReversed concat flat values splice toSpliced with")
 )
-_MUTATES = frozenset({"push", "unshift", "set", "add", "splice", "fill", "sort", "reverse"})
+_MUTATES = frozenset(str.split("push unshift set add splice fill sort reverse pop shift copyWithin"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,10 @@ def read(evaluator: Evaluator, node: Node) -> Value:
         known = known_texts(name)
         if known is not None and not is_numeric(name):
             return EMPTY.union(*(method(evaluator, base_value, each, args) for each in known))
-        return call(evaluator, member_access.by_key(evaluator, base_value, name), args, callee.text)
+        value = member_access.by_key(evaluator, base_value, name)
+        if Mark.CHOSEN in value:
+            _generic(evaluator, base_value, args)
+        return call(evaluator, value, args, callee.text)
     value = expression_values.read(evaluator, callee)
     return call(evaluator, value, arguments_of(evaluator, node.field("arguments"), node), callee.text)
 
@@ -145,7 +148,7 @@ def _constructed(evaluator: Evaluator, value: Value, args: Arguments, label: str
         out |= call(evaluator, others, args, label)
     elif not value:
         evaluator.doubt(f"makes {_short(label)}, which nobody here knows")
-    return out | DATA
+    return out | (DATA if functions or not out else EMPTY)
 
 
 def _construct(evaluator: Evaluator, made: Function, args: Arguments, depth: int) -> Value:
@@ -180,7 +183,8 @@ def bind(evaluator: Evaluator, function: Function, args: Arguments) -> Value:
             value |= args.rest
         evaluator.add(function.inputs[n], value)
     evaluator.add(function.given, args.every())
-    return function.returns.value
+    promised = "async" in function.node.tokens or "*" in function.node.tokens
+    return function.returns.value | (DATA if promised else EMPTY)
 
 
 def call(evaluator: Evaluator, value: Value, args: Arguments, label: str) -> Value:
@@ -197,7 +201,7 @@ def call(evaluator: Evaluator, value: Value, args: Arguments, label: str) -> Val
         elif isinstance(atom, Foreign):
             out |= foreign_calls.call(evaluator, args, atom.name or label)
             known = True
-        elif atom is Mark.METHOD:
+        elif atom in (Mark.METHOD, Mark.CHOSEN):
             out |= _generic(evaluator, EMPTY, args)
             known = True
         elif atom is Mark.PICKED:
@@ -231,6 +235,8 @@ def apply(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value) 
     from humanlayer_agent.shell.languages.javascript import api_effects
 
     result: Value = EMPTY
+    if not entry.name.startswith("child_process."):
+        shown(evaluator, args.every())
     if entry.special:
         found = api_effects.SPECIALS.get(entry.special)
         if found is None:
@@ -241,11 +247,18 @@ def apply(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value) 
         operand = args.at(at) if at >= 0 else DATA
         api_effects.effect(evaluator, entry, kind, operand, role, recursive=recursive)
     result |= _result(evaluator, entry, receiver)
+    _receive(evaluator, args, receiver | result)
     if entry.effects or entry.special:
-        _answered(evaluator, args, result | DATA)
+        answers: list[Value] = [frozenset({Native(each)}) for each in entry.answers]
+        _answered(evaluator, args, answers or [DATA, result | DATA, result | DATA])
         return result
-    if entry.calls is not None:
-        result |= callbacks(evaluator, args.after(entry.calls), [DATA | evaluator.elements(args.at(0))] * 3)
+    if entry.answers:
+        callbacks(evaluator, args, [frozenset({Native(each)}) for each in entry.answers])
+    elif entry.calls is not None:
+        given = DATA | evaluator.elements(args.at(0))
+        if entry.name.startswith("@"):
+            given = DATA | evaluator.kept.value if _is_own(receiver) else _of_event(args)
+        result |= callbacks(evaluator, args.after(entry.calls), [given] * 3)
     if entry.keeps:
         evaluator.keep(args.every(), f"what {entry.name} gives")
         result |= evaluator.kept.value | evaluator.elements(args.every())
@@ -258,7 +271,19 @@ def apply(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value) 
     return result
 
 
+def shown(evaluator: Evaluator, value: Value, depth: int = 0) -> None:
+    """What gets `value` may look at all variables of the environment, if they are in it."""
+    for atom in value:
+        if atom == Native("process.env") or (isinstance(atom, Record) and atom.inherits_environment):
+            evaluator.act("environment", frozenset({"environment"}), "process.env", role="read")
+        elif isinstance(atom, Record) and depth < MAX_DEPTH:
+            for cell in list(atom.fields.values()):
+                shown(evaluator, frozenset(a for a in cell.value if isinstance(a, Native | Record)), depth + 1)
+
+
 def _result(evaluator: Evaluator, entry: Entry, receiver: Value) -> Value:
+    if entry.gives == "@Plain":
+        return DATA
     if entry.gives:
         return receiver if entry.gives == "self" else frozenset({Native(entry.gives)})
     if entry.special:
@@ -268,12 +293,46 @@ def _result(evaluator: Evaluator, entry: Entry, receiver: Value) -> Value:
     return {"text": TEXT, "number": NUMBER}.get(entry.result, DATA)
 
 
-def _answered(evaluator: Evaluator, args: Arguments, result: Value) -> None:
+_EVENTS = frozenset(
+    str.split(
+        """
+        data error end close finish exit listening line message open timeout drain readable spawn disconnect abort
+        beforeExit SIGINT SIGTERM uncaughtException unhandledRejection warning pause resume history change rename
+        """
+    )
+)
+"""Events of node's own objects that bring nothing but data."""
+
+
+def _of_event(args: Arguments) -> Value:
+    """What an event of one of node's objects brings."""
+    from humanlayer_agent.shell.languages.javascript.possible_values import known_texts
+
+    known = known_texts(args.at(0))
+    if known is not None and _EVENTS.issuperset(known):
+        return DATA
+    return DATA | {Native("@Event")}
+
+
+def _is_own(receiver: Value) -> bool:
+    """Is it an object of a class that classes of the text extend, which brings what the text sends?"""
+    return all(isinstance(atom, Native) and atom.name in member_access.EXTENDED for atom in receiver)
+
+
+def _receive(evaluator: Evaluator, args: Arguments, receiver: Value) -> None:
+    """`this` of functions that are given to one of node's objects may be that object."""
+    things = frozenset(a for a in receiver if isinstance(a, Native) and a.name.startswith("@"))
+    for atom in args.every() if things else ():
+        if isinstance(atom, Function):
+            evaluator.add(atom.receiver, things)
+
+
+def _answered(evaluator: Evaluator, args: Arguments, answers: Sequence[Value]) -> None:
     """Functions that are given to one of node's functions are called with its answer."""
     for value in (*args.values, *([args.rest] if args.rest is not None else [])):
         for atom in value:
             if isinstance(atom, Function):
-                bind(evaluator, atom, Arguments(args.node, (DATA, result, result)))
+                bind(evaluator, atom, Arguments(args.node, tuple(answers)))
             elif isinstance(atom, Native) and not evaluator.harmless(atom):
                 evaluator.doubt(f"{atom.name} is handed to a function that may call it")
             elif isinstance(atom, Record):
@@ -344,7 +403,7 @@ def method(evaluator: Evaluator, base: Value, name: str, args: Arguments) -> Val
         if entry is not None and Mark.PROTOTYPE not in plain:
             out |= of_method(evaluator, entry, frozenset(plain), args)
             known = True
-        if name in _MUTATES and Mark.PICKED in plain:
+        if name in _MUTATES and {Mark.PICKED, Mark.CHOSEN} & plain:
             _bend(evaluator, name)
     if not known:
         evaluator.doubt(f"calls .{name}(), which nobody here knows")
@@ -375,7 +434,9 @@ def _of_native(evaluator: Evaluator, atom: Native, name: str, args: Arguments) -
     if atom.name == "globalThis":
         return call(evaluator, member_access.get(evaluator, frozenset({atom}), name), args, name)
     entry = evaluator.tables.member(atom.name, name)
-    if entry is None and atom.name.startswith("@") and (stored := evaluator.member(name).value):
+    if entry is None and name in ("then", "catch", "finally"):  # `import("fs").then(...)`
+        return of_method(evaluator, evaluator.tables.methods[name], frozenset({atom}), args)
+    if entry is None and atom.name in member_access.EXTENDED and (stored := evaluator.member(name).value):
         return call(evaluator, stored, args, f".{name}")
     value = member_access.get(evaluator, frozenset({atom}), name)
     if entry is not None and entry.special and not entry.alias:
@@ -465,7 +526,9 @@ def _given(evaluator: Evaluator, name: str, receiver: Value, items: Value, args:
         second = items if "ort" in name else NUMBER if arrays or name not in ("forEach", "filter") else DATA | items
         return [items, second, receiver]
     if name in ("reduce", "reduceRight"):
-        return [DATA | items | args.every(1), items, NUMBER, receiver]
+        start = args.every(1) or items
+        made = EMPTY.union(*(a.returns.value for a in args.at(0) if isinstance(a, Function)))
+        return [start | made, items, NUMBER, receiver]
     if name == "replace" or name == "replaceAll":
         return [TEXT, DATA, DATA, DATA]
     given = DATA | items

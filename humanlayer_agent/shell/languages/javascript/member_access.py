@@ -2,6 +2,7 @@
 
 from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator
 from humanlayer_agent.shell.languages.javascript.possible_values import (
+    CHOSEN,
     DATA,
     EMPTY,
     NUMBER,
@@ -30,6 +31,8 @@ DENIED = frozenset(
     )
 )
 """Members that lead from data to what makes code, or change what objects are."""
+EXTENDED = frozenset({"@Emitter", "@OwnStream"})
+"""What classes of a text extend, which add members of their own."""
 _APPLIED = frozenset({"call", "apply", "bind"})
 MAX_ALIASES = 8
 
@@ -97,6 +100,7 @@ def read_key(evaluator: Evaluator, node: Node) -> Value:
 
 def by_key(evaluator: Evaluator, base: Value, name: Value) -> Value:
     """The member of `base` whose name is a value."""
+    name = name or frozenset({"undefined"})
     if is_numeric(name):
         return _at(evaluator, base, name)
     known = known_texts(name)
@@ -113,11 +117,14 @@ def by_key(evaluator: Evaluator, base: Value, name: Value) -> Value:
             out |= {Foreign("")}
         elif isinstance(atom, Record):
             out |= EMPTY.union(*(cell.value for cell in atom.fields.values()))
+            if atom.inherits_environment:
+                evaluator.act("environment", frozenset({"environment"}), "process.env", role="read")
         elif isinstance(atom, Array):
             out |= atom.items.value
     if any(isinstance(atom, Native) and atom.name.startswith("Symbol.") for atom in name):
         return out | DATA | evaluator.unnamed.value | evaluator.kept.value
-    return out | PICKED | evaluator.everything()
+    plain = all(isinstance(a, str | Array | Record) or a in (Mark.TEXT, Mark.NUMBER) for a in base)
+    return out | (CHOSEN if plain else PICKED) | evaluator.everything()
 
 
 def _at(evaluator: Evaluator, base: Value, name: Value) -> Value:
@@ -156,6 +163,9 @@ def get(evaluator: Evaluator, base: Value, name: str) -> Value:
             return DATA
         elif isinstance(atom, Record):
             cell = atom.fields.get(name)
+            if cell is None and atom.inherits_environment:
+                evaluator.act("environment", frozenset({name}), "process.env", role="read")
+                out |= TEXT
             out |= cell.value if cell is not None else EMPTY
             if cell is None or atom.open:
                 out |= evaluator.member(name).value | evaluator.unnamed.value
@@ -196,7 +206,7 @@ def native_member(evaluator: Evaluator, owner: str, name: str) -> Value:
         return TEXT
     if name == "prototype" and known is not None and known.harmless:
         return frozenset({Mark.PROTOTYPE})
-    if owner.startswith("@") and evaluator.member(name).value and name not in DENIED:
+    if owner in EXTENDED and evaluator.member(name).value and name not in DENIED:
         return evaluator.member(name).value  # of a class that extends it
     if owner in ("exports", "module.exports"):
         return DATA | evaluator.member(name).value
@@ -210,17 +220,7 @@ def _global(evaluator: Evaluator, name: str) -> Value:
     cell = evaluator.free.get(name)
     stored = (cell.value if cell is not None else EMPTY) | evaluator.member(name).value
     native = expression_values.own(evaluator, name)
-    if native is None and (not stored or name in _DANGEROUS or name in DENIED):
+    if native is None and (not stored or name in evaluator.tables.others or name in DENIED):
         evaluator.doubt(f"uses .{name} of what may be the global object, which nobody here knows")
         return DATA
     return stored | (native or EMPTY)
-
-
-_DANGEROUS = frozenset(
-    str.split(
-        """
-        eval Function Proxy Reflect WebAssembly Worker MessageChannel BroadcastChannel EventSource Request Response
-        navigator gc Storage localStorage sessionStorage AsyncFunction ShadowRealm
-        """
-    )
-)

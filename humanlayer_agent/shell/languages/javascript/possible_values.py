@@ -25,6 +25,7 @@ class Mark(Enum):
     NUMBER = "a number, a boolean or nothing"
     TEXT = "a text"
     DATA = "data, or an object of this text, whose members do nothing that is not seen"
+    CHOSEN = "any member of an object, array or text of this program: a constructor of those, at worst"
     PICKED = "any member of something, by a name that is not known: it may be a constructor"
     METHOD = "a method of the language's own objects"
     PROTOTYPE = "what the language's own objects inherit from"
@@ -132,6 +133,7 @@ EMPTY: Value = frozenset()
 NUMBER: Value = frozenset({Mark.NUMBER})
 TEXT: Value = frozenset({Mark.TEXT})
 DATA: Value = frozenset({Mark.DATA})
+CHOSEN: Value = frozenset({Mark.CHOSEN, Mark.DATA})
 PICKED: Value = frozenset({Mark.PICKED, Mark.DATA})
 _KNOWN = (str, Prefix, Below, Entry, Here, Number)
 
