@@ -1,4 +1,4 @@
-"""What node's own functions do where that takes more than a line of `node_api.yaml`."""
+"""Functions of node that take more than a line of `node_api.yaml`: programs, paths, requests, modules."""
 
 import posixpath
 import re

@@ -1,4 +1,4 @@
-"""What the objects of node and of the language do, as data: `node_api.yaml`.
+"""The objects of node and of the language, and what they do, as data: `node_api.yaml`.
 
     modules:
       fs fs/promises:                      # several names of one module: acts name the first

@@ -1,4 +1,4 @@
-"""What assignments, declarations and patterns bind, and what becomes of objects that get members."""
+"""Assignments, declarations and patterns: what they bind, and what becomes of objects that get members."""
 
 from humanlayer_agent.shell.languages.behaviour import Act
 from humanlayer_agent.shell.languages.javascript import member_access

@@ -6,6 +6,7 @@ from humanlayer_agent.shell.languages.javascript import (
     assignment_targets,
     expression_values,
     function_bodies,
+    function_calls,
     module_imports,
 )
 from humanlayer_agent.shell.languages.javascript.evaluation import Evaluator
@@ -50,7 +51,9 @@ def _nothing(evaluator: Evaluator, node: Node) -> None:
 def _expression(evaluator: Evaluator, node: Node) -> None:
     for child in node.children:
         if child.type != "comment":
-            expression_values.read(evaluator, child)
+            value = expression_values.read(evaluator, child)
+            if evaluator.function is None:  # `node -p` prints it
+                function_calls.shown(evaluator, value)
 
 
 def _block(evaluator: Evaluator, node: Node) -> None:

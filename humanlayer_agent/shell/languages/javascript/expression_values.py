@@ -1,4 +1,4 @@
-"""What expressions of JavaScript may be. A kind of node that has no reader here is a doubt."""
+"""Values of the expressions of JavaScript. A kind of node that has no reader here is a doubt."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Reader = Callable[[Evaluator, Node], Value]
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": "", "\r\n": ""}
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _HEX = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{0*([0-9a-fA-F]{1,6})\})")
-_COMPARES = frozenset({"==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "instanceof"})
+_VARIABLE = re.compile(r"!{0,2}process\.env\.[A-Za-z_]\w*", re.ASCII)
 
 
 def read(evaluator: Evaluator, node: Node) -> Value:
@@ -198,8 +198,14 @@ def _unary(evaluator: Evaluator, node: Node) -> Value:
     if "delete" in node.tokens and argument.type in ("member_expression", "subscript_expression"):
         assignment_targets.removed(evaluator, argument)
         return NUMBER
-    read(evaluator, argument)
+    if "!" not in node.tokens or not _is_set(evaluator, argument):
+        read(evaluator, argument)
     return NUMBER
+
+
+def _is_set(evaluator: Evaluator, node: Node) -> bool:
+    """Does `node` only ask whether a variable of the environment is set? Nothing gets its value."""
+    return _VARIABLE.fullmatch(node.text) is not None and evaluator.declared("process")[0].value == EMPTY
 
 
 def _update(evaluator: Evaluator, node: Node) -> Value:
@@ -230,7 +236,8 @@ def _augmented(evaluator: Evaluator, node: Node) -> Value:
 
 
 def _ternary(evaluator: Evaluator, node: Node) -> Value:
-    read(evaluator, node.fields["condition"])
+    if not _is_set(evaluator, node.fields["condition"]):
+        read(evaluator, node.fields["condition"])
     return read(evaluator, node.fields["consequence"]) | read(evaluator, node.fields["alternative"])
 
 

@@ -109,7 +109,7 @@ def by_key(evaluator: Evaluator, base: Value, name: Value) -> Value:
     out: Value = EMPTY
     for atom in base:
         if atom == Native("process.env"):
-            evaluator.act("environment", name if Mark.DATA not in name else TEXT, "process.env", role="read")
+            evaluator.act("environment", frozenset({"environment"}), "process.env", role="read")
             out |= TEXT
         elif isinstance(atom, Native) and not atom.name.startswith("@"):
             evaluator.doubt(f"a member of {atom.name} whose name is not known")

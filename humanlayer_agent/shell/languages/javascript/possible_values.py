@@ -1,4 +1,4 @@
-"""What an expression of JavaScript may be, as a set of atoms.
+"""Values: what an expression of JavaScript may be, as a set of atoms.
 
 A text that is known is a `str`. Everything that can do something is an atom of its own, and is never dropped from a
 set: only texts are, for `TEXT`, where there are too many.

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.languages import javascript
 from humanlayer_agent.shell.program import Program
+from humanlayer_agent.testing.patience import until
 from tests.support.extent import examples
 from tests.support.rows import for_each
 
@@ -66,14 +67,19 @@ def test_each_attack_is_one(text: str, tmp_path: Path) -> None:
         [node, "-e", text.replace("CANARY", str(canary))],
         cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as running:  # fmt: skip
-        from humanlayer_agent.testing.patience import until
-
-        until(lambda: running.poll() is not None or not canary.exists() or canary.read_text() != "whole", "node")
-        changed = not canary.exists() or canary.read_text() != "whole"
+        until(lambda: running.poll() is not None or is_changed(canary), "node has ended, or done it")
+        changed = is_changed(canary)
         running.kill()
     if not changed:
         major = subprocess.run([node, "-p", "process.versions.node"], capture_output=True, text=True, check=True).stdout
         assert not major.startswith("20."), "this does no harm under node 20, where it was written"
+
+
+def is_changed(canary: Path) -> bool:
+    try:
+        return canary.read_text() != "whole"
+    except FileNotFoundError:
+        return True
 
 
 # ---- in any form ------------------------------------------------------------------------------------

@@ -112,6 +112,11 @@ COMMANDS: list[tuple[str, dict[str, str], tuple[str, ...], list[str]]] = [
     ("node --frobnicate -e 1", {}, (), ["!execute:code 1"]),
     ("node -e \"$X\"", {}, (), ["!execute:code "]),
     ("node", {}, (), ["!execute:stdin "]),
+    ("node -p process.env", {}, (), ["environment environment"]),
+    ("node -p '({...process.env})'", {}, (), ["environment environment"]),
+    ("node -e 'console.log({a: {b: process.env}})'", {}, (), ["environment environment"]),
+    ("node -e 'for (const k in process.env) console.log(process.env[k])'", {}, (), ["environment environment"]),
+    ("node -e 'console.log(process.env.API_KEY ? 1 : 2, !!process.env.TOKEN)'", {}, (), []),
     ("node x", {"x.js": "1"}, (), ["!execute:script /p/x"]),
 ]  # fmt: skip
 
@@ -134,7 +139,9 @@ UNREADABLE = [
 @for_each("text", UNREADABLE)
 def test_what_can_not_be_read_is_said_to_be(text: str) -> None:
     found = javascript.read(text)
-    assert found.opaque and found.doubts and not found.acts
+    assert found.opaque
+    assert found.doubts
+    assert not found.acts
 
 
 PIECES = st.sampled_from(
