@@ -45,6 +45,7 @@ Special = Callable[[Evaluator, Entry, Arguments, Value], Value]
 MAX_CHOICES = 16
 _URL_PARTS = ("href", "pathname", "host", "hostname", "protocol", "port", "username", "search", "hash")
 """What may be set in a URL, which then is another one."""
+_FILLS = ("fs.writeFile", "fs.appendFile")
 _FILE_URL = re.compile(r"file://(/[^?#\\\s]*)")
 _URL = re.compile(r"(?:(?:https?|wss?)://)?[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.ASCII)
 """Hosts that are written as everybody reads them: without a user, blanks, escapes or brackets."""
@@ -53,9 +54,9 @@ _HERE: list[Text | None] = [None]
 
 
 def effect(
-    evaluator: Evaluator, entry: Entry, kind: str, operand: Value, role: str, *, recursive: bool = False
+    evaluator: Evaluator, entry: Entry, kind: str, operand: Value, role: str, *, recursive: bool, filled: Value
 ) -> None:
-    """`entry` does `kind` to `operand`."""
+    """`entry` does `kind` to `operand`; `filled` is what it writes there, if it writes a text."""
     if kind == "network":
         host(evaluator, operand, entry.name)
         return
@@ -64,7 +65,9 @@ def effect(
         return
     if is_numeric(operand) and all(isinstance(a, Number) for a in operand):
         return  # a file that is open
-    evaluator.act(kind, paths(operand), entry.name, role=role, recursive=recursive)
+    (text,) = filled if len(filled) == 1 and entry.name.startswith(_FILLS) else (None,)
+    known = text if isinstance(text, str) else None
+    evaluator.act(kind, paths(operand), entry.name, role=role, recursive=recursive, filled=known)
 
 
 def paths(value: Value) -> Value:

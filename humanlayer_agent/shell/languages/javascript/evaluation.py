@@ -84,6 +84,8 @@ class Evaluator:
         self.acts: dict[Act, None] = {}
         self.doubts: dict[str, None] = {}
         self.directories: list[Text] = []
+        self.written: dict[tuple[Text, str | None], None] = {}
+        """The files that are filled, and with what, where that is known."""
 
     # ---- reading until nothing grows ----------------------------------------------------------------
 
@@ -91,7 +93,7 @@ class Evaluator:
         """Read the program until nothing is new. Raises TooMuch."""
         for _ in range(MAX_PASSES):
             self.changed = False
-            self.acts, self.doubts, self.directories = {}, {}, []
+            self.acts, self.doubts, self.directories, self.written = {}, {}, [], {}
             read(self)
             if self.changed:
                 continue
@@ -250,10 +252,15 @@ class Evaluator:
 
     # ---- what is found ------------------------------------------------------------------------------
 
-    def act(self, kind: str, value: Value, origin: str, *, role: str = "code", recursive: bool = False) -> None:
-        """The program does `kind` to `value`."""
+    def act(
+        self, kind: str, value: Value, origin: str, *, role: str = "code", recursive: bool = False,
+        filled: str | None = None,
+    ) -> None:  # fmt: skip
+        """The program does `kind` to `value`; `filled` is the text that it writes there, where that is known."""
         for operand in operands(value, moved=self.moved and any(isinstance(a, Here) for a in value)):
             self.note(Act(kind, (operand,), role, origin, self.line, recursive))
+            if kind in ("write", "append"):
+                self.written[operand, filled] = None
 
     def note(self, act: Act) -> None:
         """The program does `act`."""
@@ -268,7 +275,13 @@ class Evaluator:
     def behaviour(self) -> Behaviour:
         """All that was found."""
         acts = sorted(self.acts, key=lambda a: a.line)
-        return Behaviour(acts, list(self.doubts), list(self.directories))
+        unknown = {each for target, text in self.written if text is None for each in target.choices}
+        files = [(target, text) for target, text in self.written if unknown.isdisjoint(target.choices)]
+        return Behaviour(acts, list(self.doubts), list(self.directories), files if all(self._names()) else [])
+
+    def _names(self) -> list[bool]:
+        """Whether it is known, of each file that is filled, which one it is."""
+        return [target.known for target, _ in self.written]
 
 
 def _spreads(atom: Atom) -> bool:

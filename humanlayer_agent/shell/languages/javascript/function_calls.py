@@ -245,7 +245,7 @@ def apply(evaluator: Evaluator, entry: Entry, args: Arguments, receiver: Value) 
         result = found(evaluator, entry, args, receiver)
     for kind, at, role, recursive in entry.effects:
         operand = args.at(at) if at >= 0 else DATA
-        api_effects.effect(evaluator, entry, kind, operand, role, recursive=recursive)
+        api_effects.effect(evaluator, entry, kind, operand, role, recursive=recursive, filled=args.at(1))
     result |= _result(evaluator, entry, receiver)
     _receive(evaluator, args, receiver | result)
     if entry.effects or entry.special:

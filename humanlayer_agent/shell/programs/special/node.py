@@ -41,7 +41,7 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         text = run.context.stdin.text if run.context.stdin.kind != "null" else ""
         if text is None:
             text = operand_effects.input_text(run, "node standard input")
-        _code(run, None, text, operands[1:], alone=alone)
+        _code(run, None, text, operands, alone=alone)
 
 
 def _alone(run: Run, arguments: Arguments) -> bool:

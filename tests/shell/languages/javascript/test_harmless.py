@@ -112,6 +112,7 @@ COMMANDS: list[tuple[str, dict[str, str], tuple[str, ...], list[str]]] = [
     ("node --frobnicate -e 1", {}, (), ["!execute:code 1"]),
     ("node -e \"$X\"", {}, (), ["!execute:code "]),
     ("node", {}, (), ["!execute:stdin "]),
+    ("echo 'fs.rmSync(process.argv[2])' | node - /srv/x y", {}, (), ["delete /srv/x"]),
     ("node -p process.env", {}, (), ["environment environment"]),
     ("node -p '({...process.env})'", {}, (), ["environment environment"]),
     ("node -e 'console.log({a: {b: process.env}})'", {}, (), ["environment environment"]),
@@ -124,6 +125,29 @@ COMMANDS: list[tuple[str, dict[str, str], tuple[str, ...], list[str]]] = [
 @pytest.mark.parametrize(("command", "files", "tracked", "expected"), COMMANDS)
 def test_commands(command: str, files: dict[str, str], tracked: tuple[str, ...], expected: list[str]) -> None:
     assert effects(look(command, files, tracked)) == expected
+
+
+FILLED = [
+    ("fs.writeFileSync('conftest.py', 'x = 1')", False),
+    ("fs.writeFileSync('conftest.py', atob('eA=='))", True),
+    ("fs.writeFileSync('conftest.py', '1'); fs.writeFileSync('conftest.py', atob('eA=='))", True),
+    ("fs.createWriteStream('conftest.py').end('x')", True),
+    ("fs.cpSync('notes.txt', 'conftest.py')", True),
+    ("fs.renameSync('notes.txt', 'conftest.py')", True),
+    ("fs.readFileSync('a.py'); fs.writeFileSync('conftest.py', atob('eA=='))", True),
+    ("fs.writeFileSync('notes.md', atob('eA=='))", False),
+]
+
+
+@for_each("text, doubted", FILLED)
+def test_files_that_are_code_for_what_runs_next(text: str, doubted: bool) -> None:
+    """What node fills with a text that is not known is unread, for whatever loads it."""
+    direct = look(f"node -e {shlex.quote(text)} && pytest")
+    script = look("node w.js && pytest", {"w.js": f"const fs = require('fs'); {text}"})
+    for program in (direct, script):
+        assert any(effect.unread for command in program.commands for effect in command.effects) == doubted
+    written = look("node -e \"fs.writeFileSync('conftest.py', 'import os; os.remove(\\'/srv/x\\')')\" && pytest")
+    assert "delete /srv/x" in effects(written)
 
 
 # ---- any text ---------------------------------------------------------------------------------------
