@@ -16,6 +16,8 @@ from humanlayer_agent.shell.program import Effect, SimpleCommand
 from humanlayer_agent.shell.syntax.tree import Word
 
 MAX_EFFECTS = 2_000
+_PARTLY_READ = frozenset({"node", "javascript", "typescript"})
+"""Languages in which a doubt is code that nobody has read, and what it names may be anything (packages, `eval`)."""
 _FILES = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 
 
@@ -30,8 +32,9 @@ def perform(run: Run, behaviour: Behaviour, language: str) -> None:
     if behaviour.directories:
         known = run.command.moves is not None and run.state.cwd is not None
         run.command.moves = dedupe((*(run.command.moves or ()), *(run.state.cwd or ()))) if known else None
+    unread = behaviour.opaque or language in _PARTLY_READ
     for reason in behaviour.doubts:
-        run.code(None, what=reason, role="code", origin=language, unread=behaviour.opaque)
+        run.code(None, what=reason, role="code", origin=language, unread=unread)
         run.doubt(reason)
     for act in behaviour.acts:
         if len(run.command.effects) > MAX_EFFECTS:
