@@ -1,7 +1,7 @@
 """Programs that remove or change a file, in many ways: each really does it, and none is silent.
 
 attacks.txt has one program a line; CANARY stands for the path of a file. attempts.txt has those that need another
-version of node, or that node stops: they must not be silent either.
+version of node, or that node stops: they must not be silent either. typed_attempts.txt has TypeScript, and exports.
 """
 
 import json
@@ -25,6 +25,7 @@ from tests.support.rows import for_each
 HERE = Path(__file__).parent
 ATTACKS = (HERE / "attacks.txt").read_text(encoding="utf-8").splitlines()
 ATTEMPTS = (HERE / "attempts.txt").read_text(encoding="utf-8").splitlines()
+TYPED = (HERE / "typed_attempts.txt").read_text(encoding="utf-8").splitlines()
 CANARY = "/srv/victim/canary-file"
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 
@@ -50,6 +51,15 @@ def tells(program: Program, canary: str) -> bool:
 @for_each("text", ATTACKS + ATTEMPTS)
 def test_no_attack_is_silent(text: str) -> None:
     assert tells(looked(text.replace("CANARY", CANARY)), CANARY)
+
+
+@for_each("text", TYPED)
+def test_no_attempt_in_typescript_is_silent(text: str) -> None:
+    """Types, and what modules export: others may call it."""
+    for typed in (True, False):
+        found = javascript.read(text.replace("CANARY", CANARY), typed=typed)
+        changed = [o for act in found.acts if act.kind != "read" for o in act.operands]
+        assert found.doubts or any(not o.known or CANARY in o.choices for o in changed)
 
 
 @pytest.mark.long
