@@ -60,7 +60,7 @@ _REFUSED = 100
 """What it costs besides where it is refused: then it is looked for commands in other ways."""
 _OUTERMOST = Context()
 _FED = frozenset({"heredoc", "here-string", "pipe", "file", "script"})
-_KEPT = frozenset({"python"})
+_KEPT = frozenset({"python", "javascript", "typescript"})
 """Languages whose readers look at nothing but the text, its path and its words."""
 _NEVER_DEFINED = frozenset({"command_not_found_handle"})
 

@@ -11,7 +11,7 @@ import pytest
 from humanlayer_agent import shell
 
 FOLDER = Path(shell.__file__).parent
-OUTSIDE = {"bashlex", "tree_sitter", "tree_sitter_bash", "yaml"}
+OUTSIDE = {"bashlex", "tree_sitter", "tree_sitter_bash", "tree_sitter_javascript", "tree_sitter_typescript", "yaml"}
 
 
 @pytest.fixture(scope="module")

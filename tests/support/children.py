@@ -53,6 +53,8 @@ _LATER = (
     "rich.console",
     "tree_sitter",
     "tree_sitter_bash",
+    "tree_sitter_javascript",
+    "tree_sitter_typescript",
 )
 """What our modules import within functions, and most programs come to."""
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]

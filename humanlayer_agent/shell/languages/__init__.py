@@ -149,6 +149,10 @@ def read(
         from humanlayer_agent.shell.languages import python
 
         return python.read(text, argv=argv, path=path)
+    if language in ("javascript", "typescript"):
+        reader = import_module(f"{__name__}.javascript")
+        found: Behaviour = reader.read(text, argv=argv, path=path, typed=language == "typescript")
+        return found
     if language in _WHOLE:
         return _whole(language)(text, path, files)
     return None

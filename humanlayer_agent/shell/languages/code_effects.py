@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from humanlayer_agent.shell.environment.code_variables import steers
 from humanlayer_agent.shell.expansion.field import Field
@@ -63,7 +64,9 @@ def _act(run: Run, act: Act, language: str) -> None:
         _runs(run, act, language, origin)
         return
     operand = act.operands[0] if act.operands else Text()
-    if act.kind in _FILES or (act.kind == "execute" and act.role in ("script", "import-path")):
+    if act.kind == "execute" and act.role == "module":
+        _module(run, operand, origin, language)
+    elif act.kind in _FILES or (act.kind == "execute" and act.role in ("script", "import-path")):
         _file(run, act, operand, origin, language)
     elif act.kind in ("network", "listen"):
         for field in _fields(operand, run.command, run.state):
@@ -110,6 +113,21 @@ def _file(run: Run, act: Act, operand: Text, origin: str, language: str) -> None
 
                 for effect in run.command.effects[before:]:
                     database_code.note(run, effect, field)
+
+
+def _module(run: Run, operand: Text, origin: str, language: str) -> None:
+    """Code for node loads a module by a path, which is looked for once all is known that the action writes."""
+    from humanlayer_agent.shell.languages.javascript import module_files
+
+    later = run.having(state=run.state.copy())
+    for name in operand.choices:
+        for cwd in ("/",) if name.startswith("/") else run.state.cwd or ():
+            path = plain_path(absolute_path(name, cwd))
+            load = partial(module_files.load, later, path, origin, typed=language == "typescript")
+            run.walk.scripts.later(run.command, load)
+        if run.state.cwd is None and not name.startswith("/"):
+            run.code(None, what=name, role="script", origin=origin)
+            run.doubt(name)
 
 
 def _environment(command: SimpleCommand, act: Act, operand: Text, origin: str) -> None:

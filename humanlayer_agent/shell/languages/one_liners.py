@@ -1,7 +1,7 @@
-"""One-liners of perl, ruby, node, php and lua that do nothing but print, or edit the text that passes through them.
+"""One-liners of perl, ruby, php and lua that do nothing but print, or edit the text that passes through them.
 
 Only whole programs of a few plain statements are recognised; everything else stays code that nobody has read. Sources:
-perlop, perlre, perlrun; the manuals of ruby, node, php and lua on their literals.
+perlop, perlre, perlrun; the manuals of ruby, php and lua on their literals.
 """
 
 import re
@@ -51,11 +51,6 @@ _PERL = re.compile(
 
 _RUBY_VALUE = rf"(?:{_SINGLE}|{_PLAIN}|{_ARITHMETIC}|RUBY_(?:VERSION|PLATFORM|ENGINE|PATCHLEVEL))"
 _RUBY = re.compile(rf"\s*(?:puts|print|p)(?:\s+{_RUBY_VALUE}(?:\s*,\s*{_RUBY_VALUE}){{0,20}})?\s*", re.ASCII)
-_NODE_VALUE = rf"(?:{_SINGLE}|{_PLAIN}|{_ARITHMETIC}|process\.(?:version|platform|arch|versions\.(?:node|v8)))"
-_NODE = re.compile(
-    rf"\s*console\.(?:log|error|info)\(\s*(?:{_NODE_VALUE}(?:\s*,\s*{_NODE_VALUE}){{0,20}})?\s*\)\s*", re.ASCII
-)
-_NODE_VALUED = re.compile(rf"\s*{_NODE_VALUE}\s*", re.ASCII)
 _PHP_VALUE = rf"(?:{_SINGLE}|{_PLAIN}|{_ARITHMETIC}|PHP_(?:VERSION|OS|EOL|INT_MAX)|phpversion\(\))"
 _PHP = re.compile(rf"\s*(?:echo|print)\s*{_PHP_VALUE}(?:\s*[,.]\s*{_PHP_VALUE}){{0,20}}\s*", re.ASCII)
 _LUA_VALUE = rf"(?:{_SINGLE}|{_PLAIN}|{_ARITHMETIC}|_VERSION)"
@@ -64,8 +59,6 @@ _LUA = re.compile(rf"\s*print\(\s*{_LUA_VALUE}(?:\s*,\s*{_LUA_VALUE}){{0,20}}\s*
 _STATEMENTS = {
     "perl": {"-e": _PERL, "-E": _PERL},
     "ruby": {"-e": _RUBY},
-    "node": {"-e": _NODE, "--eval": _NODE, "-p": _NODE_VALUED, "--print": _NODE_VALUED},
-    "nodejs": {"-e": _NODE, "--eval": _NODE, "-p": _NODE_VALUED, "--print": _NODE_VALUED},
     "php": {"-r": _PHP},
     "lua": {"-e": _LUA},
 }

@@ -30,6 +30,8 @@ _COPIES = re.compile(
     r"shutil\.(?:copy\w*|move)|os\.(?:renames|link|symlink)|\.(?:rename|replace|symlink_to|hardlink_to)$", re.ASCII
 )
 """Functions of Python that bring a file under another name."""
+_BY_NODE = ("node line", "javascript line", "typescript line")
+"""How the origins of what code for node does begin."""
 UNREAD_NAMES = (
     ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".rb", ".go", ".rs", ".java", ".kt", ".scala", ".php",
     ".pl", ".ninja", ".cmake", "/CMakeLists.txt", "/meson.build", ".gradle", ".gradle.kts", "/pom.xml", "/Rakefile",
@@ -119,7 +121,11 @@ def _brought(command: SimpleCommand, effect: Effect) -> bool:
     """Does what else changes code bring another file there: `sed 'r f'` and `w f`, `git mv`, shutil.copy?"""
     if command.program == "sed":
         return effect.role == "script" or any(e.kind == "read" and e.role == "script" for e in command.effects)
-    return _copied(effect) or (command.program == "git" and command.subcommand == "mv")
+    return (
+        _copied(effect)
+        or effect.origin.startswith(_BY_NODE)
+        or (command.program == "git" and command.subcommand == "mv")
+    )
 
 
 def _copied(effect: Effect) -> bool:
@@ -136,9 +142,12 @@ def _redirected(command: SimpleCommand, effect: Effect, known: Container[int]) -
     """`base64 -d a > conftest.py`: what a program prints becomes code, to be run at another time."""
     from humanlayer_agent.shell import languages
 
-    if id(effect) in known or languages.by_name(effect.operand or "") is None or _is_code(command, effect):
+    if id(effect) in known or languages.by_name(effect.operand or "") is None:
         return
-    if any(e.kind == "execute" for e in command.effects) and not _copied(effect):
+    by_node = effect.origin.startswith(_BY_NODE)
+    if _is_code(command, effect) and not by_node:
+        return
+    if any(e.kind == "execute" for e in command.effects) and not _copied(effect) and not by_node:
         return  # what prints is asked about by itself, or the project's own
     found = Effect("execute", "script", effect.operand, False, effect.span, "code that is printed", unread=True)
     command.effects.append(found)

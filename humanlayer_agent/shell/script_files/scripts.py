@@ -289,6 +289,7 @@ class Scripts:
     def _text(self, run: _Run, text: str, path: str) -> bool:
         """Add what `text` does when `run` runs it."""
         language = run.language if run.language is not None else interpreter(text) or "bash"
+        language = "javascript" if language in ("node", "nodejs") else language
         arguments = positional(list(run.arguments)) if run.arguments is not None else None
         key = (path, text, language, arguments, run.state.cwd, run.command.via)
         if key in self._texts:

@@ -1,4 +1,4 @@
-"""One-liners of perl, ruby, node, php, lua: those that only print, and all others; awk, sed and jq programs in files."""
+"""One-liners of perl, ruby, php, lua: those that only print, and all others; awk, sed and jq programs in files."""
 
 import posixpath
 import re
@@ -57,10 +57,6 @@ def certain(program: Program) -> bool:
         ("ls | perl -ne 'print if /x/'", ["read ."]),
         ("ruby -e 'puts 1 + 2'", []),
         ("ruby -e 'puts RUBY_VERSION'", []),
-        ("node -e 'console.log(\"a\", 1)'", []),
-        ("node -p 'process.version'", []),
-        ("node -p '1 + 1'", []),
-        ("node --eval='console.log(1)'", []),
         ("php -r 'echo PHP_VERSION, \"x\\n\";'", []),
         ("lua -e 'print(1 + 1)'", []),
     ],
@@ -86,8 +82,7 @@ def test_what_only_prints(command: str, expected: list[str] | None) -> None:
         "perl -i*x -pe 's/a/b/' f", "perl -e 'do \"x\"'", "perl -e 'print 1' -e 'x()'", "perl -Mstrict -e 'print 1'", "perl x.pl", "perl -pie 's/a/b/' f",
         "perl -E 'say qx(ls)'", "perl -e 'print 1 for <*>'", "perl -pe 's/\\N{x}//' f", "perl < f", "echo 1 | perl", "perl -e \"$X\"",
         "ruby -e 'puts `ls`'", "ruby -e 'puts \"#{x}\"'", "ruby -r./x -e 'puts 1'", "ruby -e 'puts File.read(1)'", "ruby -ne 'puts 1' f", "ruby -e 'p x'",
-        "node -e 'require(1)'", "node -e 'console.log(`${x}`)'", "node -r ./x.js -e 'console.log(1)'", "node -i -e 'console.log(1)'", "node x.js",
-        "node -p 'process.env'", "node -e 'console.log(process.env.A)'", "node -e 'console.log(x())'", "node --input-type=module -e 'console.log(1)'",
+        "node -r ./x.js -e 'console.log(1)'", "node -i -e 'console.log(1)'", "node x.js",
         "php -r 'echo $x;'", "php -r 'echo \"{$x}\";'", "php -r 'system(1);'", "php -r 'echo `ls`;'", "php x.php", "php -r 'phpinfo();'",
         "lua -e 'os.remove(1)'", "lua -e 'print(1)' x.lua", "lua -l x -e 'print(1)'", "Rscript -e 'print(1)'", "elixir -e 'IO.puts 1'", "julia -e 'println(1)'",
     ],
@@ -147,9 +142,7 @@ def test_what_can_call_or_run_is_never_taken_for_printing(text: str) -> None:
         assert not set("`@{[(>") & set(outside)
 
 
-@given(
-    st.sampled_from(["perl", "ruby", "node", "php", "lua"]), st.sampled_from(["-e", "-p", "-r"]), st.text(max_size=60)
-)
+@given(st.sampled_from(["perl", "ruby", "php", "lua"]), st.sampled_from(["-e", "-p", "-r"]), st.text(max_size=60))
 def test_any_code(program: str, option: str, text: str) -> None:
     assert prints_only(program, option, text) in (True, False)
 

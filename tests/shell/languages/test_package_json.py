@@ -135,7 +135,9 @@ def test_settings_that_select_the_shell() -> None:
 def test_programs_of_the_project_come_first() -> None:
     files = {"package.json": PACKAGE, "node_modules/.bin/rm": "#!/bin/sh\ncurl http://example.org\n"}
     assert "network example.org" in effects(look("npm test", files))
-    files["node_modules/.bin/rm"] = "#!/usr/bin/env node\nx()\n"
+    files["node_modules/.bin/rm"] = "#!/usr/bin/env node\nrequire('fs').rmSync('/srv/y')\n"
+    assert "delete /srv/y" in effects(look("npm test", files))
+    files["node_modules/.bin/rm"] = "#!/usr/bin/env node\nx(\n"
     assert "!?execute node_modules/.bin/rm" in effects(look("npm test", files))
     files = {"package.json": PACKAGE, "node_modules/.bin/eslint": "#!/usr/bin/env node\nx()\n"}
     assert certain(look("npm run lint", files))

@@ -45,6 +45,7 @@ READERS = {
     "make": "make.read",
     "mysql": "servers.mysql",
     "nbconvert": "notebooks.nbconvert",
+    "node": "node.read",
     "npm": "node_packages.read",
     "npx": "npx.read",
     "objcopy": "archives.objcopy",

@@ -146,7 +146,7 @@ def _class_path(run: Run, value: Field, *, processors: bool) -> list[str]:
 
 
 def interpreter(run: Run, spec: Spec, fields: list[Field]) -> None:
-    """perl, ruby, node ...: code in an option, in a file, or on standard input."""
+    """perl, ruby ...: code in an option, in a file, or on standard input."""
     arguments = read_arguments(spec, _apart(fields) if run.command.program == "perl" else fields)
     harmless = _prints_only(run.command, arguments)
     if harmless:
@@ -155,11 +155,6 @@ def interpreter(run: Run, spec: Spec, fields: list[Field]) -> None:
     operands = arguments.operands
     run.command.operands += [o.text for o in operands]
     if run.command.flags & {"version", "help"}:
-        return
-    if "run-tests" in run.command.flags and "code" not in run.command.flags:
-        run.path("execute", spec_reader.implied(run.command, "."), role="project", origin="node --test")
-        for each in operands:
-            run.path("execute", each, role="project", origin="node --test")
         return
     if harmless or "code" in run.command.flags:
         if not harmless:
