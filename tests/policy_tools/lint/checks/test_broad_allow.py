@@ -13,7 +13,7 @@ Lint = Callable[..., list[Finding]]
     ("when", "witness"),
     [
         ("{effect: execute, role: [code, script]}", "/srv/x"),
-        ("{program: node, effect: execute}", "node -e 'process.exit()'"),
+        ("{program: node, effect: execute}", "node -e 'eval(x)'"),
         ("{effect: execute, role: program}", "frobnicate"),
         ("{effect: privilege, role: itself}", "sudo -s"),
         ("{effect: read}", "cat ~/.ssh/id_rsa"),
