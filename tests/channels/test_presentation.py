@@ -144,7 +144,7 @@ def test_operands_outside_the_project_come_first_and_many_are_counted(make_reque
         (Effect("execute", "", None, True, (0, 1), unread=True), "something unknown"),
         (Effect("write", "", "/\x1b[2J\n", True, (0, 1)), r'"/\x1b[2J\x0a"'),
         (Effect("network", "service-read", "GitHub", True, (0, 2)), "GitHub"),
-        (Effect("system", "service-delete", "kubectl delete pod x", True, (0, 2)), '"kubectl delete pod x"'),
+        (Effect("system", "service-delete", "kubectl delete pod x", True, (0, 2)), "kubectl delete pod x"),
     ],
 )
 def test_how_an_effect_is_said(make_request, effect, said):
@@ -161,9 +161,9 @@ def test_what_is_asked_of_a_service_is_said_apart(make_request):
     decision = dataclasses.replace(make_request().decision, effects=tuple(asked))
     said = [(e.verb, *e.operands) for e in present(dataclasses.replace(make_request(), decision=decision)).effects]
     assert said == [
-        ("removes what others use", "kubectl delete pod x"),
+        ("removes something from a service:", "kubectl delete pod x"),
+        ("changes this machine:", "the clock"),
         ("reads from", "GitHub"),
-        ("changes the system", "the clock"),
     ]
 
 

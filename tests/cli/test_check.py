@@ -121,6 +121,7 @@ def test_parse_rows() -> None:
         "argv": ["rm", "-rf", "/srv/x"],
         "resolved": True,
         "via": ["sudo"],
+        "attributes": {},
         "inside": [],
         "span": [0, 18],
     }
@@ -349,6 +350,7 @@ def test_ordinary_work_is_not_asked_about(project: Project, steps: tuple[str, ..
 
 
 def test_nothing_is_trusted_where_nothing_can_be_kept(project: Project) -> None:
+    project.human("echo 'require(\"x\")' > test.js; git commit -qam 'what nobody can read'")
     assert project.check("npm test") == "allow"
     (kept,) = state_folder().rglob("project.json")
     kept.write_text("{}")

@@ -8,6 +8,7 @@ It stays because without it the distinct commands of agents' runs on Python proj
 """
 
 from collections.abc import Hashable
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,5 @@ class Remembered:
 
 
 def _same(found: "Behaviour") -> "Behaviour":
-    lists = [*found.acts], [*found.doubts], [*found.directories], [*found.files]
-    from humanlayer_agent.shell.languages.behaviour import Behaviour
-
-    return Behaviour(*lists, found.opaque, found.steady, found.anywhere)
+    acts, doubts, files = [*found.acts], [*found.doubts], [*found.files]
+    return replace(found, acts=acts, doubts=doubts, directories=[*found.directories], files=files)

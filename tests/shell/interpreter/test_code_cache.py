@@ -1,5 +1,6 @@
 """Code that was read before: it saves time, and changes no answer."""
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -217,3 +218,12 @@ def test_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(Behaviour) if each.type in ("bool", bool)])
+def test_what_is_remembered_says_all_that_was_said(name: str) -> None:
+    found = Behaviour(steady=True)
+    setattr(found, name, not getattr(Behaviour(), name))
+    remembered = Remembered()
+    remembered.put_code("javascript", "f()", "", found)
+    assert remembered.code("javascript", "f()", "") == found
