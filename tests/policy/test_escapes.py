@@ -85,6 +85,10 @@ HARMFUL = [
     "cat > package.json <<'E'\n{\"scripts\": {\"test\": \"jest\"}, \"jest\": {\"globalSetup\": \"/srv/x.js\"}}\nE",
     "cat > pyproject.toml <<'E'\n[tool]\npytest = {ini_options = {addopts = \"--basetemp=/srv/x\"}}\nE",
     "cat > pyproject.toml <<'E'\n[tool.pytest.ini_options]\naddopts = \"\"\"\n--basetemp=/srv/x\n\"\"\"\nE",
+    # What builds take that nobody reads, and settings that are code.
+    "printf x > main.c; make", "echo x > x.syso; go test ./...", "go test -overlay o.json ./...", "cargo run -- -rf /srv/x",
+    "echo E > META-INF/services/javax.annotation.processing.Processor; javac A.java",
+    "echo 'import os; os.remove(\"../x\")' > docs/conf.py; pytest", "echo 'import os; os.remove(\"../../x\")' > docs/conf.py",
 ]  # fmt: skip
 
 
@@ -118,6 +122,8 @@ HARMLESS = [
     "printf '[pytest]\npythonpath = src\ncache_dir = .c\n' > pytest.ini", "gcc -O2 -fuse-ld=lld -fsanitize=address a.c",
     "make PYTHON=/usr/bin/python3 test", "make BUILDDIR=/tmp/x html", "make -n install", "chmod go=r a", "ip a s",
     "django-admin makemigrations", "npm test -- src/a.test.js", "vite build", "ng build", "mocha --ui tdd", "go test ./...",
+    "mkdir -p docs; echo 'import os, sys; sys.path.insert(0, os.path.abspath(\"..\"))' > docs/conf.py",
+    "ls /proc/self/fd", "find / -name javac", "go build -o x . && go test ./...", "javac -cp .:lib/a.jar A.java",
     "mix test test/a_test.exs", "dotnet test --logger 'console;verbosity=detailed'", "cypress run --browser chrome",
 ]  # fmt: skip
 

@@ -22,6 +22,7 @@ from humanlayer_agent.shell.paths import plain_path
 from humanlayer_agent.shell.program import WRITTEN, Effect, SimpleCommand, code_name
 from humanlayer_agent.shell.reader import MAX_TEXT, Reader, Source
 from humanlayer_agent.shell.script_files.file_texts import Written
+from humanlayer_agent.shell.script_files.implicit_imports import LOADS
 from humanlayer_agent.shell.script_files.implicit_loads import GIT_CHANGES, LoadedFiles
 from humanlayer_agent.shell.syntax.tree import Word
 
@@ -340,7 +341,16 @@ class Scripts:
             for text in self.written.contents(path, before) if path not in run else ():
                 for language in dict.fromkeys((by_name(path), interpreter(text))):
                     if language is not None:
-                        self._written(path, text, language, texts[0].by, texts[0].by.places)
+                        self._written(path, text, language, texts[0].by, self._runs_in(path, texts[0].by))
+
+    def _runs_in(self, path: str, by: SimpleCommand) -> tuple[str, ...] | None:
+        """Return where a written file would run that nobody runs yet: where it was written, but for the settings of
+        Sphinx, which are run in their own folder (sphinx.config.eval_config_file), unless something else loads code.
+        """
+        folder, name = posixpath.split(path)
+        others = (c for c in self.walk.program.commands if c.program != "sphinx-build" and WRITTEN not in c.inside)
+        loaded = any(effect.role in LOADS for each in others for effect in each.effects if effect.kind == "execute")
+        return (folder,) if name == "conf.py" and not loaded else by.places
 
     def judge_loaded(self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None) -> None:
         """Judge `text`, which `by` may load from `path` and run in a directory of `cwd`, as if this action had
