@@ -132,7 +132,7 @@ IDLE = {
     "default": {
         "no-effects when.resolved",
         "look-around when.recursive",
-        "list-outside-project unless.recursive",
+        "list-outside-project unless.any[0].recursive",
         "run-read-code when.resolved",
         "run-read-code when.unread",
         "git-settings when.program",  # no other program has these sub-commands with this effect

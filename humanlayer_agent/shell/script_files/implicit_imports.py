@@ -40,7 +40,7 @@ UNREAD_NAMES = (
 )  # fmt: skip
 """Names of code, and of what says which to run, in languages that nobody reads here."""
 COMPILED_NAMES = (
-    ".so", ".pyd", ".pth", ".pyc", ".node", ".wasm", ".dylib", ".jar", ".class", ".syso", ".o", ".a", ".dll",
+    ".so", ".pyd", ".pth", ".pyc", ".node", ".wasm", ".dylib", ".jar", ".class", ".dll",
 )  # fmt: skip
 """Names of code that is loaded as it is, Python's own among it."""
 NATIVE_NAMES = (
@@ -48,7 +48,7 @@ NATIVE_NAMES = (
     ".lua", ".ex", ".exs", ".hs", ".erl", ".clj", ".pm", ".t", ".R", ".r", ".jl", ".dart", ".ml", ".proto", ".cmake.in",
     ".hxx", ".f", ".F", ".f90", ".F90", ".for", ".swig", ".swigcxx", ".i", ".cu", ".d", ".adb", ".pas",
     ".v", ".sv", ".vhd",
-    "/go.work", "/modules.txt",
+    ".syso", ".o", ".a", "/go.work", "/modules.txt",
 )  # fmt: skip
 """Names of sources, and of what says which to take, that are built before they run."""
 PROCESSOR_NAMES = (".jar", "/javax.annotation.processing.Processor")
