@@ -3,6 +3,7 @@
 harmless.txt has one program a line.
 """
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -36,6 +37,8 @@ def test_they_do_nothing(tmp_path: Path) -> None:
     node, strace = shutil.which("node"), shutil.which("strace")
     if node is None or strace is None:
         pytest.skip("needs node and strace")
+    if subprocess.run([strace, "-qq", "-o", os.devnull, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine lets nobody trace a process: allowed in CI")
     own, log = tmp_path / "empty", tmp_path / "log"
     own.mkdir()
     trace = [strace, "-f", "-qq", "-e", "trace=execve,connect,openat,unlink,unlinkat,rename,mkdir", "-o", str(log)]
