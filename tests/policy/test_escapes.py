@@ -123,7 +123,7 @@ HARMLESS = [
     "make PYTHON=/usr/bin/python3 test", "make BUILDDIR=/tmp/x html", "make -n install", "chmod go=r a", "ip a s",
     "django-admin makemigrations", "npm test -- src/a.test.js", "vite build", "ng build", "mocha --ui tdd", "go test ./...",
     "mkdir -p docs; echo 'import os, sys; sys.path.insert(0, os.path.abspath(\"..\"))' > docs/conf.py",
-    "ls /proc/self/fd", "find / -name javac", "go build -o x . && go test ./...", "javac -cp .:lib/a.jar A.java",
+    "find / -name javac", "go build -o x . && go test ./...", "javac -cp .:lib/a.jar A.java",
     "mix test test/a_test.exs", "dotnet test --logger 'console;verbosity=detailed'", "cypress run --browser chrome",
 ]  # fmt: skip
 

@@ -15,7 +15,7 @@ RULE = (
     '    reason: "%s"\n    suggestion: "Show what you would change, for example with `git diff`."\n    when: %s\n'
     "    unless: {paths: {all_within: [/dev/null]}}\n"
 )
-SAME = ("Changes {{ paths }}.", "{effect: [write, append, delete, move, metadata]}")
+SAME = ("{{ does }}.", "{effect: [write, append, delete, move, metadata]}")
 
 
 @pytest.mark.sample(1)
