@@ -56,6 +56,7 @@ def played(part: int, folder: Path) -> list[Played]:
 
 
 @pytest.mark.skipif(not Path("/srv").is_dir(), reason="there is no /srv here to put a folder in the place of")
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_no_attack_in_steps_is_allowed_to_its_end(part: int, tmp_path: Path) -> None:
     found = played(part, tmp_path)

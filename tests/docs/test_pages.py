@@ -34,8 +34,13 @@ WRITE = os.environ.get("HLA_PAGES") == "write"
 BY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 RUN_BY_PAGE = pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if any(not each.not_run for each in blocks(page))],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
+    [
+        pytest.param(
+            page, id=page.relative_to(ROOT).as_posix(), marks=pytest.mark.long if page.stem == "cookbook" else ()
+        )
+        for page in PAGES
+        if any(not each.not_run for each in blocks(page))
+    ],
 )
 IN_A_RULE = "- id: it\n  decision: ask\n  suggestion: Leave it.\n"
 

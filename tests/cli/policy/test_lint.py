@@ -205,6 +205,7 @@ def test_coverage(mine: Path, capsys: Capture) -> None:
     assert re.search(r'not_match: \["[^"]+"\]', out)
 
 
+@pytest.mark.long
 def test_coverage_can_fail(mine: Path) -> None:
     mine.write_text(WARNING)
     assert main(["policy", "coverage", str(mine), "--fail-under", "50.1"]) == 1

@@ -109,6 +109,7 @@ def test_any_unicode_is_read(dialect: str, text: str) -> None:
     assert read(dialect, text) is not None
 
 
+@pytest.mark.long
 @for_each(
     "text",
     [
