@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from humanlayer_agent.shell.script_files.file_texts import WrittenText
     from humanlayer_agent.shell.syntax import tree as syntax_tree
     from humanlayer_agent.shell.syntax.dialects import unportable
+    from humanlayer_agent.shell.syntax.fast_path import RESERVED
     from humanlayer_agent.shell.syntax.parse import Parse, parse
     from humanlayer_agent.shell.view import HOST, LASTING, TEMPORARY, View, folds_case
 
@@ -52,6 +53,7 @@ __all__ = [
     "LOSS",
     "MAX_TEXT",
     "REPEATERS",
+    "RESERVED",
     "TEMPORARY",
     "VERSION",
     "WAYS",
@@ -116,6 +118,7 @@ _NAMES = {
     "repository.work_tree": ["note_versions"],
     "script_files.file_texts": ["WrittenText"],
     "syntax.dialects": ["unportable"],
+    "syntax.fast_path": ["RESERVED"],
     "syntax.parse": ["Parse", "parse"],
     "view": ["HOST", "LASTING", "TEMPORARY", "View", "folds_case"],
 }

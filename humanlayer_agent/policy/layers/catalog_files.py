@@ -22,7 +22,7 @@ from humanlayer_agent.locations import MACHINE_FOLDER, PROJECT_FOLDER, config_pa
 from humanlayer_agent.policy.command_catalog import CATALOG, StateFolder
 from humanlayer_agent.policy.language.sources import MAX_BYTES
 from humanlayer_agent.policy.layers import trust
-from humanlayer_agent.shell import BUILTINS, Catalog, catalog
+from humanlayer_agent.shell import BUILTINS, RESERVED, Catalog, catalog
 
 if TYPE_CHECKING:
     from humanlayer_agent.policy.language.yaml_positions import Document, Key
@@ -35,27 +35,6 @@ Owner = Literal["machine", "user", "project"]
 _RANKS = {"machine": 0, "user": 1, "builtin": 1, "given": 1, "project": 2}
 """How high a layer stands: one that is locked keeps what stands below it from counting."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", re.ASCII)
-_RESERVED = frozenset(
-    [
-        "if",
-        "then",
-        "else",
-        "elif",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "in",
-        "function",
-        "select",
-        "time",
-        "coproc",
-    ]
-)
 _FORMAT = 1
 _KEPT = StateFolder()
 _KEYS = ("about", "defaults", "shared", "programs", "examples")
@@ -320,7 +299,7 @@ def name_problem(name: str, beside: Collection[str] = ()) -> str:
         return f"{name!r} is not the name of a program"
     if rest and first not in beside:
         return f"a sub-command stands in the file that describes its program, and {first} is not described there"
-    if first in BUILTINS or first in _RESERVED:
+    if first in BUILTINS or first in RESERVED:
         return f"{first} is bash's own: no program is looked for by that name"
     if catalog.is_interpreter(first):
         return f"{first} runs, fetches or sends what it is given: only the catalog that ships describes it"

@@ -37,8 +37,8 @@ _PART = "part"
 """Stands for the language of a file of which an action runs a part: a Makefile, package.json."""
 _NOW = "now"
 """The same of a file that was judged as it is on disk: a database."""
-_BUILDERS = frozenset(str.split("gcc cc c++ g++ clang clang++ gfortran ld go cargo rustc javac tsc"))
-"""Programs that make others of sources."""
+_COMPILERS = frozenset(str.split("gcc cc c++ g++ clang clang++ gfortran ld go cargo rustc javac tsc"))
+"""Programs that make programs of sources."""
 _SOURCES_SHOWN = 3
 _READ_OR_BUILT = frozenset({"build", "database"})
 """Roles of changes that are those of a build, or of statements that were read."""
@@ -218,11 +218,11 @@ class Scripts:
 
     def name_builds(self) -> None:
         """Note of what is run unread that it was built here, and from what: nobody here reads C, Go, Rust or Java."""
-        made = [(c, e) for c in self.walk.program.commands if c.program in _BUILDERS for e in c.effects]
+        made = [(c, e) for c in self.walk.program.commands if c.program in _COMPILERS for e in c.effects]
         made = [(c, e) for c, e in made if e.kind == "write" and e.operand is not None]
         for command in self.walk.program.commands if made else ():
             for effect in command.effects:
-                if effect.kind != "execute" or not effect.unread or command.program in _BUILDERS:
+                if effect.kind != "execute" or not effect.unread or command.program in _COMPILERS:
                     continue
                 paths = [path for path in (_exact(effect),) if path is not None]
                 paths += [f"{path}.class" for path in paths if command.program == "java"]

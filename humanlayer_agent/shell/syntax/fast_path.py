@@ -85,12 +85,13 @@ _BODY = re.compile(r"(?:[^\\$`]++|\\[^\n]|\$(?![A-Za-z0-9_@*#?$!{(\[\\-]))*+")
 """The body of an unquoted here-document without expansions, and without lines that are joined."""
 _BODY_ESCAPE = re.compile(r"\\([\\$`])")
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     (
         *("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "for", "select", "in", "case", "esac"),
         *("{", "}", "[[", "!", "time", "coproc", "function"),
     )
 )
+"""Words that are no commands where a command begins (bash(1), "Reserved words")."""
 
 
 class _UnsureError(Exception):
@@ -210,7 +211,7 @@ def _pipeline(text: str, end: int) -> Node | None:
             words = []
         elif raw[0] == "'" or raw[0] == '"':
             words.append(Word(raw, raw[1:-1], start, end, False, False, True, []))
-        elif words or not (raw in _RESERVED or "=" in raw):
+        elif words or not (raw in RESERVED or "=" in raw):
             words.append(Word(raw, raw, start, end, False, False, False, []))
         else:
             return None
@@ -249,12 +250,12 @@ class _Reader:
         """Add a word, which is no assignment."""
         command = self.command
         if command is None:
-            if word.raw in _RESERVED:
+            if word.raw in RESERVED:
                 raise _UnsureError
             self.command = Simple([word], [], [], word.start, word.end)
             self.needed = False
         else:
-            if not command.words and word.raw in _RESERVED:
+            if not command.words and word.raw in RESERVED:
                 raise _UnsureError
             command.words.append(word)
             command.end = word.end
@@ -372,7 +373,7 @@ def read(text: str) -> Script | None:
     if script is not None:
         return script
     first = text[:16].split(None, 1)
-    if first and first[0] in _RESERVED:  # what comes is known, and to compile the expression takes 2 ms
+    if first and first[0] in RESERVED:  # what comes is known, and to compile the expression takes 2 ms
         return None
     reader = _Reader(text)
     position: int | None = 0
