@@ -451,6 +451,9 @@ class Gate:
         if decision.verdict is Verdict.ALLOW or not decision.enforced:
             return allowed(action, decision, digest, JudgedFiles(directory, decision.files, decision.view))
         if decision.verdict is Verdict.ASK:
+            files = JudgedFiles(directory, decision.files, decision.view)
+            if (granted := self._granted(action, decision, digest)) is not None:
+                return self._issued(granted, files)
             if self._reach is not None:
                 self._reach.start()
             led = leads(action, decision)
@@ -468,6 +471,17 @@ class Gate:
     def _allowed(self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit:
         return self._issued(
             self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority), files
+        )
+
+    def _granted(self, action: Action, decision: PolicyDecision, digest: str) -> Permit | None:
+        """The permit of what grants let through without anybody being asked; None where they do not."""
+        return self.store.grants.use(
+            action,
+            decision,
+            digest,
+            requester=self.requester,
+            authority=lambda: self._asking.authority,
+            use_by_ms=self._use_by_ms,
         )
 
     def _admitted(
@@ -577,7 +591,7 @@ class Gate:
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
-        authority = self._asking.authority if permit.request else self.authority
+        authority = self._asking.authority if permit.request or permit.granted else self.authority
         # Not the permit's own word: it is this run that is about to use it.
         result = self.store.consume(replace(permit, action=action), digest, authority)
         if isinstance(result, Halted):

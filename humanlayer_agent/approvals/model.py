@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.file_swaps import FileChange, JudgedFiles
+
+if TYPE_CHECKING:
+    from humanlayer_agent.approvals.grants import GrantUse
 
 RequestState = Literal[
     "pending",
@@ -92,6 +95,7 @@ class Answer:
         comment: the human's words.
         input_mode: typed, click, reply or api.
         edited: what the command is to be instead, exactly, in an edit; "" in every other answer.
+        scope: with an approval, the name of the `grants.Offer` by which more of the kind is approved; "" for once.
 
     Example:
         >>> alice = Approver("os:1000:alice", "terminal", "terminal")
@@ -106,6 +110,7 @@ class Answer:
     comment: str = ""
     input_mode: str = "typed"
     edited: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,7 @@ class Vote:
         solo: this person also started the run.
         signer: the fingerprint of the key; "" in votes from before there were signatures.
         signature: in hex.
+        scope: what it lets be done again, as it is signed (`grants.Scope.text`); "" where that is nothing.
     """
 
     request_id: str
@@ -195,6 +201,7 @@ class Vote:
     solo: bool = False
     signer: str = ""
     signature: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +239,8 @@ class Permit:
         edited_by: who changed the command; "" where nobody did.
         request: the approved request as the process knows it that asked; what it takes to run is judged by that, and
             not by the store's row.
+        granted: the uses of grants by which it may run, without anybody being asked; () where none were needed.
+        requester: the principal who started the run, where grants let it run.
         started: it was consumed in the transaction that issued it (`Gate.admit`): the action may run now, and `start`
             is not called.
         judged: the directory and the files that it was judged by, for whoever starts the action (`run_command`).
@@ -247,6 +256,8 @@ class Permit:
     comment: str = ""
     edited_by: str = ""
     request: ApprovalRequest | None = None
+    granted: tuple["GrantUse", ...] = ()
+    requester: str = ""
     started: bool = False
     judged: JudgedFiles | None = field(default=None, compare=False, repr=False)
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.delivery import Surfaces
+from humanlayer_agent.approvals.grants import Grants
 from humanlayer_agent.approvals.model import (
     Answer,
     ApprovalRequest,
@@ -52,6 +53,11 @@ class Store(Protocol):
     @property
     def halts(self) -> Halts:
         """The stops that keep every agent of this store from acting."""
+        ...
+
+    @property
+    def grants(self) -> Grants:
+        """The approvals that have a scope."""
         ...
 
     def open_run(self, run: Run) -> None:

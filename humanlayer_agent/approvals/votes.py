@@ -12,6 +12,7 @@ from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, Approver, Vote
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import is_signed
+from humanlayer_agent.policy.decision import PolicyDecision
 
 REFUSALS: Mapping[str, str] = MappingProxyType(
     {
@@ -32,6 +33,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "not-told-apart": "this person can't be told from another who answers, or who started the run",
         "voted-before": "this person has answered already",
         "nobody-further": "there is nobody further to ask",
+        "no-such-scope": "nothing of that scope is offered for this request",
     }
 )
 """Why an answer did not count. Programs rely on the codes: they are never changed or used again."""
@@ -117,6 +119,39 @@ def counts(vote: Vote, request: ApprovalRequest, rule: ApprovalRule, authority: 
         and vote.signer in authority.signers
         and is_signed(vote)
     )
+
+
+def granting(
+    votes: Iterable[Vote], decision: PolicyDecision, requester: str, authority: Authority, now: int
+) -> tuple[Vote, ...] | str:
+    """Return the approvals that a grant consists of, one a person, as far as they count for what `decision` asks about
+    now; or why they are not enough.
+
+    Who started the run that would use it is asked for as when a request is answered: nobody grants to themselves what
+    somebody else has to approve.
+
+    Args:
+        votes: all answers to the request that the grant was given with.
+        requester: the principal who started the run that would use it.
+        now: the time (ms).
+    """
+    try:
+        rule = authority.rule_for(decision)
+    except ConfigError as error:
+        return str(error)
+    approvals: dict[str, Vote] = {}
+    for vote in sorted(votes, key=lambda vote: vote.at):
+        if vote.answer == "escalate":
+            continue
+        if vote.answer != "approve":
+            return f"one of the answers is {vote.answer}, not approve"
+        seat = seat_of(authority, rule, requester, vote.approver)
+        mine = isinstance(seat, Seat) and seat.person == vote.person
+        if mine and vote.at <= now and vote.signer in authority.signers and is_signed(vote):
+            approvals.setdefault(vote.person, vote)
+    if len(approvals) < rule.quorum:
+        return f"{len(approvals)} of its approvals count, and {rule.quorum} must"
+    return tuple(approvals.values())
 
 
 @dataclass(frozen=True, slots=True)

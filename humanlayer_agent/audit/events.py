@@ -88,6 +88,16 @@ VOTE_RECORDED = EventType("vote.recorded", 600, "one human's answer counted")
 VOTE_REFUSED = EventType("vote.refused", 601, "an answer did not count; `refusal` is the stable code of why not")
 VOTE_LATE = EventType("vote.late", 602, "an answer came after the request was settled")
 
+GRANT_GIVEN = EventType(
+    "grant.given",
+    650,
+    "an approval has a scope: more of the kind may be done without asking, `until` then and `max_uses` times",
+)
+GRANT_USED = EventType(
+    "grant.used", 651, "an action ran without asking, because a grant covers it: the how manieth `use` of `max_uses`"
+)
+GRANT_REVOKED = EventType("grant.revoked", 652, "a human took a grant back: it lets nothing through from here on")
+
 WALL_REFUSED = EventType(
     "wall.refused", 610, "what only humans run was started by a supervised command: it did nothing"
 )

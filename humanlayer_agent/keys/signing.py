@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from humanlayer_agent.approvals.model import Vote
 
 _PURPOSE = "humanlayer-agent vote 1"
+_WITH_SCOPE = "humanlayer-agent vote 2"
+"""Of a vote that lets more be done than was asked: nobody who reads only the first form takes it for one of that."""
 
 
 class Signer:
@@ -162,7 +164,7 @@ def statement(vote: "Vote") -> bytes:
     when.
     """
     said: dict[str, Any] = {
-        "purpose": _PURPOSE,
+        "purpose": _WITH_SCOPE if vote.scope else _PURPOSE,
         "request": vote.request_id,
         "digest": vote.presented_digest,
         "answer": vote.answer,
@@ -177,4 +179,6 @@ def statement(vote: "Vote") -> bytes:
     }
     if vote.approver.groups:
         said["groups"] = list(vote.approver.groups)
+    if vote.scope:
+        said["scope"] = vote.scope
     return canonical(said)

@@ -95,6 +95,66 @@ class Finding:
     certain: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds within which the policy lets an approval be remembered (`grant:` of a rule).
+
+    Args:
+        scopes: for what ("action", "operand", "directory", "any"); empty: not at all.
+        max_age: for how long (ms).
+        max_uses: for how many commands.
+    """
+
+    scopes: tuple[str, ...] = ("action", "operand", "directory", "any")
+    max_age: int = 8 * 3_600_000
+    max_uses: int = 50
+
+    def within(self, other: "Limits") -> "Limits":
+        """Return what both let be."""
+        scopes = tuple(scope for scope in self.scopes if scope in other.scopes)
+        return Limits(scopes, min(self.max_age, other.max_age), min(self.max_uses, other.max_uses))
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One thing that a human must approve: which rule asks about what. A grant has to cover each of them.
+
+    Args:
+        rule: the id of the rule; "" where no rule allows it.
+        program: the program, as the catalog has it; "" where that is not known.
+        kind, role: of the effect; kind is "command" where it is about a command as a whole.
+        operand: what the effect is done to, or the text of the command; None where that is not certain.
+        value: of the effect: the port of a host, and the like.
+        places: where the operand is, if it is a path, once links are followed: itself, and its name where it stands.
+        verb: the sub-command and the account, cluster or place that is meant: what has to be the same.
+        flags: canonical names of the options.
+        severity: of the rule.
+        unread: it is code that nobody has read.
+        code: it comes from program text, of which options and operands say little.
+        limits: how far the policy lets it be remembered.
+
+    Example:
+        >>> director = Director.load("default", project="/srv/app")
+        >>> decision = director.evaluate(Action("curl https://example.org/a", cwd="/srv/app"))
+        >>> [(ask.rule, ask.program, ask.operand) for ask in decision.asks]
+        [('network', 'curl', 'example.org')]
+    """
+
+    rule: str
+    program: str
+    kind: str
+    role: str = ""
+    operand: str | None = None
+    value: str = ""
+    places: tuple[str, ...] = ()
+    verb: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    severity: str = "medium"
+    unread: bool = False
+    code: bool = False
+    limits: Limits = Limits()
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class PolicyDecision:
     """The policy's answer to one action.
@@ -116,7 +176,7 @@ class PolicyDecision:
         effects: everything the command does.
         files: the files whose text was judged: they join the action's digest.
         route: who is to be asked, and how (a name of the channels file, or stricter demands on it).
-        remember: for how long an approval may be remembered.
+        asks: each thing that must be approved, where it asks.
         microseconds: how long it took.
         enforced: False while a policy is only observed: the verdict is real, is recorded, and stops nothing.
         confinement: an action that is allowed, or that a human approves, may run so far as it runs confined to this;
@@ -157,7 +217,7 @@ class PolicyDecision:
     effects: tuple[Effect, ...] = ()
     files: tuple[FileDigest, ...] = ()
     route: str | dict[str, Any] = "default"
-    remember: tuple[str, ...] = ("once",)
+    asks: tuple[Ask, ...] = ()
     microseconds: int = 0
     enforced: bool = True
     confinement: Confinement | None = None
@@ -166,6 +226,14 @@ class PolicyDecision:
     view: View = HOST
     keep: Bounds | None = None
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """Return how far the policy lets an approval of all that is asked about be remembered."""
+        limits = Limits() if self.asks else Limits((), 0, 0)
+        for ask in self.asks:
+            limits = limits.within(ask.limits)
+        return limits
 
     @property
     def runs(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
+from humanlayer_agent.policy.asks import asks
 from humanlayer_agent.policy.conditions import containment
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source
@@ -26,7 +27,6 @@ _DOES = "{{ does }}"
 _SHOWN = 200
 _CHANGES = frozenset({"execute", "write", "append", "delete", "move", "metadata"})
 _NAMED = 5
-_ONCE = ("once",)
 _OTHER_TMP = "{paths}: confined commands see another file there than what is approved, which runs unconfined"
 
 
@@ -109,7 +109,7 @@ def decided(
         tuple(effects),
         tuple([FileDigest(path, sha256) for path, sha256 in program.files]) if program.files else (),
         _route(ordered) if worst is Verdict.ASK else "default",
-        said.remember if said is not None else _ONCE,
+        asks(program, hits, situation) if worst is Verdict.ASK else (),
         # 0 says that it was not measured.
         max(1, (time.perf_counter_ns() - begin) // 1000) if begin is not None else 0,
         enforced,
@@ -157,7 +157,7 @@ def unconfined(decision: PolicyDecision, confined: PolicyDecision) -> PolicyDeci
         default_hit=first.default_hit,
         spans=first.spans,
         route=first.route,
-        remember=first.remember,
+        asks=tuple(dict.fromkeys((*decision.asks, *confined.asks))) if first.verdict is Verdict.ASK else (),
         findings=_each_once((*first.findings, *other.findings)),
     )
     others = [file.path for file in confined.files if file not in decision.files]

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
+from humanlayer_agent.approvals.grants import MAIL, offers
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
 from humanlayer_agent.approvals.store_interface import edit_fault
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
@@ -19,7 +20,8 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.canonical_json import encodable
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.store.rows import load_action, load_demands, storable
+from humanlayer_agent.store.grants import give
+from humanlayer_agent.store.rows import load_action, load_decision, load_demands, load_rule, sayable, storable
 from humanlayer_agent.store.statements import Ledger
 
 _REACHED: dict[str, RequestState] = {
@@ -73,13 +75,19 @@ def record_answer(
         if len(due) == len(steps):
             return _refused(ledger, request_id, answer, row, Refusal("nobody-further", REFUSALS["nobody-further"]))
         level, to = len(due) + 1, steps[len(due)].to
-    vote = _signed(ledger, request_id, answer, seat, signer)
+    scope = _scope(row, answer, ledger.now)
+    if isinstance(scope, Refusal):
+        return _refused(ledger, request_id, answer, row, scope)
+    vote = _signed(ledger, request_id, answer, seat, signer, scope)
     ledger.vote(row, vote)
     missing = _missing([*votes, vote], row, rule)
     if answer.kind == "escalate":
         ledger.escalate(row, level, to, answer.approver.principal)
         return VoteResult("recorded", "pending", missing=missing)
-    return _counted(ledger, row, answer, missing)
+    result = _counted(ledger, row, answer, missing)
+    if result.state == "approved":
+        give(ledger, row, [*votes, vote])
+    return result
 
 
 def _counted(ledger: Ledger, row: sqlite3.Row, answer: Answer, missing: int) -> VoteResult:
@@ -156,13 +164,41 @@ def as_asked(row: sqlite3.Row) -> Action | None:
         return None
 
 
+def read_request(row: sqlite3.Row) -> ApprovalRequest:
+    """The request in a row of the table; what was not read beside it (who decided, with which words) is empty."""
+    asked, more = as_asked(row), row.keys()
+    return ApprovalRequest(
+        id=row["id"],
+        idempotency_key=row["idempotency_key"],
+        digest=row["digest"] if asked else "",  # what is shown may be approved, and nothing else
+        body=json.loads(row["body"]),
+        action=replace(asked or load_action(row["action"]), run_id=row["run_id"]),
+        decision=load_decision(row["decision"]),
+        requester=row["requester"],
+        created=row["created"],
+        expires=row["expires"],
+        valid_for=row["valid_for"],
+        state=row["state"],
+        decided=row["decided"],
+        decided_by=(row["principal"] if "principal" in more else "") or "",
+        comment=(row["comment"] if "comment" in more else "") or "",
+        edited=(row["edited"] if "edited" in more else "") or "",
+        parent=row["parent"] or "",
+        rule=load_rule(row["rule"]),
+        needed=row["needed"],
+        escalated=row["escalated"],
+        abandoned="abandoned" in more and bool(row["abandoned"]),
+    )
+
+
 def _complete(answer: Answer) -> bool:
     """Tell whether everything is there. Texts must be plain `str`: a subclass may say that it equals anything."""
     who = answer.approver
     if type(who) is not Approver:
         return False
     needed = (answer.kind, answer.decision_id, who.principal)
-    texts = (*needed, answer.presented_digest, answer.comment, answer.input_mode, who.channel, who.assurance)
+    words = (answer.presented_digest, answer.comment, answer.input_mode, answer.scope)
+    texts = (*needed, *words, who.channel, who.assurance)
     if type(who.groups) is not tuple or len(who.groups) > _GROUPS:
         return False
     return all(type(text) is str for text in (*texts, *who.groups)) and all(needed) and answer.kind in _REACHED
@@ -182,7 +218,19 @@ def _has_answered(votes: Sequence[Vote], seat: Seat, approver: Approver) -> bool
     )
 
 
-def _signed(ledger: Ledger, request_id: str, answer: Answer, seat: Seat, signer: Signer) -> Vote:
+def _scope(row: sqlite3.Row, answer: Answer, now: int) -> str | Refusal:
+    """The scope that an answer chose of those that are offered, as it is signed; "" where it chose none."""
+    if not answer.scope:
+        return ""
+    if answer.kind != "approve" or answer.approver.assurance in MAIL:
+        return Refusal("no-such-scope", "only an approval has a scope, and none that comes by mail")
+    offered = {offer.name: offer for offer in offers(read_request(row))}
+    if (chosen := offered.get(answer.scope)) is None:
+        return Refusal("no-such-scope", f"{REFUSALS['no-such-scope']}: {sayable(answer.scope)[:40]}")
+    return replace(chosen.scope, until=now + chosen.age).text()
+
+
+def _signed(ledger: Ledger, request_id: str, answer: Answer, seat: Seat, signer: Signer, scope: str) -> Vote:
     vote = Vote(
         request_id=request_id,
         answer=answer.kind,
@@ -196,6 +244,7 @@ def _signed(ledger: Ledger, request_id: str, answer: Answer, seat: Seat, signer:
         person=seat.person,
         solo=seat.solo,
         signer=signer.fingerprint,
+        scope=scope,
     )
     return replace(vote, signature=signer.sign(vote))
 
@@ -220,10 +269,10 @@ def _refused(ledger: Ledger, request_id: str, answer: Answer, row: sqlite3.Row |
 def _repeated(ledger: Ledger, row: sqlite3.Row | None, vote: Vote, request_id: str, answer: Answer) -> VoteResult:
     """An answer whose id we have seen: the channel delivered it twice, or somebody uses the id of another."""
     who = vote.approver
-    given = (request_id, answer.kind, answer.approver, answer.presented_digest, answer.edited)
+    given = (request_id, answer.kind, answer.approver, answer.presented_digest, answer.edited, bool(answer.scope))
     # Delivered once more, they may be in other groups by now.
     by = replace(who, groups=getattr(answer.approver, "groups", ()))
-    known = (vote.request_id, vote.answer, by, vote.presented_digest, vote.edited)
+    known = (vote.request_id, vote.answer, by, vote.presented_digest, vote.edited, bool(vote.scope))
     if row is not None and given == known:
         return VoteResult("duplicate", row["state"], "this answer was already recorded")
     return _refused(ledger, request_id, answer, row, _refusal("repeated-id"))

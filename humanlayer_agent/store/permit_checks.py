@@ -14,6 +14,7 @@ from humanlayer_agent.audit import events
 from humanlayer_agent.errors import LOST
 from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.processes import identity
+from humanlayer_agent.store.grants import unproved_grants
 from humanlayer_agent.store.statements import Ledger
 
 
@@ -68,6 +69,8 @@ def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, auth
         return "the permit was not used in time"
     if row["request_id"] != (request.id if request else None):
         return "the stored permit belongs to another request"
+    if permit.granted:
+        return unproved_grants(ledger, permit, digest, authority)
     if request is None:
         allowed = permit.decision.verdict is Verdict.ALLOW or not permit.decision.enforced
         return "" if allowed else "the policy does not allow it, and nobody has approved it"

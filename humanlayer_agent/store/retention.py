@@ -104,11 +104,14 @@ def _delete(ledger: Ledger, gone: Settled, bounds: Bounds) -> None:
     ledger.change("INSERT INTO purging (only, before, through) VALUES (1, ?, ?)", bounds.before, bounds.through)
     for id_ in gone.permits:
         ledger.change("DELETE FROM execution WHERE permit_id = ?", id_)
+        ledger.change("DELETE FROM grant_use WHERE permit_id = ?", id_)
         _exactly(ledger.change("DELETE FROM permit WHERE id = ?", id_), 1)
     for id_ in gone.requests:
         for table in ("presentation", "delivery", "permit"):  # a permit that was never used is not in the log
             ledger.change(f"DELETE FROM {table} WHERE request_id = ?", id_)
         ledger.change("DELETE FROM vote WHERE request_id = ?", id_)
+        ledger.change("DELETE FROM grant_use WHERE grant_id = ?", id_)
+        ledger.change("DELETE FROM given_grant WHERE id = ?", id_)
         _exactly(ledger.change("DELETE FROM request WHERE id = ?", id_), 1)
     ledger.change("DELETE FROM purging")
 

@@ -55,11 +55,12 @@ def settled(told: Tables, bounds: Bounds) -> Settled:
     """Return everything that may go, of all that the log tells.
 
     A request goes with its votes, its permit and its execution, and with the requests that edits have made of it: all
-    of them or none. A permit of the policy's own goes once its execution has ended, or its run has.
+    of them or none, and one that a grant was given with only once that is over. A permit of the policy's own goes once
+    its execution has ended, or its run has.
     """
     votes = _by_request(told["vote"])
     used = _by_request(told["permit"])
-    done = {id_ for id_, request in told["request"].items() if _is_done(request, used.get(id_, ()), told, bounds)}
+    done = {id_ for id_, request in told["request"].items() if _is_done(id_, request, used.get(id_, ()), told, bounds)}
     done -= {id_ for id_ in done if not all(bounds.hold(told["vote"][vote]) for vote in votes.get(id_, ()))}
     requests = frozenset(id_ for family in _families(told["request"]) if family <= done for id_ in family)
     permits = {permit for id_ in requests for permit in used.get(id_, ())}
@@ -69,8 +70,11 @@ def settled(told: Tables, bounds: Bounds) -> Settled:
     return Settled(requests, frozenset(vote for id_ in requests for vote in votes.get(id_, ())), frozenset(permits))
 
 
-def _is_done(request: Told, permits: Iterable[str], told: Tables, bounds: Bounds) -> bool:
+def _is_done(request_id: str, request: Told, permits: Iterable[str], told: Tables, bounds: Bounds) -> bool:
     if not bounds.hold(request):
+        return False
+    grant = told["grant"].get(request_id)
+    if grant is not None and not (bounds.hold(grant) and grant.fields["until"] < bounds.before):
         return False
     if request.fields.get("state") in _OVER:
         return not permits

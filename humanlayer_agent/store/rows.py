@@ -12,7 +12,7 @@ from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError
-from humanlayer_agent.policy.decision import EffectVerdict, Finding, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, EffectVerdict, Finding, Limits, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import HOST, Effect, View
 
 _KEPT = ("content", "type", "cwd", "project", "interpreter", "agent", "run_id", "step", "call_id", "model_intent")
@@ -64,11 +64,17 @@ def load_decision(text: str) -> PolicyDecision:
             "findings": [
                 _build(Finding, each | {"verdict": Verdict(each["verdict"])}) for each in fields.get("findings", ())
             ],
+            "asks": [_ask(ask) for ask in fields.get("asks", ())],
             "confinement": _confinement(fields.get("confinement")),
             "view": _build(View, fields["view"]) if fields.get("view") else HOST,
         },
     )
     return decision
+
+
+def _ask(fields: dict[str, Any]) -> Ask:
+    ask: Ask = _build(Ask, fields | {"limits": _build(Limits, fields["limits"])})
+    return ask
 
 
 def _confinement(fields: dict[str, Any] | None) -> Confinement | None:
@@ -200,6 +206,7 @@ def read_vote(row: sqlite3.Row) -> Vote:
         solo=bool(row["solo"]),
         signer=row["signer"],
         signature=row["signature"],
+        scope=row["scope"],
     )
 
 

@@ -22,14 +22,17 @@ _TABLES = {
     "request": "SELECT id, run_id AS run, digest, requester, created AS asked, expires, valid_for, state, decided, "
     "body, action, decision, parent, needed, rule, escalated FROM request",
     "vote": "SELECT decision_id AS id, request_id AS request, answer, principal, channel, assurance, "
-    "presented_digest, comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of FROM vote",
+    "presented_digest, comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of, scope "
+    "FROM vote",
     "permit": "SELECT id, run_id AS run, request_id AS request, digest, state FROM permit",
     "execution": "SELECT permit_id AS id, state, started, returncode FROM execution",
+    "grant": "SELECT id, project, policy, given, until, max_uses, uses, revoked, revoked_by FROM given_grant",
+    "use": "SELECT grant_id || ':' || use AS id, permit_id AS permit, at FROM grant_use",
     "halt": "SELECT id, at, principal, reason FROM halt",
     "resumption": "SELECT id, halt, at, principal, person, channel, assurance, comment, signer, signature "
     "FROM resumption",
 }
-_KEYS = {"vote": "decision_id", "execution": "permit_id"}
+_KEYS = {"vote": "decision_id", "execution": "permit_id", "use": "grant_id || ':' || use"}
 """What identifies a row, where that is not `id`."""
 
 
@@ -61,6 +64,7 @@ class Agreement:
             "decision": self._hear_decision,
             "permit": self._hear_permit,
             "exec": self._hear_exec,
+            "grant": self._hear_grant,
             "supervision": self._hear_supervision,
             "retention": self._hear_retention,
         }
@@ -131,7 +135,7 @@ class Agreement:
             fields = {
                 name: event[name] for name in ("request", "answer", "presented_digest", "input_mode", "at", "pid")
             }
-            fields |= {name: event.get(name, "") for name in ("edited", "person", "signer", "signature")}
+            fields |= {name: event.get(name, "") for name in ("edited", "person", "signer", "signature", "scope")}
             fields["solo"] = event.get("solo", False)
             comment = event["comment"]
             fields["comment"] = comment if isinstance(comment, str) else comment["display"]
@@ -166,6 +170,17 @@ class Agreement:
             fields = {"state": "failed" if known is None else "finished", "returncode": known}
         self._tell("execution", event["permit"], event["seq"], **fields)
 
+    def _hear_grant(self, what: str, event: dict[str, Any]) -> None:
+        grant = event["grant"]
+        if what == "given":
+            fields = {name: event[name] for name in ("project", "policy", "until", "max_uses")}
+            self._tell("grant", grant, event["seq"], given=event["at"], uses=0, revoked=None, revoked_by="", **fields)
+        elif what == "used":
+            self._tell("grant", grant, event["seq"], uses=event["use"])
+            self._tell("use", f"{grant}:{event['use']}", event["seq"], permit=event["permit"], at=event["at"])
+        elif what == "revoked":
+            self._tell("grant", grant, event["seq"], revoked=event["at"], revoked_by=event["by"])
+
     def _hear_supervision(self, what: str, event: dict[str, Any]) -> None:
         if what == "stopped":
             fields = {"at": event["at"], "principal": event["by"], "reason": event["reason"]}
@@ -191,6 +206,11 @@ class Agreement:
                 del self._told[table][id_]
         for id_ in gone.permits:
             self._told["execution"].pop(id_, None)
+        for id_ in gone.requests:
+            self._told["grant"].pop(id_, None)
+        for key, use in list(self._told["use"].items()):
+            if use.fields["permit"] in gone.permits or key.partition(":")[0] in gone.requests:
+                del self._told["use"][key]
 
 
 def _rows_of(connection: sqlite3.Connection, table: str, ids: Iterable[str]) -> Iterator[sqlite3.Row]:

@@ -17,7 +17,7 @@ from humanlayer_agent.errors import StoreError, StoreTampered
 APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
-_DIGESTS = {10: "43758a5a802d7527b56d137e4357948796a02a8c6c1de556cdaaa2d3e1d04d35"}
+_DIGESTS = {11: "a427063dc9eacf2c62041e603c3be14e98b46084585e64494744b49d825bc487"}
 """Of the newest schema: running the scripts to find out what it is takes longer than most commands have."""
 
 _STATISTICS = {

@@ -6,7 +6,6 @@ What is read of a SQLite store: requests as they are shown, and the events of th
 """
 
 import heapq
-import json
 import sqlite3
 import weakref
 from collections import deque
@@ -43,9 +42,10 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
-from humanlayer_agent.store.answer_record import adoptable, as_asked, record_answer
+from humanlayer_agent.store.answer_record import adoptable, read_request, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
+from humanlayer_agent.store.grants import SQLiteGrants
 from humanlayer_agent.store.heartbeats import Heart
 from humanlayer_agent.store.log_heads import Degraded, Keeper
 from humanlayer_agent.store.log_position import LogLost
@@ -54,9 +54,6 @@ from humanlayer_agent.store.rows import (
     action_fields,
     decision_fields,
     enforcement_fields,
-    load_action,
-    load_decision,
-    load_rule,
     read_vote,
     sayable,
 )
@@ -82,7 +79,7 @@ def read_requests(
             f"ELSE 'approve' END) WHERE {condition} ORDER BY created {down}, request.rowid {down} LIMIT ?",
             (*values, limit),
         ).fetchall()
-    return [_request(row) for row in rows]
+    return [read_request(row) for row in rows]
 
 
 _EVENTS = "SELECT seq, hash, body FROM audit_event WHERE"
@@ -222,32 +219,6 @@ def _holds_something(path: Path) -> bool:
         return False
 
 
-def _request(row: sqlite3.Row) -> ApprovalRequest:
-    asked = as_asked(row)
-    return ApprovalRequest(
-        id=row["id"],
-        idempotency_key=row["idempotency_key"],
-        digest=row["digest"] if asked else "",  # what is shown may be approved, and nothing else
-        body=json.loads(row["body"]),
-        action=replace(asked or load_action(row["action"]), run_id=row["run_id"]),
-        decision=load_decision(row["decision"]),
-        requester=row["requester"],
-        created=row["created"],
-        expires=row["expires"],
-        valid_for=row["valid_for"],
-        state=row["state"],
-        decided=row["decided"],
-        decided_by=row["principal"] or "",
-        comment=row["comment"] or "",
-        edited=row["edited"] or "",
-        parent=row["parent"] or "",
-        rule=load_rule(row["rule"]),
-        needed=row["needed"],
-        escalated=row["escalated"],
-        abandoned=bool(row["abandoned"]),
-    )
-
-
 class SQLiteStore:
     """A `Store` in one file, for all threads of one process, beside any number of other processes.
 
@@ -287,6 +258,9 @@ class SQLiteStore:
         weakref.finalize(self, self._heart.stop).atexit = False
         self.surfaces = SQLiteSurfaces(self._database, clock)
         self.halts = SQLiteHalts(self._database, self._transaction, clock)
+        self.grants = SQLiteGrants(
+            self._database, self._transaction, self._unless_stopped, self._judged, read_requests, clock
+        )
         self._position = self._database.position
         if create:
             self._open_log(anchored)

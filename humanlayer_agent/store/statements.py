@@ -338,13 +338,14 @@ class Ledger(Log):
         approver = vote.approver
         self._db.execute(
             "INSERT INTO vote (decision_id, request_id, answer, principal, channel, assurance, presented_digest, "
-            "comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "comment, input_mode, at, pid, edited, person, solo, signer, signature, member_of, scope) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(vote.decision_id, vote.request_id, vote.answer),
                 *(approver.principal, approver.channel, approver.assurance),
                 *(vote.presented_digest, vote.comment, vote.input_mode, vote.at, os.getpid(), vote.edited),
                 *(vote.person, int(vote.solo), vote.signer, vote.signature, dump_groups(approver.groups)),
+                vote.scope,
             ),
         )
         self.say_vote(
@@ -357,6 +358,7 @@ class Ledger(Log):
             solo=vote.solo,
             signer=vote.signer,
             signature=vote.signature,
+            scope=vote.scope or None,
         )
 
     def say_vote(self, kind: EventType, request_id: str, answer: Any, **fields: Any) -> None:

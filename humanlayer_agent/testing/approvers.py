@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person
@@ -10,7 +11,7 @@ from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.keys.signing import Signer, process_signer
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 
 TEST_APPROVER = Approver("os:1000:tester", "script", "terminal")
 """The identity of the scripted approvers, where nothing else is said."""
@@ -44,6 +45,7 @@ def answer(
     decision_id: str = "",
     presented_digest: str | None = None,
     edited: str = "",
+    scope: str = "",
 ) -> Answer:
     """Return an answer to `request`, as a channel would bring it.
 
@@ -54,6 +56,7 @@ def answer(
         decision_id: a new one where it is empty.
         presented_digest: that of the request where it is None.
         edited: what the command is to be instead, in an edit.
+        scope: the offer by which more of the kind is approved (`grants.offers`).
     """
     return Answer(
         kind=kind,
@@ -63,6 +66,7 @@ def answer(
         comment=comment,
         input_mode="api",
         edited=edited,
+        scope=scope,
     )
 
 
@@ -105,15 +109,22 @@ class ScriptedApprovers:
         return method(request_id, given, self.authority, self.signer)
 
 
-Step = AnswerKind | tuple[AnswerKind, str] | BaseException | Callable[[ApprovalRequest], Answer | None] | None
+Step = (
+    AnswerKind
+    | tuple[AnswerKind | Literal["grant"], str]
+    | BaseException
+    | Callable[[ApprovalRequest], Answer | None]
+    | None
+)
 
 
 class ScriptedAsker:
     """A channel that follows a script, one step a request. Thread-safe.
 
     Args:
-        script: a kind ("approve"), a kind with a comment ("edit" with the command it is changed to), an exception to
-            raise, None for silence, or a function of the request. After the last step it says that nobody is there
+        script: a kind ("approve"), a kind with a comment ("edit" with the command it is changed to, "grant" with the
+            scope by which more of the kind is approved), an exception to raise, None for silence, or a function of the
+            request. After the last step it says that nobody is there
             (`ChannelError`).
         approver: who answers.
 
@@ -151,6 +162,8 @@ class ScriptedAsker:
         if step is None:
             return None
         kind, words = (step, "") if isinstance(step, str) else step
+        if kind == "grant":
+            return answer(request, "approve", scope=words, approver=self._approver)
         if kind == "edit":
             return answer(request, kind, edited=words, approver=self._approver)
         return answer(request, kind, words, approver=self._approver)
@@ -182,4 +195,12 @@ class ScriptedDirector:
         if word is None:
             return PolicyDecision(self.otherwise, "no rule matches", "scripted", POLICY_DIGEST, default_hit=True)
         verdict = self.verdicts[word]
-        return PolicyDecision(verdict, f"{word}: {verdict}", "scripted", POLICY_DIGEST, rules=(word,))
+        asks = (Ask(word, action.content.split()[0], "command", operand=action.content),)
+        return PolicyDecision(
+            verdict,
+            f"{word}: {verdict}",
+            "scripted",
+            POLICY_DIGEST,
+            rules=(word,),
+            asks=asks if verdict is Verdict.ASK else (),
+        )

@@ -100,7 +100,7 @@ def edit(path: Path, *statements: str) -> None:
         ),
         (
             "INSERT INTO vote SELECT 'forged', request_id, 'approve', 'mallory', channel, assurance, presented_digest, "
-            "'', input_mode, at, pid, '', person || '2', solo, signer, signature, member_of FROM vote WHERE answer = 'reject'",
+            "'', input_mode, at, pid, '', person || '2', solo, signer, signature, member_of, scope FROM vote WHERE answer = 'reject'",
             "no event made this row",
         ),
         (

@@ -22,9 +22,9 @@ ID = "'" + "b" * 32 + "'"
 TEAM = ScriptedApprovers()
 VOTE = (
     "INSERT INTO vote SELECT 'new', id, '{answer}', '{principal}', 'test', 'terminal', digest, '', 'api', 1, 1, '', "
-    "'{person}', 0, 'key', replace(hex(zeroblob(64)), '00', 'ab'), '[]' FROM request"
+    "'{person}', 0, 'key', replace(hex(zeroblob(64)), '00', 'ab'), '[]', '' FROM request"
 )
-SIGNED = "'mallory', 0, signer, signature, member_of"
+SIGNED = "'mallory', 0, signer, signature, member_of, scope"
 CHILD = (
     "INSERT INTO request (id, run_id, idempotency_key, digest, body, action, decision, requester, created, expires, "
     f"valid_for, parent) SELECT {ID}, {{run}}, {H}, digest, body, {{action}}, decision, requester, created, expires, "

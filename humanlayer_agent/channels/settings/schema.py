@@ -1,6 +1,5 @@
 """The form of a channels file (`channels.yaml`), checked strictly: who may approve, over what, in which order."""
 
-import re
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 
@@ -16,11 +15,8 @@ from pydantic import (
 )
 
 from humanlayer_agent.policy.language import yaml_positions
+from humanlayer_agent.policy.language.field_types import UNITS, milliseconds
 from humanlayer_agent.policy.language.yaml_positions import explained
-
-_DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s|m|h|d)", re.ASCII)
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-MAX_DURATION_MS = 30 * _UNITS["d"]
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 SlackUser = Annotated[str, Field(pattern=r"^T[A-Z0-9]{2,20}/[UW][A-Z0-9]{2,20}$")]
@@ -34,17 +30,6 @@ Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 Assurance = Literal["os", "mail-reply", "chat", "mail-link", "login", "terminal"]
 _SLACK_API = r"^(https://(slack|slack-gov)\.com/api/|http://127\.0\.0\.1:[0-9]{1,5}/api/)$"
 """Slack, Slack for governments, or a fake one on this machine: nobody else gets the tokens."""
-
-
-def milliseconds(value: Any) -> Any:
-    """A duration such as `90s`, `10m`, `1h`, `2d` in ms."""
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError(f"{value!r}: expected a duration such as 90s, 10m, 1h or 2d")
-    length = int(found[1]) * _UNITS[found[2]]
-    if length > MAX_DURATION_MS:
-        raise ValueError(f"{value!r}: at most 30d")
-    return length
 
 
 Duration = Annotated[int, BeforeValidator(milliseconds)]
@@ -118,7 +103,7 @@ class Mail(_Strict):
     authserv_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,253}$")] | None = None
     public_url: PublicUrl | None = None
     heads_to: Email | None = None
-    heads_every: Annotated[Duration, Field(ge=_UNITS["h"])] = _UNITS["d"]
+    heads_every: Annotated[Duration, Field(ge=UNITS["h"])] = UNITS["d"]
 
     @model_validator(mode="after")
     def _answerable(self) -> "Mail":

@@ -5,9 +5,15 @@ Their fields are annotated with a `Form` where a type alone says too little. Pyd
 command.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
+
+_DURATION = re.compile(r"([1-9][0-9]{0,6})(ms|s|m|h|d)", re.ASCII)
+UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Units of durations, in ms."""
+MAX_DURATION_MS = 30 * UNITS["d"]
 
 
 class Form:
@@ -82,6 +88,25 @@ def keys_of(kind: type[Written]) -> dict[str, str]:
     """Return the fields of a class by the keys that a file has for them."""
     key_of = kind.__pydantic_config__["alias_generator"]
     return {key_of(field.name): field.name for field in fields(kind)}  # type: ignore[arg-type]
+
+
+def milliseconds(value: Any) -> Any:
+    """Return a duration such as `90s`, `10m`, `1h`, `2d` in ms.
+
+    Raises:
+        ValueError: it is none, or longer than 30 days.
+
+    Example:
+        >>> milliseconds("90s")
+        90000
+    """
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r}: expected a duration such as 90s, 10m, 1h or 2d")
+    length = int(found[1]) * UNITS[found[2]]
+    if length > MAX_DURATION_MS:
+        raise ValueError(f"{value!r}: at most 30d")
+    return length
 
 
 def listed(value: Any) -> Any:

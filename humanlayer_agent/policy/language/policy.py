@@ -9,7 +9,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 from humanlayer_agent.canonical_json import canonical
-from humanlayer_agent.policy.language.field_types import LISTED, SOME, Form, Written, keys_of, spelled
+from humanlayer_agent.policy.language.field_types import (
+    LISTED,
+    SOME,
+    UNITS,
+    Form,
+    Written,
+    keys_of,
+    milliseconds,
+    spelled,
+)
 from humanlayer_agent.shell import EFFECT_KINDS
 
 
@@ -298,6 +307,23 @@ class RaisedRoute(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Grantable(Written):
+    """The bounds within which an approval may be remembered as a [grant](grants.md); `never`: it may not."""
+
+    scopes: tuple[Literal["action", "operand", "directory", "any"], ...] = ("action", "operand", "directory", "any")
+    """For this exact command, for this path, host or name, for all below a directory, for any of them."""
+    max_age: Annotated[int, Form(before=milliseconds)] = 8 * UNITS["h"]
+    """At most for so long: `30m`, `8h`, `2d`."""
+    max_uses: Annotated[int, Form(ge=1, le=10_000)] = 50
+    """At most for so many commands."""
+
+    @staticmethod
+    def long_form(value: Any) -> Any:
+        """Take `never` as no scope at all."""
+        return {"scopes": []} if value == "never" else value
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenConfinement(Written):
     """What a confined command can reach: path patterns, or `$name` of a list (see `confine.confinement.Profile`)."""
 
@@ -347,8 +373,8 @@ class WrittenRule(Written):
     """Nobody may override it."""
     route: RouteName | RaisedRoute = "default"
     """A route of the channels files, or one of which [more](#route) is asked."""
-    remember: tuple[Literal["once", "run"], ...] = ("once",)
-    """For how long an approval may be remembered."""
+    grant: Grantable | None = None
+    """How far an approval may be [remembered](#grant): `never`, or the scopes, `max_age` and `max_uses`."""
     confined: Identifier | None = None
     """A [confinement](#confinements): an ask allows in it, an allow allows only in it."""
     approved: Identifier | None = None
@@ -475,7 +501,7 @@ def _rule(body: Mapping[str, Any]) -> Rule:
         when=_match(body["when"]),
         unless=_match(body["unless"]) if "unless" in body else None,
         route=body["route"] if isinstance(body["route"], str) else RaisedRoute(**body["route"]),
-        remember=tuple(body["remember"]),
+        grant=Grantable(**{key: _plain(value) for key, value in body["grant"].items()}) if "grant" in body else None,
         tests=Tests(**{kind: tuple(commands) for kind, commands in body["tests"].items()}),
         override=Override(**body["override"]) if "override" in body else None,
         overridden=Override(**body["overridden"]) if "overridden" in body else None,

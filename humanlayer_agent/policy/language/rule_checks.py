@@ -28,6 +28,10 @@ def check_rules(document: yaml_positions.Document, policy: PolicyFile) -> None:
                 ("rules", n, "approved"),
                 f"rule {rule.id}: only what a rule asks about is approved; this does not ask",
             )
+        if rule.grant is not None and rule.decision == "allow":
+            raise document.error(
+                ("rules", n, "grant"), f"rule {rule.id}: what a rule allows needs no approval that could be remembered"
+            )
         if rule.decision == "allow" and rule.confined is None and broad(rule.when):
             raise document.error(
                 ("rules", n, "when"),

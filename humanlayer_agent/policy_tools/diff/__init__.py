@@ -1,7 +1,7 @@
 """The changes when one policy takes the place of another: each command judged by both.
 
 A verdict is compared as it is enforced: a policy that only observes stops nothing, whatever it says. What both ask
-about can still be asked with less (a lower severity, more scopes to remember): that is counted by itself, and is no
+about can still be asked with less (a lower severity, a wider grant): that is counted by itself, and is no
 loosening.
 """
 
@@ -172,8 +172,9 @@ def _eased(old: PolicyDecision, new: PolicyDecision) -> Iterator[str]:
     """In what the new ask is less than the old one."""
     if SEVERITIES.index(new.severity) < SEVERITIES.index(old.severity):
         yield f"severity {old.severity} becomes {new.severity}"
-    if more := sorted(set(new.remember) - set(old.remember)):
-        yield f"may be remembered for more: {', '.join(more)}"
+    before, after = old.limits, new.limits
+    if after.within(before) != after:
+        yield "may be remembered for more"
     if new.route != old.route:
         yield f"route {old.route} becomes {new.route}"
 

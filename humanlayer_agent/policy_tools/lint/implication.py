@@ -166,7 +166,7 @@ def _as_strict(one: CompiledRule, other: CompiledRule) -> bool:
     if other.verdict > one.verdict:
         return True
     mine, theirs = (SEVERITIES.index(r.rule.severity) for r in (one, other))
-    same_way = (one.rule.route, one.rule.remember) == (other.rule.route, other.rule.remember)
+    same_way = (one.rule.route, one.rule.grant) == (other.rule.route, other.rule.grant)
     return theirs > mine or (theirs == mine and same_way)
 
 

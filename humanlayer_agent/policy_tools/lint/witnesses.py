@@ -89,7 +89,7 @@ def _read(command: str, home: str) -> Program:
 def outcome(decision: PolicyDecision) -> tuple[object, ...]:
     """What a decision comes to, whichever rules it is by."""
     stopped = decision.verdict is not Verdict.ALLOW
-    more = (decision.severity, decision.default_hit, decision.route, decision.remember) if stopped else ()
+    more = (decision.severity, decision.default_hit, decision.route, decision.limits) if stopped else ()
     return decision.verdict, *more
 
 

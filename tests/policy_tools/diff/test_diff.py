@@ -114,9 +114,11 @@ def test_a_policy_that_only_observes_is_looser(policy: Policies) -> None:
 
 
 def test_what_is_asked_with_less_is_counted_apart(policy: Policies) -> None:
-    diff = compare(policy(), policy("new", ("severity: high", "severity: low\n    remember: [once, run]")))
+    old = policy("old", ("severity: high", "severity: high\n    grant: {max_age: 1h}"))
+    diff = compare(old, policy("new", ("severity: high", "severity: low\n    grant: {max_age: 2h}")))
     assert diff.headline == "equivalent"
-    assert diff.eased == {"severity high becomes low": 2, "may be remembered for more: run": 2}
+    assert diff.eased == {"severity high becomes low": 2, "may be remembered for more": 2}
+    assert compare(policy(), old).eased == {}, "less may be remembered"
 
 
 def test_what_is_no_longer_locked_is_named(policy: Policies) -> None:

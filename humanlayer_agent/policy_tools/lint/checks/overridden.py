@@ -10,7 +10,7 @@ from humanlayer_agent.policy_tools.lint.implication import Prover, condition
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
 
-_SAID = ("decision", "severity", "reason", "suggestion", "route", "remember")
+_SAID = ("decision", "severity", "reason", "suggestion", "route", "grant")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -69,7 +69,7 @@ def _told_apart(case: Case, before: Director) -> bool:
     new = case.decision
     return any(
         getattr(old, key) != getattr(new, key)
-        for key in ("verdict", "severity", "default_hit", "route", "remember", "reason", "suggestion")
+        for key in ("verdict", "severity", "default_hit", "route", "limits", "reason", "suggestion")
     )
 
 

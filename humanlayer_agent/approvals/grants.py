@@ -1,0 +1,501 @@
+"""Grants: approvals with a scope, so that the same is not asked fifty times.
+
+What a grant covers are *effects*, as rules ask about them, and never a spelling of a command. It has no existence of
+its own: it is the signed votes on one request, each of which names its scope, and what it gives is counted from them
+again at each use. Several approvers' scopes give what all of them cover.
+
+Nothing covers what the policy denies, what is of critical severity, what a rule lets nobody remember (`grant: never`),
+code that nobody has read and nothing holds, and what is to run with a wider confinement than the policy gives it.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Protocol
+
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote, person
+from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.policy.decision import SEVERITIES, Ask, Limits, PolicyDecision
+from humanlayer_agent.safe_text import one_line
+
+Operands = Literal["exact", "below", "any"]
+
+HOUR_MS = 3_600_000
+
+SEVERE = Limits(("action",), HOUR_MS, 10)
+"""How far an approval of what is of high severity may be remembered, whatever its rule says."""
+
+MAIL = frozenset({"mail-reply", "mail-link"})
+"""Assurances of answers that come by mail: none of them may carry a scope, since a mail can't show what it covers."""
+
+_HARMLESS_FLAGS = frozenset(
+    {"silent", "show-error", "verbose", "quiet", "include", "head", "fail", "max-time", "connect-timeout", "compressed"}
+)
+"""Options that change what a command prints, and nothing of what it does."""
+
+_BELOW = frozenset({"read", "write", "append", "delete", "move", "metadata"})
+"""Effects that may be granted for all below a directory."""
+
+_ANY = frozenset({"package"})
+"""Effects that may be granted for any operand."""
+
+_HOME = re.compile(r"/(?:root|(?:home|Users)/[^/]+)\Z")
+_LEAST_DEPTH = 2
+_DEPTH = 3
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One kind of thing that a grant covers: a rule, an effect, and which operands of it.
+
+    Args:
+        rule, kind, role: as in the `Ask` that was approved.
+        operands: exactly `operand` (and its `value`), all at or below the directory `operand`, or any that is certain.
+        operand: where a path is once links are followed; else what the effect names.
+        program: the program that may do it; "" for any, whose verb and options may be any then, too.
+        verb: what of the command has to be the same. flags: options that it may have.
+
+    Example:
+        >>> reading = Pattern("reads", "read", "operand", "below", "/srv/data")
+        >>> reading.covers(Ask("reads", "cat", "read", "operand", "/srv/data/a", places=("/srv/data/a",)))
+        True
+        >>> reading.covers(Ask("reads", "cat", "read", "operand", "/srv/data/l", places=("/etc/x", "/srv/data/l")))
+        False
+    """
+
+    rule: str
+    kind: str
+    role: str
+    operands: Operands
+    operand: str = ""
+    value: str = ""
+    program: str = ""
+    verb: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def covers(self, ask: Ask) -> bool:
+        """Tell whether what is asked about is certainly of this kind."""
+        if (self.rule, self.kind) != (ask.rule, ask.kind) or ask.operand is None:
+            return False
+        if self.role != ask.role and not (self.kind == "read" and self.role == "operand" and ask.role in _READS):
+            return False
+        if self.program:
+            same = self.program == ask.program and self.verb == ask.verb
+            if not same or not set(ask.flags) <= {*self.flags, *_HARMLESS_FLAGS}:
+                return False
+        if self.operands == "any":
+            return True
+        if self.operands == "below":
+            return bool(ask.places) and all(_is_below(place, self.operand) for place in ask.places)
+        if ask.places:
+            return all(place == self.operand for place in ask.places)
+        return (ask.operand, ask.value) == (self.operand, self.value)
+
+
+_READS = frozenset({"operand", "list", "redirect"})
+"""Roles of reads that say no more than that something is read: reading a file covers naming it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one approver lets be done again: this is signed with the vote.
+
+    Args:
+        patterns: what is covered; () where it is one exact action.
+        action: its digest; "" where there are patterns.
+        project: the directory that the agent works for.
+        agent: the name of the agent; "" for any agent of the same requester.
+        requester: the principal who started the run.
+        policy: the digest of the policy: when that changes, the grant covers nothing.
+        run: the run that it is for; "" for any of this agent.
+        until: when it ends (ms since the epoch).
+        uses: for how many actions it is good.
+    """
+
+    patterns: tuple[Pattern, ...]
+    action: str
+    project: str
+    agent: str
+    requester: str
+    policy: str
+    run: str
+    until: int
+    uses: int
+
+    def covers(self, ask: Ask, digest: str) -> bool:
+        """Tell whether one thing of the action with this digest is covered."""
+        if self.action:
+            return digest == self.action
+        return any(pattern.covers(ask) for pattern in self.patterns)
+
+    def why_not(self, action: Action, requester: str, policy: str, now: int) -> str:
+        """Return why it is not good for an action at this moment, whatever that does; "" where it is."""
+        if now >= self.until:
+            return "it has expired"
+        if self.policy != policy:
+            return "the policy has changed since"
+        if self.run and self.run != action.run_id:
+            return "it was for another run"
+        if self.project != action.project:
+            return "it was for another project"
+        if self.requester != requester or (self.agent and self.agent != action.agent):
+            return "it was for another agent"
+        return ""
+
+    def text(self) -> str:
+        """Return it as canonical JSON: what is signed and stored."""
+        return canonical(asdict(self)).decode()
+
+
+def read_scope(text: str) -> Scope | None:
+    """Return the scope that `Scope.text` wrote; None for what is none: then nothing is covered."""
+    try:
+        said = json.loads(text)
+        if set(said) != {each.name for each in fields(Scope)}:
+            return None
+        patterns = tuple(_pattern(each) for each in said.pop("patterns"))
+        scope = Scope(patterns=patterns, **said)
+        texts = (scope.action, scope.project, scope.agent, scope.requester, scope.policy, scope.run)
+        whole = all(type(each) is str for each in texts) and type(scope.until) is int and type(scope.uses) is int
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None
+    return scope if whole and scope.text() == text else None
+
+
+def _pattern(said: dict[str, Any]) -> Pattern:
+    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    pattern = Pattern(**plain)
+    texts = (pattern.rule, pattern.kind, pattern.role, pattern.operands, pattern.operand, pattern.value)
+    if not all(type(each) is str for each in (*texts, pattern.program, *pattern.verb, *pattern.flags)):
+        raise ValueError("not a pattern")
+    return pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One scope that an approver may choose, in words.
+
+    Args:
+        name: what an answer calls it (`Answer.scope`).
+        words: what it covers and for how long, in a line.
+        age: for how long it holds, from the vote on (ms).
+        scope: the same for programs; its `until` is 0, because that depends on when the vote comes.
+    """
+
+    name: str
+    words: str
+    age: int
+    scope: Scope
+
+
+def why_never(decision: PolicyDecision) -> str:
+    """Return why no approval of what a decision asks about may be remembered; "" where one may.
+
+    Example:
+        >>> from humanlayer_agent.policy.decision import Verdict
+        >>> ask = Ask("privilege", "sudo", "privilege", severity="critical")
+        >>> why_never(PolicyDecision(Verdict.ASK, "", "p", "0" * 64, asks=(ask,)))
+        'it is of critical severity'
+    """
+    if not decision.asks:
+        return "it is not known what of it must be approved"
+    if decision.severity == "critical" or any(ask.severity not in SEVERITIES[:3] for ask in decision.asks):
+        return "it is of critical severity"
+    for ask in decision.asks:
+        if not ask.limits.scopes:
+            return f"rule {ask.rule} lets no approval be remembered" if ask.rule else "it is not fully understood"
+        if ask.unread and decision.confinement is None:
+            return "it runs code that nobody has read, and nothing holds it"
+    return ""
+
+
+def limits_of(decision: PolicyDecision) -> Limits:
+    """Return how far an approval of all that a decision asks about may be remembered."""
+    severe = "high" in (decision.severity, *(ask.severity for ask in decision.asks))
+    return decision.limits.within(SEVERE) if severe else decision.limits
+
+
+def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
+    """Return the scopes that may be chosen for a request, from narrow to wide, at most three; none where none may be.
+
+    Example::
+
+        [offer.words for offer in offers(request)]
+        ['this exact command, in this run', 'curl contacting example.org, in this run', ...]
+    """
+    decision = request.decision
+    if why_never(decision):
+        return ()
+    limits = limits_of(decision)
+    if decision.confinable and decision.confinement is None and not all(_is_certain(ask) for ask in decision.asks):
+        limits = Limits(("action",), limits.max_age, limits.max_uses)
+    found = []
+
+    def offer(name: str, what: str, age: int, patterns: tuple[Pattern, ...] = (), *, run: bool = True) -> None:
+        where = "in this run" if run else f"for {_span(age)}"
+        scope = Scope(
+            patterns=patterns,
+            action="" if patterns else request.digest,
+            project=request.action.project,
+            agent=request.action.agent,
+            requester=request.requester,
+            policy=decision.policy_digest,
+            run=request.action.run_id if run else "",
+            until=0,
+            uses=limits.max_uses,
+        )
+        found.append(Offer(name, f"{what}, {where}", age, scope))
+
+    if "action" in limits.scopes:
+        offer("action", "this exact command", limits.max_age)
+    narrow = _patterns(decision, limits, ())
+    if narrow:
+        offer("run", _words(narrow), limits.max_age, narrow)
+        wide = _patterns(decision, limits, _ANY) if "any" in limits.scopes else None
+        if wide and wide != narrow:
+            offer("any", _words(wide), limits.max_age, wide)
+        else:
+            offer("hour", _words(narrow), min(HOUR_MS, limits.max_age), narrow, run=False)
+    return tuple(found)
+
+
+def covered_before(scope: Scope, requests: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
+    """Return the requests that a scope would have made unnecessary, whatever its time and its run: what an approver is
+    shown before it is given.
+
+    Args:
+        scope: of an `Offer`.
+        requests: earlier ones; those of other projects don't count.
+    """
+    return [
+        each
+        for each in requests
+        if each.action.project == scope.project
+        and not why_never(each.decision)
+        and all(scope.covers(ask, each.digest) for ask in each.decision.asks)
+    ]
+
+
+def _is_certain(ask: Ask) -> bool:
+    return ask.operand is not None and not ask.unread
+
+
+def _patterns(decision: PolicyDecision, limits: Limits, any_of: Iterable[str]) -> tuple[Pattern, ...] | None:
+    """Return patterns that cover all that is asked about, each as narrow as is of use; None where there are none."""
+    if "operand" not in limits.scopes and "directory" not in limits.scopes:
+        return None
+    found = [_widened(ask, limits, any_of) for ask in decision.asks]
+    return tuple(dict.fromkeys(each for each in found if each is not None)) if all(found) else None
+
+
+def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
+    if not _is_certain(ask) or len(ask.places) > 1 or (ask.kind == "network" and ask.code):
+        return None
+    reads = ask.kind == "read" and ask.role in _READS
+    who: dict[str, Any] = {} if reads else {"program": ask.program, "verb": ask.verb, "flags": ask.flags}
+    if not reads and not ask.program:
+        return None
+    if ask.kind in any_of:
+        return Pattern(ask.rule, ask.kind, ask.role, "any", **who)
+    folder = _folder(ask) if ask.kind in _BELOW and "directory" in limits.scopes else ""
+    if folder:
+        return Pattern(ask.rule, ask.kind, ask.role, "below", folder, **who)
+    if "operand" not in limits.scopes:
+        return None
+    operand = ask.places[0] if ask.places else ask.operand or ""
+    return Pattern(ask.rule, ask.kind, ask.role, "exact", operand, "" if ask.places else ask.value, **who)
+
+
+def _folder(ask: Ask) -> str:
+    """Return the directory for all below which an approval would hold; "" where it had to be too wide a one.
+
+    What is read next lies below the same third folder, nearly always (/usr/local/go, /home/me/other); what is changed,
+    in the same directory.
+    """
+    if not ask.places:
+        return ""
+    place = ask.places[0]
+    folder = place if ask.role == "list" else posixpath.dirname(place)
+    if ask.kind == "read":
+        folder = "/".join(folder.split("/")[: _DEPTH + 1])
+    return folder if folder.count("/") >= _LEAST_DEPTH and not _HOME.match(folder) else ""
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+# In words
+
+_DOES = {
+    "read": "reading", "write": "writing", "append": "appending to", "delete": "deleting", "move": "moving",
+    "metadata": "changing the rights of", "network": "contacting", "listen": "listening on", "process": "signalling",
+    "environment": "setting", "execute": "running", "database": "using",
+}  # fmt: skip
+
+
+def _words(patterns: Sequence[Pattern]) -> str:
+    told = [pattern for pattern in patterns if pattern.role != "itself" or len(patterns) == 1]
+    said = list(dict.fromkeys(map(_phrase, told or patterns)))
+    more = f" and {len(said) - _SHOWN + 1} more" if len(said) > _SHOWN else ""
+    return " and ".join(said[: _SHOWN - 1] if more else said) + more
+
+
+def _phrase(pattern: Pattern) -> str:
+    """Return what a pattern covers, for people.
+
+    Example:
+        >>> _phrase(Pattern("read-outside", "read", "operand", "below", "/srv/data"))
+        'reading anything below /srv/data'
+    """
+    listed = pattern.role == "list" and pattern.kind == "read"
+    does = "listing" if listed else _DOES.get(pattern.kind, "")
+    shown = one_line(pattern.operand)
+    if pattern.kind == "network" and pattern.value:
+        shown = f"{shown}:{one_line(pattern.value)}"
+    who = " ".join(filter(None, (one_line(pattern.program), one_line(pattern.verb[0] if pattern.verb else ""))))
+    if pattern.kind == "package":
+        return f"{who} of any package" if pattern.operands == "any" else f"{who} of {shown}"
+    if pattern.operands == "any":
+        return f"{who} {does or 'for any ' + pattern.kind}"
+    if pattern.operands == "below":
+        shown = f"anything below {shown}"
+    if not does:
+        does, shown = "for", f"the {pattern.kind} {shown}"
+    return " ".join(filter(None, (who, does, shown)))
+
+
+def _span(ms: int) -> str:
+    for unit, length in (("hour", HOUR_MS), ("minute", 60_000), ("second", 1_000)):
+        if ms % length == 0 and ms >= length:
+            count = ms // length
+            return f"1 {unit}" if count == 1 else f"{count} {unit}s"
+    return f"{ms} ms"
+
+
+# What is in a store
+
+
+@dataclass(frozen=True, slots=True)
+class GrantUse:
+    """One use of a grant, as the permit that it made says it.
+
+    Args:
+        grant: the id of the request whose votes it is.
+        by: the ids of the people who gave it.
+        use: the how manieth this is. uses: how many there may be.
+    """
+
+    grant: str
+    by: tuple[str, ...]
+    use: int
+    uses: int
+
+    def __str__(self) -> str:
+        return f"grant {self.grant[:4]} by {' and '.join(self.by)} ({self.use} of {self.uses})"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A grant as its store has it, for people to look at. What it gives is counted from `votes` at each use.
+
+    Args:
+        id: that of the request whose votes it is.
+        request: what was approved when it was given.
+        given: when (ms). until: when it ends. uses: how many actions it has let through, of `max_uses`.
+        revoked: when it was taken back (ms); None where it was not. revoked_by: the principal who did.
+        votes: the approvals that it consists of.
+    """
+
+    id: str
+    request: ApprovalRequest
+    given: int
+    until: int
+    uses: int
+    max_uses: int
+    revoked: int | None
+    revoked_by: str
+    votes: tuple[Vote, ...]
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The scopes of its votes: what all of them cover is covered."""
+        found = [read_scope(vote.scope) for vote in self.votes]
+        return tuple(scope for scope in found if scope is not None)
+
+    @property
+    def words(self) -> str:
+        """What it covers, in a line: the narrowest of its scopes."""
+        exact = [scope for scope in self.scopes if scope.action]
+        each = dict.fromkeys(_words(scope.patterns) for scope in self.scopes if scope.patterns)
+        return "this exact command" if exact else ", and ".join(each) or "nothing"
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The people who gave it."""
+        return tuple(dict.fromkeys(vote.person or person(vote.approver.principal) for vote in self.votes))
+
+    def state(self, now: int) -> Literal["active", "revoked", "expired", "used up"]:
+        """Return what it is at a moment (ms)."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if now >= self.until else "used up" if self.uses >= self.max_uses else "active"
+
+
+class Grants(Protocol):
+    """The grants of a store."""
+
+    def given(self, *, project: str | None = None, active: bool = False) -> list[Grant]:
+        """Grants, oldest first.
+
+        Args:
+            project: only those for this one.
+            active: only those that are neither revoked nor over.
+        """
+        ...
+
+    def get(self, grant_id: str) -> Grant | None:
+        """The grant that the votes on this request are."""
+        ...
+
+    def use(
+        self,
+        action: Action,
+        decision: PolicyDecision,
+        digest: str,
+        *,
+        requester: str,
+        authority: Callable[[], Authority],
+        use_by_ms: int,
+    ) -> Permit | None:
+        """Issue a permit for an action that the policy asks about, where grants cover all of it; None where they don't.
+
+        Their uses are counted in the same transaction; the permit is consumed as any other, and the votes are counted
+        again then.
+
+        Args:
+            requester: the principal who started the run of the action.
+            authority: counts the votes; only asked for where there are grants at all.
+
+        Raises:
+            AgentsStopped, RunLost: as `Store.allow`.
+        """
+        ...
+
+    def revoke(self, grant_id: str, by: str, reason: str = "") -> bool:
+        """Take a grant back. From the moment that this returns it lets nothing through, nor does a permit that it made.
+
+        Like a stop that takes no proof: whoever does it has only kept something from running.
+
+        Args:
+            by: the principal who does. reason: their words.
+
+        Returns:
+            False where there is none that could be revoked.
+        """
+        ...
