@@ -4,6 +4,7 @@ Rows find a grant and count its uses; what it gives is in its signed votes. The 
 a grant was used and that it was revoked, whatever its row says, and what time it was, should a clock be set back.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -12,10 +13,11 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, read_scope, why_never
+from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, UsedFor, read_scope, why_never
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
+from humanlayer_agent.audit.chain import said
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.rows import read_vote, storable
@@ -25,6 +27,12 @@ _TOLD = (
     "SELECT type, count(*) AS times FROM audit_event WHERE type IN ('grant.used', 'grant.revoked') "
     "AND json_extract(body, '$.grant') = ? GROUP BY type"
 )
+_USED_FOR = (
+    "SELECT used.body AS used, (SELECT body FROM audit_event AS judged WHERE judged.type = 'decision.evaluated' "
+    "AND judged.run = used.run AND judged.seq < used.seq ORDER BY judged.seq DESC LIMIT 1) AS judged "
+    "FROM audit_event AS used WHERE used.type = 'grant.used' AND json_extract(used.body, '$.grant') = ? ORDER BY seq"
+)
+"""What was judged stands right before the uses that let it run, and names the same permit."""
 _STILL_APPROVED = ("approved", "lapsed", "invalidated")
 _NOT_APPROVED = tuple(event for state, event in REQUEST_EVENTS.items() if state not in _STILL_APPROVED)
 _OPEN = "project = ? AND policy = ? AND until > ? AND revoked IS NULL AND uses < max_uses"
@@ -188,6 +196,11 @@ class SQLiteGrants:
         found = self._read("id = ?", grant_id)
         return found[0] if found else None
 
+    def uses(self, grant_id: str) -> list[UsedFor]:
+        with self._database.read() as connection:
+            rows = connection.execute(_USED_FOR, (grant_id,)).fetchall()
+        return [_used_for(row) for row in rows]
+
     def _read(self, condition: str, *values: Any) -> list[Grant]:
         with self._database.read() as connection:
             rows = connection.execute(f"SELECT * FROM given_grant WHERE {condition} ORDER BY given, rowid", values)
@@ -319,3 +332,10 @@ def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:
         *(grant.id, permit_id, use.use, ledger.now),
     )
     return use
+
+
+def _used_for(row: sqlite3.Row) -> UsedFor:
+    used, judged = json.loads(row["used"]), json.loads(row["judged"] or "{}")
+    same = judged.get("permit") == used["permit"]
+    run, agent, command = (said(judged.get(name)) if same else "" for name in ("run", "agent", "command"))
+    return UsedFor(used["use"], used["at"], run or used["run"], agent, command)
