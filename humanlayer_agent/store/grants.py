@@ -13,20 +13,22 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, UsedFor, read_scope, why_never
+from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, UsedFor, in_words, read_scope, why_never
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.chain import said
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import COMMAND, PolicyDecision, Verdict
 from humanlayer_agent.store.connection import Database
-from humanlayer_agent.store.rows import read_vote, storable
+from humanlayer_agent.store.rows import load_decision, read_vote, storable
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
 
 _TOLD = (
     "SELECT type, count(*) AS times FROM audit_event WHERE type IN ('grant.used', 'grant.revoked') "
     "AND json_extract(body, '$.grant') = ? GROUP BY type"
 )
+_OPERANDS = 50
+"""So many operands of an action are written down at most."""
 _USED_FOR = (
     "SELECT used.body AS used, (SELECT body FROM audit_event AS judged WHERE judged.type = 'decision.evaluated' "
     "AND judged.run = used.run AND judged.seq < used.seq ORDER BY judged.seq DESC LIMIT 1) AS judged "
@@ -81,7 +83,17 @@ def give(ledger: Ledger, row: sqlite3.Row, votes: Sequence[Vote]) -> None:
         until=until,
         max_uses=uses,
         by=[vote.person for vote in approvals],
+        words=in_words(scopes),
+        operands=_operands(load_decision(row["decision"])),
     )
+
+
+def _operands(decision: PolicyDecision) -> list[str]:
+    """Return what the effects are done to that must be approved, for the log: so that what a grant was used for can be
+    held against what was seen when it was given.
+    """
+    found = dict.fromkeys(ask.operand for ask in decision.asks if ask.kind != COMMAND and ask.operand)
+    return [*found][:_OPERANDS]
 
 
 def unproved_grants(ledger: Ledger, permit: Permit, digest: str, authority: Authority) -> str:
@@ -265,6 +277,7 @@ class SQLiteGrants:
                     max_uses=use.uses,
                     by=use.by,
                     rules=sorted({ask.rule for ask in decision.asks}),
+                    operands=_operands(decision),
                     digest=digest,
                 )
         return Permit(
