@@ -237,7 +237,7 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
     found = []
 
     def offer(name: str, what: str, age: int, patterns: tuple[Pattern, ...] = (), *, run: bool = True) -> None:
-        where = "in this run" if run else f"for {_span(age)}"
+        where = "in this run" if run else f"for {duration(age)}"
         scope = Scope(
             patterns=patterns,
             action="" if patterns else request.digest,
@@ -383,7 +383,8 @@ def _phrase(pattern: Pattern) -> str:
     return " ".join(filter(None, (who, does, shown)))
 
 
-def _span(ms: int) -> str:
+def duration(ms: int) -> str:
+    """Return for how long a grant holds, for people: "8 hours"."""
     for unit, length in (("hour", HOUR_MS), ("minute", 60_000), ("second", 1_000)):
         if ms % length == 0 and ms >= length:
             count = ms // length

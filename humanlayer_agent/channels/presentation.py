@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from humanlayer_agent.action import BASH
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
@@ -93,6 +94,8 @@ class Presentation:
     rules.
 
     `teaching` says how to have a program known that is not; "" where none is unknown.
+    `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
+    through before is said by `offers.foresight`); where there are none, `no_offer` says why.
     `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
@@ -119,6 +122,8 @@ class Presentation:
     intent: str
     digest: str
     edited: bool
+    offers: tuple[OfferView, ...] = ()
+    no_offer: str = ""
 
     @property
     def urgent(self) -> tuple[FindingView, ...]:
@@ -168,6 +173,8 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         intent=_intent(action.model_intent),
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
+        offers=offer_views(request),
+        no_offer=no_offer(request),
     )
 
 
