@@ -61,6 +61,9 @@ FIELDS = SEVERAL + 10
 """Fields that a form may have."""
 GRANTS = 100
 """Grants that their page shows."""
+ENTER = "enter"
+"""The field of a form that was sent by Enter on a choice, and by no button that a human has seen."""
+_PRESS = "Nothing was recorded: Enter answers nothing here, press the button."
 _USED = "this form was sent before, or is too old"
 IN_LINE = 32
 """Strangers who may wait for a thread."""
@@ -336,6 +339,8 @@ class _Views:
         if shown is None or kind is None or (shown.key, shown.about) != (visitor.key, request_id):
             desk.refused(request_id, visitor.principal, "used-form", _USED)
             return self._page(visitor, request_id, f"Nothing was recorded: {_USED}.", 403)
+        if ENTER in form:
+            return self._page(visitor, request_id, _PRESS)
         if wrong := self._wrong_scope(visitor, request, form, shown):
             return self._page(visitor, request_id, f"Nothing was recorded: {wrong}.", 403)
         if wrong := self._wrong_code(visitor, request, form):
@@ -429,6 +434,8 @@ class _Views:
 
     def _answered_several(self, visitor: Visitor, fields: Mapping[str, Sequence[str]]) -> Response:
         """Record one vote for each request that was ticked: each as by its own form, and none for any other."""
+        if ENTER in fields:
+            return self._several(visitor, [_PRESS])
         answer, comment = [*fields.get("answer", ()), ""][0], [*fields.get("comment", ()), ""][0]
         kind = ANSWERS.get(answer)
         tokens = dict.fromkeys(fields.get("pick", ()))

@@ -259,8 +259,10 @@ def test_grant_and_take_back(inbox, tab: Session) -> None:
     tab.open(f"{home}/r/{request.id}")
     tab.click("summary", "Approve more than once", leads_on=False)
     tab.click("label.choice", "this exact command", leads_on=False)
-    tab.press("Enter")  # on a choice: nothing is sent
+    tab.press("Enter", leads_on=True)
+    assert "Enter answers nothing here" in tab.text()
     assert inbox.state(request) == "pending"
+    tab.click("summary", "Approve more than once", leads_on=False)
     tab.run("document.querySelector('input[value=hour]').click()")
     tab.click("button", "Approve this, and what you chose")
     assert "Approved by alice, and remembered: curl contacting example.org:443, for 1 hour" in tab.text()
@@ -282,8 +284,10 @@ def test_several_by_ticks(inbox, tab: Session) -> None:
     for number in (1, 2):
         tab.run(f"document.querySelectorAll('input[name=pick]')[{number}].click()")
     tab.run("document.querySelector('input[name=pick]').focus()")
-    tab.press("Enter")
-    assert {inbox.state(request) for request in requests} == {"pending"}, "Enter on a box sends nothing"
+    tab.press("Enter", leads_on=True)
+    assert {inbox.state(request) for request in requests} == {"pending"}, "Enter on a box answers nothing"
+    for number in (1, 2):
+        tab.run(f"document.querySelectorAll('input[name=pick]')[{number}].click()")
     tab.click("button", "Approve those that are ticked")
     assert [inbox.state(request) for request in requests] == ["pending", "approved", "approved"]
     assert tab.console == []
