@@ -49,7 +49,9 @@ class SlackChannel:
         clock: ms since the epoch.
     """
 
-    can: frozenset[Can] = frozenset({"approve", "reject", "feedback", "edit", "respond", "escalate", "show_all"})
+    can: frozenset[Can] = frozenset(
+        {"approve", "reject", "feedback", "edit", "respond", "escalate", "grant", "show_all"}
+    )
     shows = message.WHOLE
 
     def __init__(

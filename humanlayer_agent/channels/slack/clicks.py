@@ -7,6 +7,7 @@ What a form made of a command: line ends, and characters that the human did not 
 """
 
 import hashlib
+import hmac
 import logging
 import re
 import time
@@ -17,9 +18,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from humanlayer_agent.approvals.grants import offers
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
+from humanlayer_agent.channels.offers import EARLIER, foresight
 from humanlayer_agent.channels.slack import forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.people import Directory
@@ -58,6 +61,7 @@ _log = logging.getLogger(__name__)
 KINDS: Mapping[str, AnswerKind] = MappingProxyType(
     {
         message.APPROVE: "approve",
+        message.GRANT: "approve",
         message.REJECT: "reject",
         message.EDIT: "edit",
         message.RESPOND: "respond",
@@ -73,6 +77,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "Click again in a moment, or answer the other message of the same command.",
         "not-shown": "The whole command is not shown here, so it can't be approved here.",
         "not-editable": "This command can't be changed in a form: change it at a terminal.",
+        "no-such-scope": "More than this once can't be approved of this request.",
         "foreign-app": "This comes from another app.",
         "foreign-team": "You are not an approver: only accounts of the app's own workspace are.",
         "outsider": "You are not an approver",
@@ -189,8 +194,19 @@ class Clicks:
             return Reply(after=lambda: self._tell(payload, late, request, ref))
         if self._desk.person_of(who.principal) is None and not approver.groups:
             return self._turned_away(payload, origin, who, _Turned("unknown-identity"))
-        form = forms.view(action, message.shown(request), origin)
-        return Reply(after=lambda: self._open(payload, form))
+        return Reply(after=lambda: self._open(payload, self._form(action, request, origin)))
+
+    def _form(self, action: str, request: ApprovalRequest, origin: forms.Origin) -> Json:
+        what = message.shown(request)
+        if action != message.GRANT:
+            return forms.view(action, what, origin)
+        earlier = self._desk.requests(waiting=False, last=EARLIER)
+        seen = {offer.name: foresight(request, offer.name, earlier, redacted=True) for offer in offers(request)}
+        return forms.scopes(what, seen, self._scopes(request), origin)
+
+    def _scopes(self, request: ApprovalRequest) -> dict[str, str]:
+        """The seals of the scopes that may be chosen for a request, by their names."""
+        return {offer.name: self._seal.of_scope(request, offer.scope.text()) for offer in offers(request)}
 
     def _open(self, payload: Json, form: Json) -> None:
         try:
@@ -226,6 +242,8 @@ class Clicks:
         except _Turned as turned:
             self._desk.refused(origin.request_id, who.principal, turned.code, turned.why)
             return Reply(forms.error(turned.why))
+        if action == message.GRANT:
+            return self._granted(view, request, ref, who, approver)
         text = normal(forms.text_of(view))
         original = request.action.content
         if action == message.EDIT and (odd := strange(text, original)):
@@ -241,6 +259,29 @@ class Clicks:
             input_mode="typed",
             edited=text if action == message.EDIT else "",
         )
+        return self._submitted_answer(request, ref, answer)
+
+    def _granted(self, view: Json, request: ApprovalRequest, ref: Ref, who: _Who, approver: Approver) -> Reply:
+        """Record an approval with the scope that was chosen, as it was shown; nothing where it is not offered now."""
+        name, seal = forms.chosen_in(view)
+        if not name:
+            return Reply(forms.error("Choose what is to run again without a question."))
+        known = self._scopes(request).get(name, "")
+        if not known or not hmac.compare_digest(known.encode(), seal.encode("utf-8", "replace")):
+            why = "What you chose is not offered any more: go back, and click again."
+            self._desk.refused(request.id, approver.principal, "no-such-scope", why)
+            return Reply(forms.error(why))
+        answer = Answer(
+            kind="approve",
+            approver=approver,
+            presented_digest=request.digest,
+            decision_id=_decision_id("form", who, str(view.get("id")), message.GRANT, name),
+            input_mode="click",
+            scope=name,
+        )
+        return self._submitted_answer(request, ref, answer)
+
+    def _submitted_answer(self, request: ApprovalRequest, ref: Ref, answer: Answer) -> Reply:
         result = self._desk.decide(request.id, answer)
         if result.outcome in ("recorded", "duplicate"):
             return Reply()
@@ -339,8 +380,10 @@ def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
     Raises:
         _Turned: it has not.
     """
-    if action in (message.APPROVE, message.EDIT) and not ref.complete:
+    if action in (message.APPROVE, message.GRANT, message.EDIT) and not ref.complete:
         raise _Turned("not-shown")
+    if action == message.GRANT and request.state == "pending" and not message.shown(request).offers:
+        raise _Turned("no-such-scope")
     if action == message.EDIT and not message.shown(request).can_edit:
         raise _Turned("not-editable")
 
