@@ -23,7 +23,7 @@ from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
 from humanlayer_agent.channels.offers import EARLIER, foresight
-from humanlayer_agent.channels.slack import forms, message
+from humanlayer_agent.channels.slack import blocks, bulk_answers, forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.people import Directory
 from humanlayer_agent.channels.slack.seal import Seal
@@ -164,7 +164,7 @@ class Clicks:
     def _clicked(self, payload: Json) -> Reply:
         actions = payload.get("actions") or [{}]
         action = str(actions[0].get("action_id"))
-        if action not in KINDS:
+        if action not in KINDS and action != message.SEVERAL:
             return Reply()
         container = payload.get("container") or {}
         found = _VALUE.fullmatch(str(actions[0].get("value")))
@@ -194,6 +194,8 @@ class Clicks:
             return Reply(after=lambda: self._tell(payload, late, request, ref))
         if self._desk.person_of(who.principal) is None and not approver.groups:
             return self._turned_away(payload, origin, who, _Turned("unknown-identity"))
+        if action == message.SEVERAL:
+            return Reply(after=lambda: self._open_several(payload, request, origin))
         return Reply(after=lambda: self._open(payload, self._form(action, request, origin)))
 
     def _form(self, action: str, request: ApprovalRequest, origin: forms.Origin) -> Json:
@@ -232,9 +234,11 @@ class Clicks:
     def _submitted(self, payload: Json) -> Reply:
         view = payload.get("view") or {}
         action, origin = str(view.get("callback_id")), forms.origin_of(view)
+        who = _who(payload)
+        if action == message.SEVERAL:
+            return self._submitted_several(payload, view, who)
         if action not in forms.FORMS or origin is None:
             return Reply()
-        who = _who(payload)
         try:
             request, ref = self._presented(payload, origin)
             approver = self._approver(payload, who)
@@ -286,6 +290,79 @@ class Clicks:
         if result.outcome in ("recorded", "duplicate"):
             return Reply()
         return Reply(forms.error(_said(result)), after=lambda: self._mend(request.id, ref))
+
+    # ---- several at once
+
+    def _open_several(self, payload: Json, request: ApprovalRequest, origin: forms.Origin) -> None:
+        listed = bulk_answers.alike_here(self._desk, request, origin.channel)
+        if len(listed) < 2:
+            self._say(payload, "No other waits any more that is like this one: answer it by its own buttons.")
+        else:
+            self._open(payload, bulk_answers.view(listed, self._seal, forms.metadata(origin)))
+
+    def _submitted_several(self, payload: Json, view: Json, who: _Who) -> Reply:
+        """Record a vote for each request that was ticked, and say of which it did not count."""
+        chosen = bulk_answers.chosen_in(view)
+        if chosen.kind is None or not chosen.requests:
+            return Reply(forms.error("Tick what you answer, and choose how."))
+        try:
+            approver = self._approver(payload, who)
+        except _Turned as turned:
+            for id_, _ in chosen.requests:
+                self._desk.refused(id_, who.principal, turned.code, turned.why)
+            return Reply(forms.error(turned.why))
+        wrong, mend, unsaved = [], [], None
+        for id_, seal in chosen.requests:
+            try:
+                request, ref = self._listed(payload, id_, seal)
+                answer = Answer(
+                    kind=chosen.kind,
+                    approver=approver,
+                    presented_digest=request.digest,
+                    decision_id=_decision_id("several", who, str(view.get("id")), id_, chosen.kind),
+                    comment=chosen.reason if chosen.kind == "reject" else "",
+                    input_mode="click",
+                )
+                result = self._desk.decide(id_, answer)
+            except _Turned as turned:
+                self._desk.refused(id_, approver.principal, turned.code, turned.why)
+                wrong.append(turned.why)
+                continue
+            except StoreError as error:
+                unsaved = error
+                continue
+            if result.outcome not in ("recorded", "duplicate"):
+                named = " ".join(message.shown(request).command.split())
+                wrong.append(f"{blocks.cut(named, 60)}: {_said(result)}")
+                mend.append((id_, ref))
+        if unsaved is not None:
+            raise unsaved  # not acknowledged: the form stays, and what was recorded is recorded once
+        if not wrong:
+            return Reply()
+
+        def after() -> None:
+            for id_, ref in mend:
+                self._mend(id_, ref)
+
+        counted = len(chosen.requests) - len(wrong)
+        return Reply(forms.error(f"{counted} counted. {' '.join(dict.fromkeys(wrong))}"), after=after)
+
+    def _listed(self, payload: Json, request_id: str, seal: str) -> tuple[ApprovalRequest, Ref]:
+        """The request, and where it is shown, that a form of several has shown.
+
+        Raises:
+            _Turned: it is none.
+        """
+        request = self._desk.request(request_id)
+        known = self._seal.of_scope(request, bulk_answers.PURPOSE) if request is not None and request.digest else ""
+        if request is None or not known or not hmac.compare_digest(known.encode(), seal.encode("utf-8", "replace")):
+            raise _Turned("not-presented")
+        for ref in self._desk.shown(request_id):
+            of_app = str(payload.get("api_app_id")) == ref.where.get("app")
+            of_team = str((payload.get("team") or {}).get("id")) == ref.where.get("team")
+            if of_app and of_team and ref.complete and ref.presented_digest == request.digest:
+                return request, ref
+        raise _Turned("not-presented")
 
     # ---- what only Slack can tell -------------------------------------------------------------------
 
@@ -380,7 +457,7 @@ def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
     Raises:
         _Turned: it has not.
     """
-    if action in (message.APPROVE, message.GRANT, message.EDIT) and not ref.complete:
+    if action in (message.APPROVE, message.GRANT, message.EDIT, message.SEVERAL) and not ref.complete:
         raise _Turned("not-shown")
     if action == message.GRANT and request.state == "pending" and not message.shown(request).offers:
         raise _Turned("no-such-scope")

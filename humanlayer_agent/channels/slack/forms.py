@@ -92,16 +92,20 @@ def _repeated(what: Shown) -> Json:
     return blocks.literal(blocks.cut(what.command, _SHOWN))
 
 
+def metadata(origin: Origin) -> str:
+    """Return what a form keeps of where it was opened; `origin_of` reads it."""
+    return json.dumps([origin.request_id, origin.seal, origin.channel, origin.ts])[: blocks.METADATA]
+
+
 def _view(action: str, origin: Origin, found: list[Json]) -> Json:
     form = FORMS[action]
-    metadata = json.dumps([origin.request_id, origin.seal, origin.channel, origin.ts])
     return {
         "type": "modal",
         "callback_id": action,
         "title": blocks.plain(form.title, blocks.TITLE),
         "submit": blocks.plain(form.submit, blocks.TITLE),
         "close": blocks.plain("Back", blocks.TITLE),
-        "private_metadata": metadata[: blocks.METADATA],
+        "private_metadata": metadata(origin),
         "blocks": found,
     }
 

@@ -30,7 +30,7 @@ ROOM = 12_800
 """Characters of all blocks of a message, as JSON."""
 
 APPROVE, GRANT, REJECT, EDIT = ("hla_approve", "hla_grant", "hla_reject", "hla_edit")
-RESPOND, ESCALATE = ("hla_respond", "hla_escalate")
+RESPOND, ESCALATE, SEVERAL = ("hla_respond", "hla_escalate", "hla_several")
 
 _MENTIONS = 10
 _PARTS, _EFFECTS, _MARKED = 1600, 1100, 900
@@ -109,8 +109,20 @@ def shown(request: ApprovalRequest, value: str = "") -> Shown:
     return Shown(bare, view, _joined(view.command), _joined(view.stdin), seen, value)
 
 
-def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iterable[str], *, now: int) -> Message:
-    """The message while the request waits."""
+def asking(
+    outcome: Outcome,
+    what: Shown,
+    attachment: Attachment,
+    mentions: Iterable[str],
+    *,
+    now: int,
+    several: bool = False,
+) -> Message:
+    """The message while the request waits.
+
+    Args:
+        several: others wait that are alike, and can be answered together with it.
+    """
     view, request = what.view, what.request
     found = [blocks.header(_title(view)), *_place(view), blocks.section(_why(view), 600)]
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
@@ -120,7 +132,7 @@ def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iter
     if what.too_severe:
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
     else:
-        ends.append(blocks.actions(_buttons(what, attachment, now=now)))
+        ends.append(blocks.actions(_buttons(what, attachment, now=now, several=several)))
     text = f"{_mrkdwn(view.agent)} asks to run a command ({_mrkdwn(view.severity)} severity)"
     return Message(text, _fitted(found, [partial(make, view) for make in details], ends, request))
 
@@ -309,7 +321,7 @@ def _mentioned(mentions: list[str]) -> list[Json]:
     return [element for each in mentions[:_MENTIONS] for element in (blocks.mention(each), blocks.words(" "))]
 
 
-def _buttons(what: Shown, attachment: Attachment, *, now: int) -> Iterator[Json]:
+def _buttons(what: Shown, attachment: Attachment, *, now: int, several: bool) -> Iterator[Json]:
     value = what.value
     whole = what.seen and attachment in (Attachment.NONE, Attachment.THERE)
     if whole:
@@ -323,6 +335,8 @@ def _buttons(what: Shown, attachment: Attachment, *, now: int) -> Iterator[Json]
     rule = what.request.rule
     if rule and len(rule.due(now - what.request.created, what.request.escalated)) < len(rule.steps):
         yield blocks.button(ESCALATE, "Escalate", value)
+    if whole and several:
+        yield blocks.button(SEVERAL, "Several like this…", value)
 
 
 def _fitted(
