@@ -9,7 +9,7 @@ import pytest
 from humanlayer_agent.channels.slack import blocks, bulk_answers
 from humanlayer_agent.testing.conformance import CONTACT, HOSTILE
 from humanlayer_agent.testing.fake_slack import TEAM
-from humanlayer_agent.testing.patience import until
+from humanlayer_agent.testing.patience import PATIENCE, until
 from tests.channels.slack.conftest import sealed, texts, user_of
 from tests.channels.slack.test_cases import opened, refusals
 
@@ -119,7 +119,9 @@ def test_submitted_twice(world, show, slack) -> None:
 def test_a_store_that_fails(world, show, slack) -> None:
     requests, _, view = listed(world, show, slack)
     world.broken_store = True
+    slack.socket.ack_seconds = 0.3
     assert submit(slack, view, options(view)).outcome == "kept"
+    slack.socket.ack_seconds = PATIENCE
     world.broken_store = False
     assert submit(slack, view, options(view)).outcome == "closed"
     assert {world.state(request) for request in requests} == {"approved"}
