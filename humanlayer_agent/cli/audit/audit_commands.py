@@ -338,12 +338,12 @@ def _what(event: dict[str, Any]) -> str:
             who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
             return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))
         case "grant":
-            by = event["by"] if isinstance(event["by"], list) else [said["by"]]
+            people = event["by"] if isinstance(event["by"], list) else [event["by"]]
             use = f"{said['use']} of {said['max_uses']}" if "use" in said else ""
             up_to = f"until {time_text(event['until'])}, {said['max_uses']} uses" if "until" in said else ""
-            who = f"by {' and '.join(map(_text, by))}"
-            words = (said["grant"][:12], said.get("words"), use, who, up_to, said.get("reason"))
-            return " ".join(filter(None, words))
+            given_by = f"by {' and '.join(map(_text, people))}"
+            told = (said["grant"][:12], said.get("words"), use, given_by, up_to, said.get("reason"))
+            return " ".join(filter(None, told))
         case "request":
             by = f"by {said['by']}" if "by" in said else ""
             return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
