@@ -24,6 +24,9 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 _SOON, _LATER, _PATIENCE = 0.02, 0.25, 30.0
 """Seconds between two looks at the store while others are to answer: at first, and after so many seconds."""
 
+_EARLIER = 1000
+"""So many earlier requests of the store are compared with a scope before it is chosen."""
+
 _ENDS: dict[str, tuple[AnswerKind, str]] = {
     "rejected": ("reject", "rejected by"),
     "answered": ("respond", "answered in words by"),
@@ -254,7 +257,11 @@ class Asking:
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
-        request = replace(request, held=self.held and request.decision.confinable)
+        request = replace(
+            request,
+            held=self.held and request.decision.confinable,
+            earlier=lambda: self._store.requests(state="settled", last=_EARLIER),
+        )
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
         except (ChannelError, RunTerminated):
@@ -289,6 +296,10 @@ class Asking:
                 more = "approval is" if result.missing == 1 else "approvals are"
                 self._tell(f"recorded: {result.missing} more {more} needed")
                 return None
+            if answer.scope and result.state == "approved":
+                given = self._store.grants.get(request.id)
+                all_of_them = "approved, and not remembered: not every approver has said that it may be"
+                self._tell(f"approved, and remembered: {given.remembered}" if given else all_of_them)
         reached = self._store.get(request.id)
         if reached is not None and reached.state == "pending":
             raise ChannelError("the channel ended without an answer")

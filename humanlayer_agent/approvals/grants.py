@@ -437,6 +437,13 @@ class Grant:
         return "this exact command" if exact else ", and ".join(each) or "nothing"
 
     @property
+    def remembered(self) -> str:
+        """What was given, in a line: "curl contacting example.org:443, in this run (50 uses)"."""
+        runs = any(scope.run for scope in self.scopes)
+        span = "in this run" if runs else f"for {duration(self.until - self.given)}"
+        return f"{self.words}, {span} ({self.max_uses} {'use' if self.max_uses == 1 else 'uses'})"
+
+    @property
     def by(self) -> tuple[str, ...]:
         """The people who gave it."""
         return tuple(dict.fromkeys(vote.person or person(vote.approver.principal) for vote in self.votes))

@@ -12,13 +12,14 @@ from typing import Literal
 
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.channels.plain_text import as_text, cells
+from humanlayer_agent.channels.offers import Foresight, foresight
+from humanlayer_agent.channels.plain_text import as_text, cells, offer_rows
 from humanlayer_agent.channels.presentation import Presentation, present
 from humanlayer_agent.channels.terminal import external_editor
 from humanlayer_agent.channels.terminal.key_presses import ARMING, QUIET
 from humanlayer_agent.channels.terminal.prompt import Decision, OpenEditor, Prompt
 from humanlayer_agent.channels.terminal.queue import Turn, turn
-from humanlayer_agent.errors import ConfigError, NoTerminal, RunTerminated
+from humanlayer_agent.errors import ConfigError, NoTerminal, RunTerminated, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.keys.unlock import PROOF_S, TRIES, has_proved, prove
 from humanlayer_agent.policy import needs_line
@@ -45,8 +46,8 @@ NO_KEY = "a yes needs a signing key: run hla init, then start again"
 
 
 class TerminalAsker:
-    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason (then Tab answers
-    the agent in words instead), e edits it, q stops the run.
+    """The `Asker` of the controlling terminal: y runs the command once, a allows more of the kind, n rejects it with a
+    reason (then Tab answers the agent in words instead), e edits it, q stops the run.
 
     It reads /dev/tty, so stdin and stdout may be pipes. Questions of several threads and processes on one terminal come
     one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
@@ -304,6 +305,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             draft=draft,
             notice=notice,
             unconfined=_unconfined(question.request),
+            foresee=lambda: _foreseen(question.request, question.view),
             waiting=question.place.waiting,
             discard=lambda: tty.discard_input(fd),
             modes_changed=tty.ModeWatch(fd).repair,
@@ -318,6 +320,15 @@ def _unconfined(request: ApprovalRequest) -> str:
     return needs_line.without_confinement(request.action.content) if confined else ""
 
 
+def _foreseen(request: ApprovalRequest, view: Presentation) -> list[Foresight]:
+    """What each scope that is offered would have meant before; nothing where that can't be read."""
+    try:
+        earlier = request.earlier()
+    except StoreError:
+        return []
+    return [foresight(request, offer.name, earlier) for offer in view.offers]
+
+
 def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Answer:
     return Answer(
         kind=decision.kind,
@@ -327,6 +338,7 @@ def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Ans
         comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
         input_mode="typed",
         edited=decision.edited,
+        scope=decision.scope,
     )
 
 
@@ -389,6 +401,9 @@ def _cut(text: str, columns: int) -> str:
 
 # ---- a terminal that can only print lines ----------------------------------------------------------
 
+_MORE = "more"
+"""The word by which the scopes are shown."""
+
 _WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
     "yes": "approve",
     "no": "reject",
@@ -398,19 +413,23 @@ _WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
 
 
 def _plain_question(question: _Question, notice: str = "") -> Decision | None:
-    """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
+    """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves, or the number of a scope
+    that was shown.
+    """
     fd, over = question.fd, question.over
     tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
+    more = f"{_MORE} to allow more than once, " if question.view.offers else ""
     try:
         while not over():
-            while select.select([fd], [], [], ARMING)[0] and not over():
-                _read(fd)  # what came before the question
-            tty.discard_input(fd)
-            tty.write(
-                fd, "Type yes to run it once, no REASON to reject it, tell WORDS to answer it, stop to stop the run: "
+            said = _line_after(
+                question,
+                f"Type yes to run it once, {more}no REASON to reject it, tell WORDS to answer it, "
+                "stop to stop the run: ",
             )
-            word, _, comment = _typed_line(fd, over).strip().partition(" ")
+            word, _, comment = said.partition(" ")
             kind = _WORDS.get(word)
+            if said == _MORE and (chosen := _plain_scope(question)) is not None:
+                return chosen
             if kind is not None and (kind == "reject" or bool(comment.strip()) == (kind == "respond")):
                 return Decision(kind, comment)
     except KeyboardInterrupt as error:
@@ -418,6 +437,32 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
         raise RunTerminated("stopped by Ctrl-C at the question") from error
     tty.write(fd, "\n")
     return None
+
+
+def _plain_scope(question: _Question) -> Decision | None:
+    """Shows the scopes in plain lines, and takes the number of one; None for anything else, and where there is none."""
+    offers, columns = question.view.offers, min(_columns(question.fd) - 1, 100)
+    if not offers:
+        tty.write(question.fd, f"It can't be remembered: {question.view.no_offer}\n")
+        return None
+    seen = [*_foreseen(question.request, question.view), *[None] * len(offers)][: len(offers)]
+    shown = "\n".join(row.text.rstrip() for row in offer_rows(offers, seen, columns))
+    tty.write(question.fd, f"{shown}\n\n")
+    numbers = {str(number): offer for number, offer in enumerate(offers, 1)}
+    chosen = numbers.get(
+        _line_after(question, f"Type {' or '.join(numbers)} to allow that, anything else to go back: ")
+    )
+    return None if chosen is None else Decision("approve", scope=chosen.name)
+
+
+def _line_after(question: _Question, prompt: str) -> str:
+    """A line that is typed once there was a silence after what was shown, and the prompt is there."""
+    fd, over = question.fd, question.over
+    while select.select([fd], [], [], ARMING)[0] and not over():
+        _read(fd)  # what came before the question
+    tty.discard_input(fd)
+    tty.write(fd, prompt)
+    return _typed_line(fd, over).strip()
 
 
 def _typed_line(fd: int, over: Callable[[], bool]) -> str:
