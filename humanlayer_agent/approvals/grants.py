@@ -252,7 +252,7 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
         found.append(Offer(name, f"{what}, {where}", age, scope))
 
     if "action" in limits.scopes:
-        offer("action", "this exact command", limits.max_age)
+        offer("action", _EXACT, limits.max_age)
     narrow = _patterns(decision, limits, ())
     if narrow:
         offer("run", _words(narrow), limits.max_age, narrow)
@@ -332,11 +332,24 @@ def _is_below(path: str, directory: str) -> bool:
 
 # In words
 
+_EXACT = "this exact command"
 _DOES = {
     "read": "reading", "write": "writing", "append": "appending to", "delete": "deleting", "move": "moving",
     "metadata": "changing the rights of", "network": "contacting", "listen": "listening on", "process": "signalling",
     "environment": "setting", "execute": "running", "database": "using",
 }  # fmt: skip
+
+
+def in_words(scopes: Sequence[Scope]) -> str:
+    """Return what all of some scopes cover, in a line.
+
+    Example:
+        >>> in_words(())
+        'nothing'
+    """
+    if any(scope.action for scope in scopes):
+        return _EXACT
+    return ", and ".join(dict.fromkeys(_words(scope.patterns) for scope in scopes if scope.patterns)) or "nothing"
 
 
 def _words(patterns: Sequence[Pattern]) -> str:
@@ -402,6 +415,21 @@ class GrantUse:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedFor:
+    """The command that one use of a grant let through, as the log tells it: without the secrets in it.
+
+    Args:
+        use: the how manieth it is. at: when (ms). run, agent, command: of what ran.
+    """
+
+    use: int
+    at: int
+    run: str
+    agent: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """A grant as its store has it, for people to look at. What it gives is counted from `votes` at each use.
 
@@ -432,9 +460,7 @@ class Grant:
     @property
     def words(self) -> str:
         """What it covers, in a line: the narrowest of its scopes."""
-        exact = [scope for scope in self.scopes if scope.action]
-        each = dict.fromkeys(_words(scope.patterns) for scope in self.scopes if scope.patterns)
-        return "this exact command" if exact else ", and ".join(each) or "nothing"
+        return in_words(self.scopes)
 
     @property
     def remembered(self) -> str:
@@ -469,6 +495,10 @@ class Grants(Protocol):
 
     def get(self, grant_id: str) -> Grant | None:
         """The grant that the votes on this request are."""
+        ...
+
+    def uses(self, grant_id: str) -> list[UsedFor]:
+        """What a grant has let through, oldest first, as far as the log still has it."""
         ...
 
     def use(

@@ -5,12 +5,23 @@ Everything here went through `visible`, as a `Presentation` did.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from humanlayer_agent.approvals.grants import Offer, Pattern, Scope, covered_before, duration, offers, why_never
-from humanlayer_agent.approvals.model import ApprovalRequest, person
+from humanlayer_agent.approvals.grants import (
+    Offer,
+    Pattern,
+    Scope,
+    covered_before,
+    duration,
+    offers,
+    read_scope,
+    why_never,
+)
+from humanlayer_agent.approvals.model import ApprovalRequest, Vote, person
 from humanlayer_agent.safe_text import one_line
 
+EARLIER = 1_000
+"""So many earlier requests of a store are compared with a scope before it is chosen."""
 EXAMPLES = 3
 """So many earlier commands are shown of those that a scope would have let through, and of those that it would not."""
 EXAMPLE_SHOWN = 200
@@ -18,6 +29,9 @@ EXAMPLE_SHOWN = 200
 
 _REFUSED = frozenset({"rejected", "answered", "revoked", "terminated"})
 """States of requests that a human did not want."""
+
+_APPROVED = frozenset({"approved", "lapsed", "invalidated"})
+"""States in which what a human remembered holds: that it was not used itself in time takes nothing back."""
 
 _OTHERS = {"network": "hosts", "package": "packages", "listen": "addresses", "process": "processes"}
 _PATHS = frozenset({"read", "write", "append", "delete", "move", "metadata", "execute"})
@@ -115,6 +129,26 @@ def foresight(
         examples=_commands([*wanted, *refused], redacted),
         beyond=() if scope.action else _commands(alike, redacted),
     )
+
+
+def remembered(request: ApprovalRequest, votes: Sequence[Vote], shown: ApprovalRequest | None = None) -> str:
+    """Return what the approvals of a request let be done again: what all of them cover; "" where that is nothing.
+
+    Args:
+        request: with its secrets. votes: the answers to it.
+        shown: the same without them, where they are not to be shown.
+    """
+    approvals = [vote for vote in votes if vote.answer == "approve"]
+    scopes = [scope for vote in approvals if (scope := read_scope(vote.scope)) is not None]
+    if request.state not in _APPROVED or not scopes or len(scopes) < len(approvals):
+        return ""
+    chosen = {replace(scope, until=0) for scope in scopes}
+    names = [offer.name for offer in offers(request) if offer.scope in chosen]
+    views = {view.name: view for view in offer_views(shown or request)}
+    if len(names) < len(chosen) or not all(name in views for name in names):
+        return "more of the kind"  # it was offered by another version of this program
+    narrowest, widest = views[names[0]], views[names[-1]]
+    return narrowest.remembered if narrowest == widest else f"{narrowest.remembered}, as far as {widest.words}"
 
 
 def _view(offer: Offer) -> OfferView:

@@ -7,12 +7,9 @@ from typing import Any
 
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import Hit
-from humanlayer_agent.policy.decision import Ask, Limits, Verdict
+from humanlayer_agent.policy.decision import COMMAND, Ask, Limits, Verdict
 from humanlayer_agent.policy.needs_line import ROLE, asked_for
 from humanlayer_agent.shell import Effect, Program, SimpleCommand, View
-
-COMMAND = "command"
-"""The kind of an ask that is about a command as a whole."""
 
 NEVER = Limits(scopes=())
 _FETCHES: Mapping[str, frozenset[str] | None] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from humanlayer_agent.audit.chain import Entry
+from humanlayer_agent.audit.chain import Entry, said
 
 _MARK = "\u27e6"
 """How the mark of an erased secret begins."""
@@ -430,10 +430,3 @@ class Facts:
             for file in event.get("files") or ():
                 became = "refused" if event.get("refused") else "own" if file.get("own") is True else "stopped"
                 self.swapped.append(SwappedFile(at, said(event.get("run")), said(file.get("path")), became, decision))
-
-
-def said(value: Any) -> str:
-    """A field of an event as text: what was not Unicode has an escaped form beside it."""
-    if value is None:
-        return ""
-    return str(value["display"] if isinstance(value, dict) and "display" in value else value)

@@ -337,6 +337,13 @@ def _what(event: dict[str, Any]) -> str:
         case "vote":
             who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
             return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))
+        case "grant":
+            by = event["by"] if isinstance(event["by"], list) else [said["by"]]
+            use = f"{said['use']} of {said['max_uses']}" if "use" in said else ""
+            up_to = f"until {time_text(event['until'])}, {said['max_uses']} uses" if "until" in said else ""
+            who = f"by {' and '.join(map(_text, by))}"
+            words = (said["grant"][:12], said.get("words"), use, who, up_to, said.get("reason"))
+            return " ".join(filter(None, words))
         case "request":
             by = f"by {said['by']}" if "by" in said else ""
             return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
