@@ -24,9 +24,6 @@ from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 _SOON, _LATER, _PATIENCE = 0.02, 0.25, 30.0
 """Seconds between two looks at the store while others are to answer: at first, and after so many seconds."""
 
-_EARLIER = 1000
-"""So many earlier requests of the store are compared with a scope before it is chosen."""
-
 _ENDS: dict[str, tuple[AnswerKind, str]] = {
     "rejected": ("reject", "rejected by"),
     "answered": ("respond", "answered in words by"),
@@ -94,6 +91,7 @@ class Asking:
         self._refusals: dict[str, Denial] = {}
         self._occurrences: dict[str, int] = {}
         self._told_of = ""  # the stop of every agent that our channel was told of
+        self._waiting: dict[str, ApprovalRequest] = {}  # those that are before the human, or wait for that
         self._unheard: dict[str, str] = {}  # by request: why our own channel brought no answer that counts
 
     @cached_property
@@ -231,6 +229,8 @@ class Asking:
     def _at_our_channel(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
         """Put it before the human here, in turn. None where it goes on waiting, for others."""
         mine = False
+        with self._lock:
+            self._waiting[request.id] = request
         try:
             mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
             # What was said while this thread waited for its turn. (An editor may well change their mind.)
@@ -242,6 +242,8 @@ class Asking:
         except ChannelError as error:
             return self._not_here(request, str(error))
         finally:
+            with self._lock:
+                self._waiting.pop(request.id, None)
             if mine:  # only now: what was answered is recorded, and the next thread sees it
                 self._turn.release()
 
@@ -260,7 +262,8 @@ class Asking:
         request = replace(
             request,
             held=self.held and request.decision.confinable,
-            earlier=lambda: self._store.requests(state="settled", last=_EARLIER),
+            earlier=lambda last: self._store.requests(state="settled", last=last),
+            beside=lambda: self._beside(request.id),
         )
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
@@ -271,6 +274,11 @@ class Asking:
         if answer is not None and not isinstance(answer, Answer):
             raise ChannelError(f"the channel answered with {type(answer).__name__}, not an Answer")
         return answer
+
+    def _beside(self, request_id: str) -> list[ApprovalRequest]:
+        """Return the other requests of this run that wait for their turn at our channel."""
+        with self._lock:
+            return [each for each in self._waiting.values() if each.id != request_id]
 
     def _may_answer(self, request: ApprovalRequest, identities: Sequence[str]) -> bool:
         """Tell whether one of these could answer at all: nobody is asked whose answer would be refused."""

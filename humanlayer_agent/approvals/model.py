@@ -113,6 +113,10 @@ class Answer:
     scope: str = ""
 
 
+def _none_known(last: int) -> Sequence["ApprovalRequest"]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A request that waits for humans. Read back from a store, `action` has neither `env` nor `stdin`.
@@ -141,9 +145,9 @@ class ApprovalRequest:
             adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
-        earlier: reads the newest requests of its store that are settled, oldest first, for what a scope would have
-            meant (`channels.offers.foresight`). It may raise StoreError. None are known to any process but the one
-            that asks.
+        earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
+            have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
+        beside: gives the requests of the same run that wait for their turn at the same human. The same.
     """
 
     id: str
@@ -168,7 +172,8 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
-    earlier: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
+    earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
+    beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def ending(self) -> RequestState | Literal["abandoned"]:

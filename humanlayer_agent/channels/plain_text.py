@@ -1,7 +1,7 @@
 """A `Presentation` in rows of a given width: for the terminal, and as plain text for mail, logs and pictures."""
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,8 +62,13 @@ def rows(view: Presentation, width: int) -> list[Row]:
 
 def as_text(view: Presentation, width: int = 80) -> str:
     """The rows as plain text, what decided underlined with ^."""
+    return in_lines(rows(view, width))
+
+
+def in_lines(found: Iterable[Row]) -> str:
+    """Rows as plain text, what is marked underlined with ^."""
     out = []
-    for row in rows(view, width):
+    for row in found:
         out.append(row.text.rstrip())
         if any(fragment.style is Style.MARK for fragment in row.fragments):
             out.append(_carets(row))
@@ -130,6 +135,26 @@ def _meaning(beyond: str, foresight: Foresight | None) -> Iterator[Line]:
 def _indented(line: Line, width: int) -> list[Line]:
     text = "".join(fragment.text for fragment in line)
     return wrap(line, width, hang=len(text) - len(text.lstrip(" ")) if text[1:2] == " " else 4)
+
+
+def batch_rows(views: Sequence[Presentation], width: int) -> list[Row]:
+    """Return several requests below each other, each with its whole command and what speaks against it. `ends` counts
+    the lines of all commands.
+    """
+    width = max(width, MIN_WIDTH)
+    agents = " and ".join(dict.fromkeys(view.agent for view in views))
+    title = (Fragment(Style.STRONG, f" {agents} "), Fragment(Style.STRONG, f"wants to run these {len(views)}"))
+    found = [Row(piece) for piece in wrap(title, width, hang=1)]
+    for number, view in enumerate(views, 1):
+        place = (
+            Fragment(Style.STRONG, f" {number} of {len(views)}"),
+            Fragment(Style.DIM, " " + " · ".join(view.place)),
+        )
+        found += [BLANK, *(Row(piece) for piece in wrap(place, width, hang=1))]
+        found += _field("Why", [next(_why(view)), *map(_other, view.others)], width)
+        found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
+        found += command_rows(view, width)
+    return found
 
 
 # ---- the pieces ------------------------------------------------------------------------------------

@@ -87,8 +87,8 @@ def build_grantable(
     return replace(asked, decision=decision, earlier=_reader(earlier))
 
 
-def _reader(earlier: Sequence[Any] | None) -> Callable[[], Sequence[ApprovalRequest]]:
-    def read() -> Sequence[ApprovalRequest]:
+def _reader(earlier: Sequence[Any] | None) -> Callable[[int], Sequence[ApprovalRequest]]:
+    def read(last: int) -> Sequence[ApprovalRequest]:
         if earlier is None:
             raise StoreError("it is gone")
         ended = [each if isinstance(each, list | tuple) else (each, "approved") for each in earlier]

@@ -12,7 +12,8 @@ from typing import Literal
 
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.channels.offers import Foresight, foresight
+from humanlayer_agent.channels.batches import alike_to, differences
+from humanlayer_agent.channels.offers import EARLIER, Foresight, foresight
 from humanlayer_agent.channels.plain_text import as_text, cells, offer_rows
 from humanlayer_agent.channels.presentation import Presentation, present
 from humanlayer_agent.channels.terminal import external_editor
@@ -40,6 +41,11 @@ PATIENCE = 10.0
 
 BELL = "\a"
 """What rings a terminal, or has it marked, as its owner has set it up."""
+
+_HERE = {"hour": ", as long as this process lives: its key is gone with it"}
+"""What is more to say of a scope that another run could use, by its name: what is answered here is signed with a key
+that only this process has.
+"""
 
 NO_KEY = "a yes needs a signing key: run hla init, then start again"
 """What the human is told where a passphrase would help, and there is none to type."""
@@ -73,6 +79,7 @@ class TerminalAsker:
     ) -> None:
         self._key = key
         self._bell = bell
+        self._together: dict[str, tuple[str, Decision]] = {}  # by request: its digest, and what was said of it as well
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -90,6 +97,7 @@ class TerminalAsker:
         def over() -> bool:
             return _now() >= until or cancelled()
 
+        together = self._together.pop(request.id, None)
         if over():
             return None
         with tty.controlling_terminal() as fd, turn(tty.terminal_name(), give_up=over) as place:
@@ -97,16 +105,24 @@ class TerminalAsker:
                 return None
             if not tty.in_foreground(fd):
                 raise NoTerminal("this became a background job while it waited for the terminal")
+            assurance = _Assurance(request.rule, "" if request.held else multiplexer(), self._key)
+            if together is not None and together[0] == request.digest and assurance.suffices:
+                said = f"{_said(together[1], late=False)}, as those before it"
+                tty.write(fd, _record(said, _lines(present(request)), _columns(fd)))
+                return _answer(request, together[1], assurance.value)
+            view = present(request)
+            offers = tuple(replace(each, bounds=f"{each.bounds}{_HERE.get(each.name, '')}") for each in view.offers)
+            view = replace(view, warnings=(*assurance.warning(), *view.warnings), offers=offers)
             if self._bell():
                 tty.write(fd, BELL)
-            assurance = _Assurance(request.rule, "" if request.held else multiplexer(), self._key)
-            view = present(request)
-            view = replace(view, warnings=(*assurance.warning(), *view.warnings))
             decision = _asked(_Question(request, view, fd, place, until, cancelled, assurance))
         if decision is None:
             return None
         if decision.kind == "terminate" and not assurance.suffices:
             raise RunTerminated("stopped at the question")  # no vote, and none is needed: it lets nothing run
+        for each in request.beside():
+            if each.id in decision.also:
+                self._together[each.id] = (each.digest, decision)
         return _answer(request, decision, assurance.value)
 
     def tell(self, text: str) -> None:
@@ -306,6 +322,8 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             notice=notice,
             unconfined=_unconfined(question.request),
             foresee=lambda: _foreseen(question.request, question.view),
+            alike=lambda: max(len(_alike(question.request)) - 1, 0),
+            batch=lambda: _batch(question.request),
             waiting=question.place.waiting,
             discard=lambda: tty.discard_input(fd),
             modes_changed=tty.ModeWatch(fd).repair,
@@ -320,10 +338,21 @@ def _unconfined(request: ApprovalRequest) -> str:
     return needs_line.without_confinement(request.action.content) if confined else ""
 
 
+def _alike(request: ApprovalRequest) -> tuple[ApprovalRequest, ...]:
+    """It, and those like it that wait to be asked here; () where none do, and where it must be looked at alone."""
+    return alike_to(request, request.beside())
+
+
+def _batch(request: ApprovalRequest) -> list[tuple[str, Presentation]]:
+    found = _alike(request)
+    views = [present(each, marked=span) for each, span in zip(found, differences(found), strict=True)]
+    return [(each.id, view) for each, view in zip(found, views, strict=True)]
+
+
 def _foreseen(request: ApprovalRequest, view: Presentation) -> list[Foresight]:
     """What each scope that is offered would have meant before; nothing where that can't be read."""
     try:
-        earlier = request.earlier()
+        earlier = request.earlier(EARLIER)
     except StoreError:
         return []
     return [foresight(request, offer.name, earlier) for offer in view.offers]

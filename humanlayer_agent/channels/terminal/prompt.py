@@ -25,7 +25,7 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style as Styles
 
 from humanlayer_agent.channels.offers import Foresight
-from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, editing_rows, offer_rows, rows
+from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, batch_rows, editing_rows, offer_rows, rows
 from humanlayer_agent.channels.presentation import Presentation
 from humanlayer_agent.channels.terminal.inline_editor import CommandEditor
 from humanlayer_agent.channels.terminal.key_presses import QUIET, GuardedInput, KeyGuard
@@ -179,13 +179,14 @@ STYLES = Styles.from_dict(
 
 class Decision(NamedTuple):
     """The answer that the human pressed. `edited` is the command that an edit makes of it, `scope` the offer by which
-    more than this once is approved.
+    more than this once is approved. `also` are the ids of the other requests that it answers as well.
     """
 
     kind: Literal["approve", "reject", "edit", "respond", "terminate"]
     comment: str = ""
     edited: str = ""
     scope: str = ""
+    also: tuple[str, ...] = ()
 
 
 class OpenEditor(NamedTuple):
@@ -194,7 +195,9 @@ class OpenEditor(NamedTuple):
     text: str
 
 
-Mode = Literal["ask", "reason", "edit", "stop", "scope"]
+Mode = Literal["ask", "reason", "edit", "stop", "scope", "batch"]
+PAGES: frozenset[Mode] = frozenset({"scope", "batch"})
+"""The modes in which something else is shown than the request."""
 WRITING: frozenset[Mode] = frozenset({"reason", "edit"})
 """The modes in which a human types text, and not single keys that decide."""
 
@@ -211,6 +214,8 @@ class Prompt:
         notice: is shown at first.
         unconfined: what asks for the same, but unconfined; "" where it would run so anyway.
         foresee: gives what each of the view's offers would have meant before; None where that is not known.
+        alike: how many requests that are like this one wait to be asked here.
+        batch: gives these, by their ids, this one first; () where there are none any more.
         waiting: how many other questions wait for this terminal.
         discard: forgets input that the terminal holds and we did not read yet.
         modes_changed: puts changed terminal modes back, and tells whether that was needed.
@@ -228,6 +233,8 @@ class Prompt:
         notice: str = "",
         unconfined: str = "",
         foresee: Callable[[], Sequence[Foresight | None]] = lambda: (),
+        alike: Callable[[], int] = lambda: 0,
+        batch: Callable[[], Sequence[tuple[str, Presentation]]] = lambda: (),
         waiting: Callable[[], int] = lambda: 0,
         discard: Callable[[], None] = lambda: None,
         modes_changed: Callable[[], bool] = lambda: False,
@@ -241,6 +248,8 @@ class Prompt:
         self._foresee = foresee
         self._until = until
         self._cancelled = cancelled
+        self._alike = alike
+        self._batch = batch
         self._waiting = waiting
         self._discard = discard
         self._modes_changed = modes_changed
@@ -258,7 +267,9 @@ class Prompt:
         self._notice = notice
         self._queue = 0
         self._request = Pager(lambda width: rows(view, width), len(view.command) + len(view.stdin))
-        self._scopes: Pager | None = None
+        self._shown = self._request  # the page of another mode, while that lasts
+        self._together: tuple[str, ...] = ()  # the other requests that it shows
+        self._others = 0
         self._responds = False  # what is written is an answer for the agent, and not the reason of a no
         self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
         self._reason_window = Window(BufferControl(self._reason), height=1)
@@ -316,7 +327,7 @@ class Prompt:
                     return
                 if self._modes_changed():
                     self._start_over("the terminal was changed by another program")
-                self._queue = self._waiting()
+                self._queue, self._others = self._waiting(), self._alike()
             except Exception as error:
                 self._finish_with(error)
                 return
@@ -375,7 +386,7 @@ class Prompt:
     @property
     def _pager(self) -> Pager:
         """Whatever pages are turned of."""
-        return self._scopes if self._mode == "scope" and self._scopes is not None else self._request
+        return self._shown if self._mode in PAGES else self._request
 
     def _offer(self) -> None:
         """Shows the scopes by which more than this once may be approved, or says why there are none."""
@@ -384,14 +395,27 @@ class Prompt:
             return
         views = self._view.offers
         seen = [*self._foresee(), *[None] * len(views)][: len(views)]
-        self._scopes = Pager(lambda width: offer_rows(views, seen, width), len(views), "scopes")
+        self._shown = Pager(lambda width: offer_rows(views, seen, width), len(views), "scopes")
         self._switch("scope")
+        self._start_over()
+
+    def _list(self) -> None:
+        """Shows this request and those that are like it and wait, all of them whole."""
+        found = self._batch()
+        if not found:
+            self._note("nothing that is like it waits any more")
+            return
+        views = [view for _, view in found]
+        lines = sum(len(view.command) + len(view.stdin) for view in views)
+        self._together = tuple(request_id for request_id, _ in found[1:])
+        self._shown = Pager(lambda width: batch_rows(views, width), lines)
+        self._switch("batch")
         self._start_over()
 
     def _choose(self, number: int) -> None:
         """Takes the scope of this number, from 1, once it was shown whole."""
-        if self._pager.too_small or not self._pager.has_shown(number):
-            self._note(self._not_yet() or "look at it first: space shows the next page")
+        if not self._pager.has_shown(number):
+            self._note("look at it first: space shows the next page")
         else:
             self._after_silence(Decision("approve", scope=self._view.offers[number - 1].name))
 
@@ -415,7 +439,7 @@ class Prompt:
         body = HSplit([self._body_window, editor, rule, choices, reason, notice, rest])
         app: Application[Decision | OpenEditor | None] = Application(
             Layout(body, focused_element=self._body_window),
-            key_bindings=merge_key_bindings([self._bindings(), self._scope_keys(), self._editor.keys(editing)]),
+            key_bindings=merge_key_bindings([self._bindings(), self._page_keys(), self._editor.keys(editing)]),
             style=STYLES,
             input=self._input,
             output=self._output,
@@ -539,38 +563,57 @@ class Prompt:
 
         return keys
 
-    def _scope_keys(self) -> KeyBindings:
-        """The keys by which more than this once is allowed: digits choose, b goes back, the others turn pages."""
+    def _page_keys(self) -> KeyBindings:
+        """The keys of what is shown instead of the request: scopes, of which a digit chooses one, and all that are
+        alike, which y and n answer. b goes back, others turn pages.
+        """
         keys = KeyBindings()
+        asking = Condition(lambda: self._mode == "ask")
         choosing = Condition(lambda: self._mode == "scope")
+        listing = Condition(lambda: self._mode == "batch")
 
-        @keys.add("a", filter=Condition(lambda: self._mode == "ask"))
+        @keys.add("a", filter=asking)
         def _(event: KeyPressEvent) -> None:
             self._offer()
+
+        @keys.add("t", filter=asking & Condition(lambda: self._others > 0))
+        def _(event: KeyPressEvent) -> None:
+            self._list()
 
         for number in range(1, len(self._view.offers) + 1):
             keys.add(str(number), filter=choosing)(lambda event: self._choose(int(event.key_sequence[0].key)))
 
-        @keys.add("b", filter=choosing)
-        @keys.add("escape", filter=choosing, eager=True)
-        @keys.add("c-g", filter=choosing)
+        @keys.add("y", filter=listing)
+        def _(event: KeyPressEvent) -> None:
+            if why_not := self._not_yet():
+                self._note(why_not)
+            else:
+                self._after_silence(Decision("approve", also=self._together))
+
+        @keys.add("n", filter=listing)
+        def _(event: KeyPressEvent) -> None:
+            self._after_silence(Decision("reject", also=self._together))
+
+        @keys.add("y", filter=choosing)
+        @keys.add("enter", filter=choosing | listing, eager=True)
+        @keys.add("c-j", filter=choosing | listing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._note("that is not an answer here: b goes back")
+
+        @keys.add("b", filter=choosing | listing)
+        @keys.add("escape", filter=choosing | listing, eager=True)
+        @keys.add("c-g", filter=choosing | listing)
         def _(event: KeyPressEvent) -> None:
             self._back()
 
-        @keys.add("y", filter=choosing)
-        @keys.add("enter", filter=choosing, eager=True)
-        @keys.add("c-j", filter=choosing, eager=True)
-        def _(event: KeyPressEvent) -> None:
-            self._note("that is not an answer here: a number allows it, b goes back")
-
-        @keys.add(Keys.BracketedPaste, filter=choosing, eager=True)
+        @keys.add(Keys.BracketedPaste, filter=choosing | listing, eager=True)
         def _(event: KeyPressEvent) -> None:
             self._start_over("a paste is not an answer")
 
         for key in FORWARD:
-            keys.add(key, filter=choosing)(lambda event: self._turn_page(self._pager.forward, event))
+            keys.add(key, filter=choosing | listing)(lambda event: self._turn_page(self._pager.forward, event))
         for key in BACK[1:]:
-            keys.add(key, filter=choosing)(lambda event: self._turn_page(self._pager.back, event))
+            keys.add(key, filter=choosing | listing)(lambda event: self._turn_page(self._pager.back, event))
         return keys
 
     def _turn_page(self, turn: Callable[[bool], None], event: KeyPressEvent) -> None:
@@ -578,10 +621,10 @@ class Prompt:
         self._note()
 
     def _not_yet(self) -> str:
-        """Return why the request can't be approved now, or ""."""
+        """Return why what is shown can't be approved now, or ""."""
         if self._pager.too_small:
             return "make the window larger to see the command"
-        if not self._request.all_seen:
+        if not (self._shown if self._mode == "batch" else self._request).all_seen:
             return "look at the whole command first: space shows the next page"
         return ""
 
@@ -616,11 +659,8 @@ class Prompt:
         if self._mode == "edit":
             submit = key_label("Ctrl-S", "submit", self._editor.ready)
             return [submit, key_label("Ctrl-X", "your editor"), key_label("Esc", "back")]
-        if self._mode == "scope":
-            numbers = range(1, len(self._view.offers) + 1)
-            found = [key_label(str(n), f"allow {n}", self._guard.armed and self._pager.has_shown(n)) for n in numbers]
-            found.append(key_label("b", "back", self._guard.armed))
-            return [*found, key_label("v", "next page"), key_label("k", "row up")] if paging else found
+        if self._mode in PAGES:
+            return self._page_choices(paging)
         if self._mode == "stop":
             return [
                 [("class:strong", " Stop the whole run?")],
@@ -636,8 +676,21 @@ class Prompt:
             found.append(key_label("e", "edit", armed))
         if self._unconfined:
             found.append(key_label("u", "unconfined", ready))
+        if self._others:
+            found.append(key_label("t", f"these {self._others + 1} together", armed))
         found.append(key_label("q", "stop the run", armed))
         return [*found, key_label("v", "next page"), key_label("b", "back")] if paging else found
+
+    def _page_choices(self, paging: bool) -> list[StyleAndTextTuples]:
+        armed, ready = self._guard.armed, self._guard.armed and not self._not_yet()
+        if self._mode == "scope":
+            numbers = range(1, len(self._view.offers) + 1)
+            found = [key_label(str(n), f"allow {n}", armed and self._pager.has_shown(n)) for n in numbers]
+        else:
+            count = len(self._together) + 1
+            found = [key_label("y", f"run each of {count} once", ready), key_label("n", f"reject {count}", armed)]
+        found.append(key_label("b", "back", armed))
+        return [*found, key_label("v", "next page"), key_label("k", "row up")] if paging else found
 
 
 def _keep_visible(buffer: Buffer) -> None:
