@@ -113,7 +113,7 @@ def show(
 def revoke(
     grant_ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID...", help="Ids of grants, or their beginnings.", autocompletion=grant_ids),
+        typer.Argument(metavar="ID", help="A grant's id, or the beginning of it.", autocompletion=grant_ids),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that hold now.")] = False,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; for humans, no agent is told.")] = "",

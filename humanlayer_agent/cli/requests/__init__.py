@@ -140,7 +140,7 @@ def show(
 def approve(
     request_ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID...", help="A request's id, or the beginning of it.", autocompletion=request_ids),
+        typer.Argument(metavar="ID", help="A request's id, or the beginning of it.", autocompletion=request_ids),
     ],
     comment: CommentOption = "",
     scope: Annotated[
