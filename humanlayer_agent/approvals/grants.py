@@ -439,6 +439,7 @@ class Grant:
         given: when (ms). until: when it ends. uses: how many actions it has let through, of `max_uses`.
         revoked: when it was taken back (ms); None where it was not. revoked_by: the principal who did.
         votes: the approvals that it consists of.
+        over: the run that it is for has ended, so that it covers nothing any more.
     """
 
     id: str
@@ -450,6 +451,7 @@ class Grant:
     revoked: int | None
     revoked_by: str
     votes: tuple[Vote, ...]
+    over: bool = False
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -463,15 +465,24 @@ class Grant:
         return in_words(self.scopes)
 
     @property
+    def remembered(self) -> str:
+        """What was given, in a line: "curl contacting example.org:443, in this run (50 uses)"."""
+        runs = any(scope.run for scope in self.scopes)
+        span = "in this run" if runs else f"for {duration(self.until - self.given)}"
+        return f"{self.words}, {span} ({self.max_uses} {'use' if self.max_uses == 1 else 'uses'})"
+
+    @property
     def by(self) -> tuple[str, ...]:
         """The people who gave it."""
         return tuple(dict.fromkeys(vote.person or person(vote.approver.principal) for vote in self.votes))
 
-    def state(self, now: int) -> Literal["active", "revoked", "expired", "used up"]:
+    def state(self, now: int) -> Literal["active", "revoked", "expired", "used up", "run ended"]:
         """Return what it is at a moment (ms)."""
         if self.revoked is not None:
             return "revoked"
-        return "expired" if now >= self.until else "used up" if self.uses >= self.max_uses else "active"
+        if now >= self.until:
+            return "expired"
+        return "used up" if self.uses >= self.max_uses else "run ended" if self.over else "active"
 
 
 class Grants(Protocol):

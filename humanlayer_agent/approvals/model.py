@@ -1,6 +1,6 @@
 """The objects of an approval. Times are integer milliseconds since the epoch, UTC."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -113,6 +113,10 @@ class Answer:
     scope: str = ""
 
 
+def _none_known(last: int) -> Sequence["ApprovalRequest"]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A request that waits for humans. Read back from a store, `action` has neither `env` nor `stdin`.
@@ -141,6 +145,9 @@ class ApprovalRequest:
             adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
+        earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
+            have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
+        beside: gives the requests of the same run that wait for their turn at the same human. The same.
     """
 
     id: str
@@ -165,6 +172,8 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
+    earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
+    beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def ending(self) -> RequestState | Literal["abandoned"]:
@@ -260,6 +269,11 @@ class Permit:
     requester: str = ""
     started: bool = False
     judged: JudgedFiles | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def by_grants(self) -> str:
+        """The grants by which it may run, for people: "grant 7f3a by alice (12 of 50)"; "" where none were needed."""
+        return " and ".join(map(str, self.granted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,14 @@ def alike(
     return tuple(Alike(*common, tuple(each)) for common, each in found.items()), tuple(alone)
 
 
+def alike_to(request: ApprovalRequest, others: Iterable[ApprovalRequest]) -> tuple[ApprovalRequest, ...]:
+    """Return a request and those of the others that can be answered together with it; () where there are none."""
+    for group in alike([request, *others])[0]:
+        if group.requests[0] is request and len(group.requests) > 1:
+            return group.requests
+    return ()
+
+
 def why_alone(request: ApprovalRequest, *, longest: int = LONGEST) -> str:
     """Return why a request must be looked at by itself; "" where it may stand in a list with others."""
     if request.decision.severity not in ("low", "medium"):
@@ -69,6 +77,16 @@ def why_alone(request: ApprovalRequest, *, longest: int = LONGEST) -> str:
     if request.parent:
         return "a human has changed it"
     return ""
+
+
+def differences(requests: Sequence[ApprovalRequest]) -> list[tuple[int, int]]:
+    """Return where each command, from and to, is not as all the others are: between what all begin and all end with."""
+    commands = [request.action.content for request in requests]
+    shortest = min(map(len, commands), default=0)
+    first = next((n for n in range(shortest) if len({each[n] for each in commands}) > 1), shortest)
+    room = shortest - first
+    last = next((n for n in range(room) if len({each[len(each) - 1 - n] for each in commands}) > 1), room)
+    return [(first, len(command) - last) for command in commands]
 
 
 def operands(request: ApprovalRequest) -> str:

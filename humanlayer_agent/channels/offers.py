@@ -70,7 +70,8 @@ class Foresight:
         earlier: how many there are. covered: how many of them it would have answered.
         refused: how many of these a human did not want then.
         examples: commands of some that it would have answered, the newest first; refused ones before all others.
-        beyond: commands of some that the same rules asked about, and that it would not have answered.
+        beyond: commands of some that the same rules asked about, and that it would not have answered; none where it is
+            of one exact command.
     """
 
     earlier: int
@@ -127,7 +128,7 @@ def foresight(
         covered=len(covered),
         refused=len(refused),
         examples=_commands([*wanted, *refused], redacted),
-        beyond=_commands(alike, redacted),
+        beyond=() if scope.action else _commands(alike, redacted),
     )
 
 

@@ -136,12 +136,19 @@ class Presentation:
         return tuple(other for other in self.others if not other.urgent)
 
 
-def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[str, ...] = ()) -> Presentation:
+def present(
+    request: ApprovalRequest,
+    *,
+    redacted: bool = False,
+    erased: tuple[str, ...] = (),
+    marked: tuple[int, int] | None = None,
+) -> Presentation:
     """Everything about `request` that a human needs to decide, with nothing in it that could deceive a screen.
 
     Args:
         redacted: without the secrets in it, for a channel that keeps what it is sent; a warning says so.
         erased: where secrets stood in it, where somebody has taken them out already (`conceal`).
+        marked: the part of the command to mark, from and to; what the decision is about where it is None.
     """
     if redacted:
         from humanlayer_agent.channels.concealment import conceal
@@ -159,7 +166,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         others=tuple(_others(decision)),
         rules=tuple(one_line(rule) for rule in decision.rules),
         warnings=(*_abandoned(request), *_concealed(erased), *_warnings(action.content, stdin)),
-        command=_lines(action.content, _marked(action.content, decision)),
+        command=_lines(action.content, frozenset(range(*marked)) if marked else _marked(action.content, decision)),
         stdin=_lines(stdin, frozenset()) if stdin else (),
         stdin_bytes=len(action.stdin),
         interpreter="" if action.interpreter == BASH else one_line(" ".join(action.interpreter)),

@@ -202,7 +202,8 @@ class SQLiteGrants:
         if active:
             terms.append("revoked IS NULL AND uses < max_uses AND until > ?")
             values.append(self._clock())
-        return self._read(" AND ".join(terms), *values)
+        found = self._read(" AND ".join(terms), *values)
+        return [grant for grant in found if not (active and grant.over)]
 
     def get(self, grant_id: str) -> Grant | None:
         found = self._read("id = ?", grant_id)
@@ -232,9 +233,15 @@ class SQLiteGrants:
                     row["revoked"],
                     row["revoked_by"],
                     votes,
+                    any(scope.run and self._has_ended(scope.run) for scope in scopes),
                 )
             )
         return grants
+
+    def _has_ended(self, run_id: str) -> bool:
+        with self._database.read() as connection:
+            found = connection.execute("SELECT state FROM run WHERE id = ?", (run_id,)).fetchone()
+        return found is not None and found["state"] not in ("open", "terminated")
 
     @staticmethod
     def _votes(connection: sqlite3.Connection, request_id: str) -> tuple[Vote, ...]:
