@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
-from humanlayer_agent.channels.batches import alike, operands
+from humanlayer_agent.channels.batches import alike, labels
 from humanlayer_agent.channels.contract import Desk, Ref
 from humanlayer_agent.channels.slack import blocks, message
 from humanlayer_agent.channels.slack.blocks import Json
@@ -72,11 +72,10 @@ def view(listed: Sequence[tuple[ApprovalRequest, Shown]], seal: Seal, metadata: 
     """The form."""
     found: list[Json] = []
     options = []
-    for number, (request, what) in enumerate(listed, 1):
-        differs = operands(what.request)
+    differ = labels([what.request for _, what in listed])
+    for number, ((request, what), differs) in enumerate(zip(listed, differ, strict=True), 1):
         found += _listed(number, what, differs)
-        value = f"{request.id}|{seal.of_scope(request, PURPOSE)}"
-        options.append((f"{number}  {differs or ' '.join(what.command.split())}", value))
+        options.append((f"{number}  {differs}", f"{request.id}|{seal.of_scope(request, PURPOSE)}"))
     found += [
         {"type": "divider"},
         blocks.choice(FIELD, "Which of these?", options, many=True),
@@ -97,7 +96,7 @@ def view(listed: Sequence[tuple[ApprovalRequest, Shown]], seal: Seal, metadata: 
 def _listed(number: int, what: Shown, differs: str) -> Iterator[Json]:
     shown = what.view
     yield {"type": "divider"}
-    yield blocks.line(blocks.words(f"{number}  {blocks.cut(differs, 300)}".rstrip(), bold=True))
+    yield blocks.line(blocks.words(f"{number}  {differs}", bold=True))
     yield blocks.literal(what.command)
     said = [shown.reason, *(other.text for other in shown.others)]
     yield blocks.section("\n".join(blocks.cut(each, 300) for each in said[:5]))
