@@ -169,8 +169,10 @@ padding:1px 3px;margin:0 5px;font-weight:bold} .time{color:#616061;font-size:12p
 pre{background:#f8f8f8;border:1px solid #ddd;border-radius:4px;padding:8px;margin:6px 0;white-space:pre-wrap;
 word-break:break-word;font:12px/1.5 Monaco,'Liberation Mono',monospace}
 .mention{background:#e8f5fa;color:#1264a3;border-radius:3px;padding:0 2px 1px}
-.buttons{display:flex;flex-wrap:wrap;gap:8px;margin-top:10px} .button{border:1px solid #bbb;border-radius:4px;padding:4px 12px;
-font-weight:bold;font-size:15px;background:#fff;white-space:nowrap} .primary{background:#007a5a;color:#fff;border-color:#007a5a}
+.buttons{display:flex;flex-wrap:wrap;gap:8px;margin-top:10px}
+.button{border:1px solid #bbb;border-radius:4px;padding:4px 12px;
+font-weight:bold;font-size:15px;background:#fff;white-space:nowrap}
+.primary{background:#007a5a;color:#fff;border-color:#007a5a}
 .danger{background:#fff;color:#e01e5a;border-color:#e01e5a}
 .modal{padding:20px 24px} .title{font-weight:900;font-size:22px;margin-bottom:12px}
 hr{border:0;border-top:1px solid #ddd}
