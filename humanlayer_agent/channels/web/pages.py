@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, Response
 
+from humanlayer_agent.approvals.grants import in_words, read_scope
 from humanlayer_agent.approvals.model import ApprovalRequest, person
 from humanlayer_agent.channels.batches import differences, labels
 from humanlayer_agent.channels.contract import Outcome
@@ -130,7 +131,12 @@ class Pages:
             editable=command if visible(command) == command else "",  # a text field can't hold everything
             further=_further(request),
             answers=[
-                {"by": one_line(person(vote.approver.principal)), "kind": vote.answer, "at": _utc(vote.at)}
+                {
+                    "by": one_line(person(vote.approver.principal)),
+                    "kind": vote.answer,
+                    "at": _utc(vote.at),
+                    "more": one_line(in_words((scope,))) if (scope := read_scope(vote.scope)) is not None else "",
+                }
                 for vote in outcome.votes
             ],
             headers=SCRIPTED if back else None,
