@@ -254,7 +254,11 @@ class Asking:
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
-        request = replace(request, held=self.held and request.decision.confinable)
+        request = replace(
+            request,
+            held=self.held and request.decision.confinable,
+            to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
+        )
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
         except (ChannelError, RunTerminated):

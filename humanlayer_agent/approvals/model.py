@@ -141,6 +141,8 @@ class ApprovalRequest:
             adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
+        to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
+            last answers came too quickly; "" where they need not.
     """
 
     id: str
@@ -165,6 +167,7 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
+    to_type: str = ""
 
     @property
     def ending(self) -> RequestState | Literal["abandoned"]:
