@@ -83,7 +83,8 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
-    "Override": "override", "Tests": "tests", "RaisedRoute": "route", "Grantable": "grant", "WrittenDefaults": "defaults",
+    "Override": "override", "Tests": "tests", "RaisedRoute": "route", "Grantable": "grant",
+    "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",
     "ListOrAdded": "names, or `{add: names}`", "Stop": "`ask` or `deny`",
 }  # fmt: skip
