@@ -28,6 +28,13 @@ RequestState = Literal[
 ]
 AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
 
+QUESTION = "question"
+"""The type of an action that is a question of an agent: it is answered in words, and nothing runs (`questions`)."""
+
+_ANSWERS: Mapping[str, frozenset[AnswerKind]] = {QUESTION: frozenset({"respond", "reject", "escalate", "terminate"})}
+"""The answers that may be given to what is no command, by the type of the action."""
+_ANY: frozenset[AnswerKind] = frozenset({"approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"})
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -170,6 +177,11 @@ class ApprovalRequest:
     to_type: str = ""
 
     @property
+    def answers(self) -> frozenset[AnswerKind]:
+        """The answers that may be given: no channel offers another, and none counts."""
+        return _ANSWERS.get(self.action.type, _ANY)
+
+    @property
     def ending(self) -> RequestState | Literal["abandoned"]:
         """Its state, for people to read: "abandoned" where it was withdrawn because its agent is gone."""
         return "abandoned" if self.abandoned and self.state == "withdrawn" else self.state
@@ -295,6 +307,7 @@ class Denial:
         edited: what a human had changed the command to; `decision` and `reason` are about that.
         answer: what the human said, where one did.
         in_a_row: the run ends because of so many denials in a row.
+        question: it is no denial, but what became of a question to a human: nothing was to run.
         halted: because every agent of the store is stopped (`hla stop`), not only this one.
 
     Example:
@@ -313,6 +326,7 @@ class Denial:
     answer: AnswerKind | None = None
     in_a_row: int = 0
     halted: bool = False
+    question: bool = False
 
     def __str__(self) -> str:
         return self.reason

@@ -14,7 +14,15 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.attention import HOUR_MS, IN_A_ROW, SEVERE, is_hasty, is_typed, to_type
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.grants import MAIL, offers
-from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
+from humanlayer_agent.approvals.model import (
+    QUESTION,
+    Answer,
+    ApprovalRequest,
+    Approver,
+    RequestState,
+    Vote,
+    VoteResult,
+)
 from humanlayer_agent.approvals.store_interface import edit_fault
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
 from humanlayer_agent.audit import events
@@ -165,6 +173,8 @@ def _admitted(
     action = as_asked(row)
     if action is None:
         return _refusal("altered")
+    if action.type == QUESTION and answer.kind in ("approve", "edit"):
+        return Refusal("no-such-answer", "a question is answered in words: nothing of it could be approved")
     if fault := edit_fault(answer, action.content):
         return Refusal("bad-edit", fault)
     if answer.kind == "respond" and not answer.comment.strip():

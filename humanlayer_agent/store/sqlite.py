@@ -18,6 +18,7 @@ from typing import Any, Literal
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import (
+    QUESTION,
     Answer,
     ApprovalRequest,
     Execution,
@@ -508,6 +509,8 @@ class SQLiteStore:
                 return Halted(STOPPED, halts[0])
             if row["run_id"] != request.action.run_id:
                 return Refused("another run of the agent waits for its answer now")
+            if request.action.type == QUESTION:
+                return Refused("a question is answered in words: nothing of it runs")
             if row["state"] != "approved":
                 return Refused(f"the request is {row['state']}")
             if row["decided"] + row["valid_for"] <= ledger.now:
