@@ -12,7 +12,7 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, read_scope, why_never
+from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, enough, read_scope, why_never
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
@@ -300,14 +300,7 @@ class SQLiteGrants:
         )
         proved = [_proved(ledger, row["id"], action, decision, requester, authority) for row in rows]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
-        missing, chosen = set(range(len(decision.asks))), []
-        while missing:
-            best = max(able, key=lambda each: len(missing & each.covers(decision, digest)), default=None)
-            if best is None or not missing & best.covers(decision, digest):
-                return []
-            chosen.append(best)
-            missing -= best.covers(decision, digest)
-        return chosen
+        return enough(able, decision, digest)
 
 
 def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:
