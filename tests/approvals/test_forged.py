@@ -171,7 +171,17 @@ def test_a_signature_that_is_right_by_a_key_that_is_not(attacked: Callable[..., 
 def test_a_key_of_another_process_that_the_row_vouches_for(attacked: Callable[..., Any], path: Path) -> None:
     """There is no table of keys to add one to: what is trusted stands in nobody's reach."""
     tables = {row[0] for row in sqlite3.connect(path).execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    beside = {"lease", "silence", "delivery", "presentation", "halt", "resumption", "purging", "given_grant", "grant_use"}
+    beside = {
+        "lease",
+        "silence",
+        "delivery",
+        "presentation",
+        "halt",
+        "resumption",
+        "purging",
+        "given_grant",
+        "grant_use",
+    }
     assert tables == {"run", "request", "vote", "permit", "execution", "audit_event", "log_key"} | beside
 
 
