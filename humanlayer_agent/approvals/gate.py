@@ -39,7 +39,7 @@ from humanlayer_agent.errors import (
     StoreError,
 )
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
 
@@ -452,11 +452,13 @@ class Gate:
             return allowed(action, decision, digest, JudgedFiles(directory, decision.files, decision.view))
         if decision.verdict is Verdict.ASK:
             files = JudgedFiles(directory, decision.files, decision.view)
+            led = leads(action, decision)
             if (granted := self._granted(action, decision, digest)) is not None:
+                with self._lock:
+                    self._led[granted.id] = led
                 return self._issued(granted, files)
             if self._reach is not None:
                 self._reach.start()
-            led = leads(action, decision)
             answered = self._asking.ask(action, decision, digest, instance=self.instance)
             if not isinstance(answered, Permit):
                 return answered
@@ -560,7 +562,13 @@ class Gate:
                     why = f"{error.filename}: {error.strerror}"
                 self.store.record(events.FILES_UNKEPT, run=self.run_id, why=why)
                 reason = f"{decision.reason} {UNKEPT.format(why=why)}".strip()
-                return replace(decision, verdict=max(decision.verdict, Verdict.ASK), reason=reason)
+                unkept = Ask("", "", "unkept", limits=Limits(scopes=()))
+                return replace(
+                    decision,
+                    verdict=max(decision.verdict, Verdict.ASK),
+                    reason=reason,
+                    asks=(*decision.asks, unkept),
+                )
             self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
@@ -585,7 +593,8 @@ class Gate:
         if use_by is not None and self._monotonic() >= use_by:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
-        if permit.request and (why := changed(self.director, action, decision, led)):
+        judged_once = permit.request is None and not permit.granted
+        if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)

@@ -75,7 +75,7 @@ def record_answer(
         if len(due) == len(steps):
             return _refused(ledger, request_id, answer, row, Refusal("nobody-further", REFUSALS["nobody-further"]))
         level, to = len(due) + 1, steps[len(due)].to
-    scope = _scope(row, answer, ledger.now)
+    scope = _scope(ledger, row, answer)
     if isinstance(scope, Refusal):
         return _refused(ledger, request_id, answer, row, scope)
     vote = _signed(ledger, request_id, answer, seat, signer, scope)
@@ -218,16 +218,21 @@ def _has_answered(votes: Sequence[Vote], seat: Seat, approver: Approver) -> bool
     )
 
 
-def _scope(row: sqlite3.Row, answer: Answer, now: int) -> str | Refusal:
-    """The scope that an answer chose of those that are offered, as it is signed; "" where it chose none."""
+def _scope(ledger: Ledger, row: sqlite3.Row, answer: Answer) -> str | Refusal:
+    """The scope that an answer chose of those that are offered, as it is signed; "" where it chose none.
+
+    It is made of what the row says must be approved: that has to be what the log says that was asked.
+    """
     if not answer.scope:
         return ""
     if answer.kind != "approve" or answer.approver.assurance in MAIL:
         return Refusal("no-such-scope", "only an approval has a scope, and none that comes by mail")
+    if not ledger.is_as_asked(row):
+        return _refusal("altered")
     offered = {offer.name: offer for offer in offers(read_request(row))}
     if (chosen := offered.get(answer.scope)) is None:
         return Refusal("no-such-scope", f"{REFUSALS['no-such-scope']}: {sayable(answer.scope)[:40]}")
-    return replace(chosen.scope, until=now + chosen.age).text()
+    return replace(chosen.scope, until=ledger.now + chosen.age).text()
 
 
 def _signed(ledger: Ledger, request_id: str, answer: Answer, seat: Seat, signer: Signer, scope: str) -> Vote:

@@ -12,7 +12,15 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, enough, read_scope, why_never
+from humanlayer_agent.approvals.grants import (
+    Grant,
+    GrantUse,
+    Scope,
+    enough,
+    exact_action,
+    read_scope,
+    why_never,
+)
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
@@ -42,10 +50,9 @@ class _Proved:
 
     def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]:
         """Return which of the asks of a decision are covered, by their numbers."""
+        exact = exact_action(decision, digest)
         return frozenset(
-            number
-            for number, ask in enumerate(decision.asks)
-            if all(scope.covers(ask, digest) for scope in self.scopes)
+            number for number, ask in enumerate(decision.asks) if all(scope.covers(ask, exact) for scope in self.scopes)
         )
 
 
@@ -122,6 +129,8 @@ def _proved(
         if why := scope.why_not(action, requester, decision.policy_digest, now):
             return why
         scopes.append(scope)
+    if any(scope.approvals > len(scopes) for scope in scopes):
+        return "some of the approvals are missing that it was given by"
     uses = told.get(events.GRANT_USED.name, 0)
     if found[0]["uses"] != uses:
         return "its row and the log disagree on how often it was used"
