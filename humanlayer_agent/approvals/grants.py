@@ -12,17 +12,18 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Protocol, TypeVar
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote, person
 from humanlayer_agent.canonical_json import canonical
-from humanlayer_agent.policy.asks import ALL_BELOW
+from humanlayer_agent.policy.asks import ALL_BELOW, ANY, is_wide
 from humanlayer_agent.policy.decision import SEVERITIES, Ask, Limits, PolicyDecision
+from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.safe_text import one_line
 
 Operands = Literal["exact", "below", "any"]
@@ -81,8 +82,6 @@ _MODULE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?:/[\w.~-]+)+(?:@[\w.+-
 _ARCHIVE = re.compile(r".*\.(?:tgz|tar|tar\.\w+|zip|whl|deb|rpm|gem|egg|jar)", re.IGNORECASE)
 """What a package is called that the usual registry is asked for: no file, no repository and no URL."""
 
-_HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
-_LEAST_DEPTH = 2
 _DEPTH = 3
 _SHOWN = 3
 
@@ -95,8 +94,10 @@ class Pattern:
         rule, kind, role: as in the `Ask` that was approved.
         operands: exactly `operand` (and its `value`), all at or below the directory `operand`, or any that is certain.
         operand: where a path is once links are followed; else what the effect names.
-        program: the program that may do it; "" for any, whose verb and options may be any then, too.
-        verb, flags: what of the command has to be the same (see `Ask`), but for words that change what it prints.
+        program: the program that may do it; "" for any that reads, whose verb and words may be any then, too; ANY for
+            any at all: only a plan says that.
+        verb, flags: what of the command has to be the same (see `Ask`), but for words that change what it prints;
+            (ANY,) where nothing has to: a plan says that of a program.
 
     Example:
         >>> reading = Pattern("reads", "read", "operand", "below", "/srv/data")
@@ -120,11 +121,12 @@ class Pattern:
         """Tell whether what is asked about is certainly of this kind."""
         if (self.rule, self.kind) != (ask.rule, ask.kind) or not _may_vary(ask):
             return False
-        if self.role != ask.role and not (self.kind == "read" and self.role == "operand" and ask.role in _READS):
+        reads = self.kind == "read" and self.role == "operand" and ask.role in _READS
+        if self.role not in (ask.role, ANY) and not reads:
             return False
         if not self.program and not (self.kind == "read" and ask.role in _BY_ANY):
             return False
-        if self.program and not self._is_same(ask):
+        if self.program not in ("", ANY) and not self._is_same(ask):
             return False
         if _SCOPES[self.operands] not in ask.limits.scopes:
             return False
@@ -138,6 +140,8 @@ class Pattern:
         return (ask.operand, ask.value) == (self.operand, self.value)
 
     def _is_same(self, ask: Ask) -> bool:
+        if self.verb == (ANY,):
+            return self.program == ask.program
         said, wanted = (_telling(self.program, words) for words in (ask.flags, self.flags))
         return (self.program, self.verb, wanted) == (ask.program, ask.verb, said)
 
@@ -328,6 +332,11 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
             scope.text()
             found.append(Offer(name, f"{what}, {where}", age, scope))
 
+    if request.action.type == PLAN:
+        lasts = read_plan(request.action.content, request.action.cwd).lasts_ms
+        ahead = tuple(dict.fromkeys(pattern for ask in decision.asks for pattern in _ahead(ask)))
+        offer(PLAN, _words(ahead), min(lasts or limits.max_age, limits.max_age), ahead, run=not lasts)
+        return tuple(found)
     if "action" in limits.scopes:
         offer("action", "this exact command", limits.max_age)
     narrow = _patterns(decision, limits, ())
@@ -428,6 +437,16 @@ def _patterns(decision: PolicyDecision, limits: Limits, any_of: Iterable[str]) -
     return tuple(dict.fromkeys(each for each in found if each is not None)) if all(found) else None
 
 
+def _ahead(ask: Ask) -> Iterator[Pattern]:
+    """Yield what covers one thing that a plan asks for: it, and where that is a directory, all below it."""
+    who: dict[str, Any] = {"program": ask.program, "verb": ask.verb, "flags": ask.flags} if ask.program else {}
+    if not ask.places:
+        yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.operand or "", ask.value, **who)
+        return
+    yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.places[0], ask.value, **who)
+    yield Pattern(ask.rule, ask.kind, ask.role, "below", ask.places[0], **who)
+
+
 def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
     if not _may_vary(ask) or len(ask.places) > 1:
         return None
@@ -464,15 +483,17 @@ def _folder(ask: Ask) -> str:
 
 
 def _if_deep(folder: str) -> str:
-    return folder if folder.count("/") >= _LEAST_DEPTH and not _HOME.match(folder) else ""
+    return "" if is_wide(folder) else folder
 
 
 def _is_below(path: str, directory: str) -> bool:
-    return path == directory or _is_inside(path, directory)
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _is_inside(path: str, directory: str) -> bool:
-    return path.startswith(directory.rstrip("/") + "/")
+    """Tell whether a path lies in a directory, and not in a hidden part of it: what is put there is often run later."""
+    above = directory.rstrip("/") + "/"
+    return path.startswith(above) and not any(part.startswith(".") for part in path.removeprefix(above).split("/"))
 
 
 # In words
@@ -492,7 +513,9 @@ _DOES_AS = {
 
 
 def _words(patterns: Sequence[Pattern]) -> str:
-    told = [pattern for pattern in patterns if pattern.role != "itself" or len(patterns) == 1]
+    wide = {(each.kind, each.operand) for each in patterns if each.operands == "below"}
+    told = [each for each in patterns if each.role != "itself" or len(patterns) == 1]
+    told = [each for each in told if each.operands == "below" or (each.kind, each.operand) not in wide]
     said = list(dict.fromkeys(map(_phrase, told or patterns)))
     more = f" and {len(said) - _SHOWN + 1} more" if len(said) > _SHOWN else ""
     return " and ".join(said[: _SHOWN - 1] if more else said) + more
@@ -509,8 +532,8 @@ def _phrase(pattern: Pattern) -> str:
     shown = one_line(pattern.operand)
     if pattern.kind == "network" and pattern.value:
         shown = f"{shown}:{one_line(pattern.value)}"
-    who = " ".join(filter(None, (one_line(pattern.program), one_line(pattern.verb[0] if pattern.verb else ""))))
-    if named := [each for each in pattern.verb[1:] if "=" in each and not each.endswith("=None")]:
+    who = " ".join(one_line(each) for each in (pattern.program, *pattern.verb[:1]) if each not in ("", ANY))
+    if named := [each for each in pattern.verb[1:] if "=" in each and not each.endswith("=None") and each[:3] != "in="]:
         who = f"{who} ({one_line(', '.join(named))})"
     if pattern.role == "itself":
         return who

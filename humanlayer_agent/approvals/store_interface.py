@@ -36,6 +36,9 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.redaction.redactor import Redactor
 
+NEVER_RUNS = "a plan is no action, and never runs: what its approval lets be done is a grant"
+"""Why there is no permit for a plan."""
+
 
 def now_ms() -> int:
     """Milliseconds since the epoch, UTC."""

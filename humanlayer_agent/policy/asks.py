@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.policy.conditions.compiler import Situation
@@ -18,6 +19,8 @@ LOOSE = "loose"
 """The kind of an ask for what only a confinement allows, where the approval of something else opens that."""
 ALL_BELOW = "all below"
 """The value of an ask about all that is below its operand."""
+ANY = "*"
+"""Stands in what a plan asks for, where it says nothing of the program, or of its words."""
 
 NEVER = Limits(scopes=())
 _FETCHES: Mapping[str, frozenset[str] | None] = {
@@ -32,6 +35,7 @@ _FETCHES: Mapping[str, frozenset[str] | None] = {
     **dict.fromkeys(("apt-get", "apt"), frozenset({"install", "update"})),
 }
 """Programs that get something from a host and send it nothing but the question, by their sub-commands (None: all)."""
+FETCHERS = frozenset(_FETCHES)
 _SENDS = re.compile(r"(data|form|upload|post|body|json|publish|request|config|header|cookie|cert|key|user|quote).*")
 """Options of theirs by which more is sent, another method is used, or a file says what is done."""
 _ASKED = re.compile(r"(?:https?|ftp|ssh|git)://\S+|[^:/?#\s]+(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
@@ -43,6 +47,8 @@ _WHERE = frozenset({"region", "zone", "location"})
 _BY_ANY_WORDS = frozenset({"redirect", "database", _READ_ONLY})
 _PLAIN_WRAPPERS = frozenset({"timeout", "nice", "ionice", "time", "nohup", "stdbuf", "command", "env"})
 """Programs under which another one does the same; the variables that they set are effects of their own."""
+_HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
+_LEAST_DEPTH = 2
 _CODE = re.compile(r" line \d+: ")
 """Stands in the origin of effects that program text has."""
 _NAMED = frozenset({"operand", "redirect"})
@@ -70,6 +76,32 @@ def asks(program: Program, hits: Sequence[Hit], situation: Situation) -> tuple[A
 
 def _needs(commands: Sequence[SimpleCommand]) -> Iterable[str]:
     return [item for command in commands[-1:] for item in asked_for(command)]
+
+
+def planned(hit: Hit, links: Links, program: str) -> tuple[Ask, ...]:
+    """Return what has to be approved of an effect that is only planned: by whichever words, and where no program is
+    named, by whichever program. A package is got by its sub-command and no other words.
+
+    Args:
+        hit: what a rule certainly says of it.
+        links: where they lead.
+        program: that is named; "" where none is.
+    """
+    effect = hit.effect
+    if effect is None:
+        return (_ask(hit, links),)
+    if effect.kind == "package":
+        return (replace(_ask(hit, links), operand=effect.operand, flags=(hit.command.subcommand or "",)),)
+    about = _of_operand(replace(effect, recursive=False), hit.certain, links)
+    ask = replace(_ask(hit, links), program=program or ANY, verb=(ANY,), flags=(), value=effect.value or "", **about)
+    if effect.kind == "read":
+        return (replace(ask, program=""),)
+    return (replace(ask, role=ANY),) if ask.places else (ask,)
+
+
+def is_wide(directory: str) -> bool:
+    """Tell whether too much lies below a directory for an approval of all of it."""
+    return directory.count("/") < _LEAST_DEPTH or _HOME.match(directory) is not None
 
 
 def _let_loose(program: Program, hits: Sequence[Hit], situation: Situation) -> Iterator[Ask]:

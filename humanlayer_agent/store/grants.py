@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.grants import (
     Grant,
@@ -237,7 +237,9 @@ class SQLiteGrants:
         authority: Callable[[], Authority],
         use_by_ms: int,
     ) -> Permit | None:
-        if decision.verdict is not Verdict.ASK or why_never(decision) or not self._has_open(action, decision):
+        if action.type == PLAN or decision.verdict is not Verdict.ASK or why_never(decision):
+            return None
+        if not self._has_open(action, decision):
             return None
         counting = authority()
         with self._admitted(action, decision, digest, counting) as ledger:
