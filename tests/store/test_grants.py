@@ -318,7 +318,29 @@ def test_a_clock_that_is_set_back_gives_no_time(
     clock.pass_ms(HOUR_MS)
     store.open_run(Run("run-2", "agent", "instance", ALICE))  # any event
     clock.jump_ms(-back)
+    store.open_run(Run("run-3", "agent", "instance", ALICE))
     assert use() is None
+    clock.jump_ms(back)
+    clock.jump_ms(-back)
+    assert use() is None
+
+
+def test_a_clock_that_was_far_ahead_before_takes_none(
+    store: SQLiteStore, give: Callable[..., ApprovalRequest], use: Callable[..., Permit | None], clock: Any
+) -> None:
+    clock.jump_ms(100 * HOUR_MS)
+    store.open_run(Run("run-2", "agent", "instance", ALICE))
+    clock.jump_ms(-100 * HOUR_MS)
+    give()
+    assert isinstance(use(), Permit)
+
+
+def test_a_clock_that_steps_back_a_little_takes_none(
+    give: Callable[..., ApprovalRequest], use: Callable[..., Permit | None], clock: Any
+) -> None:
+    give()
+    clock.jump_ms(-50)
+    assert isinstance(use(), Permit)
 
 
 def test_who_has_left_gives_nothing(
