@@ -235,6 +235,8 @@ def read_scope(text: str) -> Scope | None:
 def _pattern(said: dict[str, Any]) -> Pattern:
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     pattern = Pattern(**plain)
+    if not type(pattern.verb) is type(pattern.flags) is tuple:
+        raise ValueError("not a pattern")
     texts = (pattern.rule, pattern.kind, pattern.role, pattern.operands, pattern.operand, pattern.value)
     if not all(type(each) is str for each in (*texts, pattern.program, *pattern.verb, *pattern.flags)):
         raise ValueError("not a pattern")

@@ -33,6 +33,8 @@ _TOLD = (
     "SELECT type, count(*) AS times FROM audit_event WHERE type IN ('grant.used', 'grant.revoked') "
     "AND json_extract(body, '$.grant') = ? GROUP BY type"
 )
+_GIVEN = "SELECT seq FROM audit_event WHERE request = ? AND type = 'grant.given'"
+_PAST = "SELECT 1 FROM audit_event WHERE json_extract(body, '$.at') >= ? AND seq > ? LIMIT 1"
 _STILL_APPROVED = ("approved", "lapsed", "invalidated")
 _NOT_APPROVED = tuple(event for state, event in REQUEST_EVENTS.items() if state not in _STILL_APPROVED)
 _OPEN = "project = ? AND policy = ? AND until > ? AND revoked IS NULL AND uses < max_uses"
@@ -118,6 +120,9 @@ def _proved(
         return "it was revoked"
     if _was_taken_back(ledger, grant_id):
         return "the log says that its request was not approved in the end"
+    given = ledger.rows(_GIVEN, grant_id)
+    if not given:
+        return "the log does not say that it was given"
     now = _time(ledger)
     counted = granting(ledger.votes(grant_id), decision, requester, authority, now)
     if isinstance(counted, str):
@@ -129,6 +134,8 @@ def _proved(
         if why := scope.why_not(action, requester, decision.policy_digest, now):
             return why
         scopes.append(scope)
+    if ledger.rows(_PAST, min(scope.until for scope in scopes), given[0]["seq"]):
+        return "the log has seen the end of it"
     if any(scope.approvals > len(scopes) for scope in scopes):
         return "some of the approvals are missing that it was given by"
     uses = told.get(events.GRANT_USED.name, 0)
@@ -147,9 +154,7 @@ def _was_taken_back(ledger: Ledger, request_id: str) -> bool:
 
 
 def _time(ledger: Ledger) -> int:
-    """Return the time (ms) that grants are judged by: what the log has seen does not come again, so that a clock which
-    is set back makes none of them live longer.
-    """
+    """Return the time (ms) that grants are judged by: not before what was written last, should a clock step back."""
     newest = ledger.newest("TRUE")
     told = newest.get("at") if newest is not None else None
     return max(ledger.now, told) if type(told) is int else ledger.now
