@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -27,9 +27,6 @@ RequestState = Literal[
     "invalidated",
 ]
 AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
-
-QUESTION = "question"
-"""The type of an action that is a question of an agent: it is answered in words, and nothing runs (`questions`)."""
 
 _ANSWERS: Mapping[str, frozenset[AnswerKind]] = {QUESTION: frozenset({"respond", "reject", "escalate", "terminate"})}
 """The answers that may be given to what is no command, by the type of the action."""

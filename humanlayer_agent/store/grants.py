@@ -10,9 +10,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, enough, exact_action, read_scope, why_never
+from humanlayer_agent.approvals.grants import (
+    Grant,
+    GrantUse,
+    Scope,
+    enough,
+    exact_action,
+    read_scope,
+    why_never,
+)
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
@@ -25,6 +33,8 @@ _TOLD = (
     "SELECT type, count(*) AS times FROM audit_event WHERE type IN ('grant.used', 'grant.revoked') "
     "AND json_extract(body, '$.grant') = ? GROUP BY type"
 )
+_GIVEN = "SELECT seq FROM audit_event WHERE request = ? AND type = 'grant.given'"
+_PAST = "SELECT 1 FROM audit_event WHERE json_extract(body, '$.at') >= ? AND seq > ? LIMIT 1"
 _STILL_APPROVED = ("approved", "lapsed", "invalidated")
 _NOT_APPROVED = tuple(event for state, event in REQUEST_EVENTS.items() if state not in _STILL_APPROVED)
 _OPEN = "project = ? AND policy = ? AND until > ? AND revoked IS NULL AND uses < max_uses"
@@ -40,8 +50,9 @@ class _Proved:
     uses: int
     max_uses: int
 
-    def covers(self, decision: PolicyDecision, exact: str) -> frozenset[int]:
+    def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]:
         """Return which of the asks of a decision are covered, by their numbers."""
+        exact = exact_action(decision, digest)
         return frozenset(
             number for number, ask in enumerate(decision.asks) if all(scope.covers(ask, exact) for scope in self.scopes)
         )
@@ -91,7 +102,7 @@ def unproved_grants(ledger: Ledger, permit: Permit, digest: str, authority: Auth
             return f"grant {use.grant[:4]} does not let it run any more: {proved}"
         if use.use > proved.max_uses:
             return f"grant {use.grant[:4]} was used up before"
-        covered |= proved.covers(permit.decision, exact_action(permit.decision, digest))
+        covered |= proved.covers(permit.decision, digest)
     if why := why_never(permit.decision):
         return f"no grant covers it: {why}"
     return "" if len(covered) == len(permit.decision.asks) else "its grants do not cover all that must be approved"
@@ -109,6 +120,9 @@ def _proved(
         return "it was revoked"
     if _was_taken_back(ledger, grant_id):
         return "the log says that its request was not approved in the end"
+    given = ledger.rows(_GIVEN, grant_id)
+    if not given:
+        return "the log does not say that it was given"
     now = _time(ledger)
     counted = granting(ledger.votes(grant_id), decision, requester, authority, now)
     if isinstance(counted, str):
@@ -120,6 +134,8 @@ def _proved(
         if why := scope.why_not(action, requester, decision.policy_digest, now):
             return why
         scopes.append(scope)
+    if ledger.rows(_PAST, min(scope.until for scope in scopes), given[0]["seq"]):
+        return "the log has seen the end of it"
     if any(scope.approvals > len(scopes) for scope in scopes):
         return "some of the approvals are missing that it was given by"
     uses = told.get(events.GRANT_USED.name, 0)
@@ -138,9 +154,7 @@ def _was_taken_back(ledger: Ledger, request_id: str) -> bool:
 
 
 def _time(ledger: Ledger) -> int:
-    """Return the time (ms) that grants are judged by: what the log has seen does not come again, so that a clock which
-    is set back makes none of them live longer.
-    """
+    """Return the time (ms) that grants are judged by: not before what was written last, should a clock step back."""
     newest = ledger.newest("TRUE")
     told = newest.get("at") if newest is not None else None
     return max(ledger.now, told) if type(told) is int else ledger.now
@@ -228,7 +242,9 @@ class SQLiteGrants:
         authority: Callable[[], Authority],
         use_by_ms: int,
     ) -> Permit | None:
-        if decision.verdict is not Verdict.ASK or why_never(decision) or not self._has_open(action, decision):
+        if action.type in INERT or decision.verdict is not Verdict.ASK or why_never(decision):
+            return None
+        if not self._has_open(action, decision):
             return None
         counting = authority()
         with self._admitted(action, decision, digest, counting) as ledger:
