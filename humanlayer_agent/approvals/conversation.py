@@ -12,7 +12,7 @@ from typing import overload
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
-from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
+from humanlayer_agent.approvals.model import QUESTION, Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
@@ -254,7 +254,11 @@ class Asking:
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
-        request = replace(request, held=self.held and request.decision.confinable)
+        request = replace(
+            request,
+            held=self.held and request.decision.confinable,
+            to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
+        )
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
         except (ChannelError, RunTerminated):
@@ -391,12 +395,15 @@ class Asking:
     def _ended(self, request: ApprovalRequest, state: str) -> Denial:
         """A human said no, in one way or another; exactly this action is not asked about again."""
         kind, words = _ENDS[state]
+        if request.action.type == QUESTION:
+            words = words.replace("rejected", "declined")
         vote = self._said(request, kind)
         if vote is None:
             return self._denied(request, f"the store says that the request is {state}, and nobody's answer proves it")
         denial = self._said_no(request, f"{words} {vote.approver.principal}", vote)
-        with self._lock:
-            self._refusals[request.digest] = denial
+        if request.action.type != QUESTION:  # the same may well be asked again later
+            with self._lock:
+                self._refusals[request.digest] = denial
         return denial
 
     def _expired(self, request: ApprovalRequest) -> Denial:

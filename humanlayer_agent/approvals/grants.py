@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
@@ -69,6 +69,12 @@ _PACKAGE = re.compile(
 _MODULE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?:/[\w.~-]+)+(?:@[\w.+-]+)?")
 _ARCHIVE = re.compile(r".*\.(?:tgz|tar|tar\.\w+|zip|whl|deb|rpm|gem|egg|jar)", re.IGNORECASE)
 """What a package is called that the usual registry is asked for: no file, no repository and no URL."""
+
+_OF_FOLDERS = frozenset({"list", "repository"})
+"""Roles of reads of a directory, mostly."""
+
+_WILD = re.compile(r"/[^/]*[*?\[]")
+"""The first component with a wildcard, with the slash before it."""
 
 _HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
 _LEAST_DEPTH = 2
@@ -132,8 +138,11 @@ class Pattern:
         return (self.program, self.verb, wanted) == (ask.program, ask.verb, said)
 
 
-_READS = frozenset({"operand", "list", "redirect"})
+_READS = frozenset({"operand", "list", "redirect", "found"})
 """Roles of reads that say no more than that something is read: reading a file covers naming it."""
+
+_BY_ANY = frozenset({*_READS, "repository", "setting"})
+"""Roles of reads that are as much by whichever program: what else it does is asked about by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +337,37 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
     return tuple(found)
 
 
+class Covers(Protocol):
+    """One grant, as far as it says which asks of a decision it covers, by their numbers."""
+
+    def covers(self, decision: PolicyDecision, exact: str) -> frozenset[int]: ...
+
+
+C = TypeVar("C", bound=Covers)
+
+
+def enough(able: Iterable[C], decision: PolicyDecision, digest: str) -> list[C]:
+    """Return grants that together cover all that a decision asks about, no more of them than are needed; none where
+    there are none that do.
+
+    Args:
+        able: grants that are good for the action.
+        digest: of the action.
+    """
+    if why_never(decision):
+        return []
+    exact = exact_action(decision, digest)
+    covered = [(each, each.covers(decision, exact)) for each in able]
+    missing, chosen = set(range(len(decision.asks))), []
+    while missing:
+        best, of_these = max(covered, key=lambda pair: len(missing & pair[1]), default=(None, frozenset()))
+        if best is None or not missing & of_these:
+            return []
+        chosen.append(best)
+        missing -= of_these
+    return chosen
+
+
 def covered_before(scope: Scope, requests: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
     """Return the requests that a scope would have made unnecessary, whatever its time and its run: what an approver is
     shown before it is given.
@@ -386,13 +426,13 @@ def _patterns(decision: PolicyDecision, limits: Limits, any_of: Iterable[str]) -
 def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
     if not _may_vary(ask) or len(ask.places) > 1:
         return None
-    reads = ask.kind == "read" and ask.role in _READS
+    reads = ask.kind == "read" and ask.role in _BY_ANY
     who: dict[str, Any] = {} if reads else {"program": ask.program, "verb": ask.verb, "flags": ask.flags}
     if not reads and not ask.program:
         return None
     if ask.kind in any_of and _is_from_registry(ask):
         return Pattern(ask.rule, ask.kind, ask.role, "any", **who)
-    folder = _folder(ask) if ask.kind in _BELOW and "directory" in limits.scopes else ""
+    folder = _folder(ask) if ask.kind in _BELOW and ask.role != "setting" and "directory" in limits.scopes else ""
     if folder:
         return Pattern(ask.rule, ask.kind, ask.role, "below", folder, **who)
     if "operand" not in limits.scopes:
@@ -409,10 +449,15 @@ def _folder(ask: Ask) -> str:
     """
     if not ask.places:
         return ""
-    place = ask.places[0]
-    folder = place if ask.role == "list" else posixpath.dirname(place)
-    if ask.kind == "read":
-        folder = "/".join(folder.split("/")[: _DEPTH + 1])
+    place, wild = ask.places[0], _WILD.search(ask.places[0])
+    if ask.kind != "read":
+        return _if_deep(place if (ask.operand or "").endswith("/") else posixpath.dirname(place))
+    above = place[: wild.start()] if wild else posixpath.dirname(place)
+    folder = _if_deep("/".join(above.split("/")[: _DEPTH + 1]))
+    return folder or (_if_deep(place) if ask.role in _OF_FOLDERS and not wild else "")
+
+
+def _if_deep(folder: str) -> str:
     return folder if folder.count("/") >= _LEAST_DEPTH and not _HOME.match(folder) else ""
 
 
@@ -432,6 +477,15 @@ _DOES = {
     "environment": "setting", "execute": "running", "database": "using",
 }  # fmt: skip
 
+_DOES_AS = {
+    ("read", "list"): "listing",
+    ("read", "setting"): "setting a variable to",
+    ("read", "repository"): "reading the repository",
+    ("network", "service-read"): "reading from",
+}
+"""The same of effects in a role that says more."""
+_ALL_BELOW = "/**"
+
 
 def _words(patterns: Sequence[Pattern]) -> str:
     told = [pattern for pattern in patterns if pattern.role != "itself" or len(patterns) == 1]
@@ -447,20 +501,23 @@ def _phrase(pattern: Pattern) -> str:
         >>> _phrase(Pattern("read-outside", "read", "operand", "below", "/srv/data"))
         'reading anything below /srv/data'
     """
-    listed = pattern.role == "list" and pattern.kind == "read"
-    does = "listing" if listed else _DOES.get(pattern.kind, "")
+    does = _DOES_AS.get((pattern.kind, pattern.role)) or _DOES.get(pattern.kind, "")
     shown = one_line(pattern.operand)
     if pattern.kind == "network" and pattern.value:
         shown = f"{shown}:{one_line(pattern.value)}"
     who = " ".join(filter(None, (one_line(pattern.program), one_line(pattern.verb[0] if pattern.verb else ""))))
     if pattern.role == "itself":
         return who
+    if named := [
+        each for each in pattern.verb[1:] if "=" in each and not each.startswith("in=") and not each.endswith("=None")
+    ]:
+        who = f"{who} ({one_line(', '.join(named))})"
     if pattern.kind == "package":
         return f"{who} of any package" if pattern.operands == "any" else f"{who} of {shown}"
     if pattern.operands == "any":
         return f"{who} {does or 'for any ' + pattern.kind}"
-    if pattern.operands == "below":
-        shown = f"anything below {shown}"
+    if pattern.operands == "below" or shown.endswith(_ALL_BELOW):
+        shown = f"anything below {shown.removesuffix(_ALL_BELOW) or '/'}"
     if not does:
         does, shown = "for", f"the {pattern.kind} {shown}"
     return " ".join(filter(None, (who, does, shown)))

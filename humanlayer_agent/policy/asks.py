@@ -7,9 +7,10 @@ from typing import Any
 
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import Hit
+from humanlayer_agent.policy.conditions.link_targets import Links, led_to
 from humanlayer_agent.policy.decision import Ask, Limits, Verdict
 from humanlayer_agent.policy.needs_line import ROLE, asked_for
-from humanlayer_agent.shell import Effect, Program, SimpleCommand, View
+from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 COMMAND = "command"
 """The kind of an ask that is about a command as a whole."""
@@ -20,6 +21,7 @@ NEVER = Limits(scopes=())
 _FETCHES: Mapping[str, frozenset[str] | None] = {
     "curl": None,
     "wget": None,
+    **dict.fromkeys(("ping", "ping6", "traceroute", "tracepath", "dig", "nslookup", "host", "drill")),
     "git": frozenset({"fetch", "pull", "clone", "ls-remote"}),
     "pip": frozenset({"install", "download", "wheel", "index"}),
     **dict.fromkeys(("npm", "yarn", "pnpm"), frozenset({"install", "add", "ci", "view", "info", "outdated"})),
@@ -33,6 +35,16 @@ _SENDS = re.compile(r"(data|form|upload|post|body|json|publish|request|config|he
 _ASKED = re.compile(r"(?:https?|ftp|ssh|git)://\S+|[^:/?#\s]+(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
 """What names a host that is asked by a protocol which sends no more than the question does (not gopher, nor telnet)."""
 _READ_ONLY = "service-read"
+"""The role of what is only read from a service, by whichever sub-command."""
+_WHERE = frozenset({"region", "zone", "location"})
+"""Attributes that say where in an account something is: to read there is to read from the same account."""
+_SHOWS = re.compile(
+    r"output|query|json|jq|template|limit|format|filters?|max-items|page-size|no-paginate|state|label|author|search|"
+    r"sort-by|selector|wide|tail|since|previous"
+)
+"""Options of what is read from a service that say what of it is shown."""
+_ALL_BELOW = "**"
+"""Stands at the end of a place where all below it is read."""
 _PLAIN_WRAPPERS = frozenset({"timeout", "nice", "ionice", "time", "nohup", "stdbuf", "command"})
 """Programs under which another one does the same."""
 _CODE = re.compile(r" line \d+: ")
@@ -51,7 +63,7 @@ def asks(program: Program, hits: Sequence[Hit], situation: Situation) -> tuple[A
         hits: all that rules, or the lack of one, say of it.
         situation: what it was judged in: its links are followed in that view.
     """
-    found = [_ask(hit, situation.links.view) for hit in hits if hit.verdict is Verdict.ASK]
+    found = [_ask(hit, situation) for hit in hits if hit.verdict is Verdict.ASK]
     found += _let_loose(program, hits, situation)
     if program.status != "ok":
         found.append(Ask("", "", "parse", limits=NEVER))
@@ -100,7 +112,7 @@ def _is_unknown_code(effect: Effect | None) -> bool:
     return effect is not None and effect.kind == "execute" and (effect.unread or effect.role not in _FOLLOWED)
 
 
-def _ask(hit: Hit, view: View) -> Ask:
+def _ask(hit: Hit, situation: Situation) -> Ask:
     command, effect, rule = hit.command, hit.effect, hit.rule.rule if hit.rule is not None else None
     grant = rule.grant if rule is not None else None
     certain = hit.certain and hit.source is None
@@ -113,10 +125,11 @@ def _ask(hit: Hit, view: View) -> Ask:
             "value": _value(command, effect),
             "unread": effect.unread,
             "code": _CODE.search(effect.origin) is not None,
-            **_of_operand(effect, certain, view),
+            **_of_operand(effect, certain, situation.links),
         }
     )
-    if effect is not None and effect.kind == "network" and not _only_fetches(command, effect):
+    fetches = effect is not None and effect.kind == "network" and _only_fetches(command, effect)
+    if effect is not None and effect.kind == "network" and not fetches:
         about["operand"] = None
     words = _words(command, effect)
     if words is None or (effect is not None and _is_of_place(effect, about) and command.cwd is None):
@@ -124,7 +137,7 @@ def _ask(hit: Hit, view: View) -> Ask:
     return Ask(
         rule=rule.id if rule is not None else "",
         program=command.program or "",
-        verb=_verb(command, in_place=effect is not None and _is_of_place(effect, about)),
+        verb=_verb(command, effect, in_place=effect is not None and _is_of_place(effect, about)),
         flags=words or (),
         severity=rule.severity if rule is not None else "medium",
         limits=Limits(grant.scopes, grant.max_age, grant.max_uses) if grant is not None else Limits(),
@@ -136,7 +149,8 @@ def _value(command: SimpleCommand, effect: Effect) -> str:
     if effect.kind == "package" and effect.role not in _NAMED:
         named = any(each.kind == "package" and each.role in _NAMED for each in command.effects)
         return "what it names" if named else ""
-    return effect.value or ("all below" if effect.recursive or effect.contents else "")
+    more = effect.kind != "read" and (effect.recursive or effect.contents)
+    return effect.value or ("all below" if more else "")
 
 
 def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | None:
@@ -147,7 +161,9 @@ def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | N
     """
     if effect is not None and effect.role == "redirect":
         return ()
-    only_reads = effect is not None and effect.role == _READ_ONLY
+    if effect is not None and effect.role == _READ_ONLY:
+        given = [*command.flags, *(f"{name}={value}" for name, values in command.options.items() for value in values)]
+        return tuple(sorted(word for word in given if not _only_shows(word.partition("=")[0])))
     named = {
         effect.span
         for effect in command.effects
@@ -164,9 +180,14 @@ def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | N
             found += [option[0]] if option else []
         elif text is None:
             return None
-        elif not (only_reads and text in command.operands):
+        else:
             found.append(text)
     return tuple(found) if command.words else None
+
+
+def _only_shows(option: str) -> bool:
+    """Tell whether an option of what is only read from a service says what of it is shown, or where in an account."""
+    return option in _WHERE or _SHOWS.fullmatch(option) is not None
 
 
 def _only_fetches(command: SimpleCommand, effect: Effect) -> bool:
@@ -193,15 +214,33 @@ def _of_command(command: SimpleCommand, certain: bool) -> dict[str, Any]:
     return {"kind": COMMAND, "operand": command.text if certain and command.resolved else None}
 
 
-def _of_operand(effect: Effect, certain: bool, view: View) -> dict[str, Any]:
+def _of_operand(effect: Effect, certain: bool, links: Links) -> dict[str, Any]:
     """Return what is certain of what an effect is done to, and where that is."""
     operand = effect.operand
-    known = bool(certain and effect.resolved and operand) and not effect.pattern and effect.role != ROLE
+    known = bool(certain and effect.resolved and operand) and effect.role != ROLE
+    if known and effect.pattern is not None:
+        return _of_pattern(effect, effect.pattern, links)
     if not operand or not operand.startswith("/"):
         return {"operand": operand} if known else {}
     parent, name = posixpath.split(posixpath.normpath(operand))
-    places = (view.real(operand), posixpath.join(view.real(parent), name))
+    places = [links.view.real(operand), posixpath.join(links.view.real(parent), name)]
+    if effect.kind == "read" and effect.recursive:
+        places = [posixpath.join(place, _ALL_BELOW) for place in places]
     return {"operand": operand if known else None, "places": tuple(dict.fromkeys(places))}
+
+
+def _of_pattern(effect: Effect, pattern: str, links: Links) -> dict[str, Any]:
+    """Return the same of what is read by a pattern: all that it stands for lies below its first part, and where links
+    lead that it would go through.
+    """
+    led = led_to(effect, links) if effect.kind == "read" and ".." not in pattern.split("/") else None
+    if led is None or effect.operand is None or not effect.operand.startswith("/"):
+        return {}
+    rest = pattern.removeprefix(effect.operand.rstrip("/") + "/")
+    if rest == pattern:
+        return {}
+    places = (posixpath.join(links.view.real(effect.operand), rest), *led)
+    return {"operand": pattern, "places": tuple(dict.fromkeys(places))}
 
 
 def _is_of_place(effect: Effect, about: Mapping[str, Any]) -> bool:
@@ -209,10 +248,12 @@ def _is_of_place(effect: Effect, about: Mapping[str, Any]) -> bool:
     return not about.get("places") and (effect.kind, effect.role) != ("network", "operand")
 
 
-def _verb(command: SimpleCommand, *, in_place: bool) -> tuple[str, ...]:
+def _verb(command: SimpleCommand, effect: Effect | None, *, in_place: bool) -> tuple[str, ...]:
     """Return what of a command has to be the same: an approval of a pull is none of a push, nor one elsewhere."""
-    named = [f"{name}={value}" for name, values in sorted(command.attributes.items()) for value in values]
+    only_reads = effect is not None and effect.role == _READ_ONLY
+    attributes = [name for name in sorted(command.attributes) if not (only_reads and name in _WHERE)]
+    named = [f"{name}={value}" for name in attributes for value in command.attributes[name]]
     more = [f"via={each}" for each in command.via if each not in _PLAIN_WRAPPERS]
     more += [f"path={command.path}"] if command.path else []
     more += [f"in={each}" for each in command.cwd or ()] if in_place else []
-    return (command.subcommand or "", *sorted(command.verbs), *named, *more)
+    return ("" if only_reads else command.subcommand or "", *sorted(command.verbs), *named, *more)

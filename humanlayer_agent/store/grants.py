@@ -12,7 +12,7 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, exact_action, read_scope, why_never
+from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, enough, exact_action, read_scope, why_never
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
@@ -42,9 +42,8 @@ class _Proved:
     uses: int
     max_uses: int
 
-    def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]:
+    def covers(self, decision: PolicyDecision, exact: str) -> frozenset[int]:
         """Return which of the asks of a decision are covered, by their numbers."""
-        exact = exact_action(decision, digest)
         return frozenset(
             number for number, ask in enumerate(decision.asks) if all(scope.covers(ask, exact) for scope in self.scopes)
         )
@@ -94,7 +93,7 @@ def unproved_grants(ledger: Ledger, permit: Permit, digest: str, authority: Auth
             return f"grant {use.grant[:4]} does not let it run any more: {proved}"
         if use.use > proved.max_uses:
             return f"grant {use.grant[:4]} was used up before"
-        covered |= proved.covers(permit.decision, digest)
+        covered |= proved.covers(permit.decision, exact_action(permit.decision, digest))
     if why := why_never(permit.decision):
         return f"no grant covers it: {why}"
     return "" if len(covered) == len(permit.decision.asks) else "its grants do not cover all that must be approved"
@@ -316,14 +315,7 @@ class SQLiteGrants:
         said = [row["id"] for row in rows if _says(ledger, row["id"], decision, exact)]
         proved = [_proved(ledger, each, action, decision, requester, authority) for each in said]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
-        missing, chosen = set(range(len(decision.asks))), []
-        while missing:
-            best = max(able, key=lambda each: len(missing & each.covers(decision, digest)), default=None)
-            if best is None or not missing & best.covers(decision, digest):
-                return []
-            chosen.append(best)
-            missing -= best.covers(decision, digest)
-        return chosen
+        return enough(able, decision, digest)
 
 
 def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:
