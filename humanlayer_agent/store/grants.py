@@ -145,6 +145,14 @@ def _proved(
     return _Proved(grant_id, people, tuple(scopes), uses, min(scope.uses for scope in scopes))
 
 
+def _says(ledger: Ledger, grant_id: str, decision: PolicyDecision, exact: str) -> bool:
+    """Tell whether a grant covers any of what is asked about if its votes are what they seem. (To prove them all would
+    take the longer the more grants there are.)
+    """
+    scopes = [read_scope(vote.scope) for vote in ledger.votes(grant_id) if vote.answer == "approve"]
+    return any(all(scope is not None and scope.covers(ask, exact) for scope in scopes) for ask in decision.asks)
+
+
 def _was_taken_back(ledger: Ledger, request_id: str) -> bool:
     """Tell whether the log says that a request was not approved in the end. (That its own permit was not used in time
     takes no approval back.)
@@ -314,7 +322,9 @@ class SQLiteGrants:
             f"SELECT id FROM given_grant WHERE {_OPEN} ORDER BY given, rowid",
             *(storable(action.project), decision.policy_digest, ledger.now),
         )
-        proved = [_proved(ledger, row["id"], action, decision, requester, authority) for row in rows]
+        exact = exact_action(decision, digest)
+        said = [row["id"] for row in rows if _says(ledger, row["id"], decision, exact)]
+        proved = [_proved(ledger, each, action, decision, requester, authority) for each in said]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
         return enough(able, decision, digest)
 
