@@ -65,6 +65,7 @@ SECTIONS = (
     Section("Rules", "WrittenRule"),
     Section("Override", "Override", level=3),
     Section("Route", "RaisedRoute", level=3),
+    Section("Grant", "Grantable", level=3),
     Section("Tests", "Tests", level=3),
     Section("Conditions", "Match"),
     Section("Words", "Text", level=3),
@@ -82,11 +83,13 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
-    "Override": "override", "Tests": "tests", "RaisedRoute": "route", "WrittenDefaults": "defaults",
+    "Override": "override", "Tests": "tests", "RaisedRoute": "route", "Grantable": "grant",
+    "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",
     "ListOrAdded": "names, or `{add: names}`", "Stop": "`ask` or `deny`",
 }  # fmt: skip
 """What the classes' annotations are called on the page."""
+_DURATION = "duration"
 _MANY = {"str": "list of text", "Match": "conditions", "Kind": "kinds", "WrittenRule": "rules"}
 """The same for lists of them."""
 
@@ -126,6 +129,8 @@ def _value(field: ast.AnnAssign) -> str:
     default = None if isinstance(field.value, ast.Call) else ast.literal_eval(field.value)
     if default in (None, "", (), {}) and default is not False:
         return said
+    if said == _DURATION:
+        default = f"{default // 3_600_000}h"
     shown = f"[{', '.join(default)}]" if isinstance(default, tuple) else str(default).lower()
     return f"{said}; `{shown}`"
 
@@ -141,6 +146,8 @@ def _type(text: str) -> str:
         return f"{_TYPES[found[1]]} by name"
     if found := re.match(r"(?:Annotated\[)?tuple\[(?:Annotated\[)?(\w+)", text):
         return _MANY[found[1]]
+    if "milliseconds" in text:
+        return _DURATION
     if found := re.match(r"Annotated\[(\w+),", text):
         return _TYPES[found[1]]
     return " or ".join(_TYPES[each] for each in text.split(" | "))

@@ -13,7 +13,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -24,6 +24,14 @@ from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.questions import (
+    HumanAnswer,
+    Question,
+    action_of,
+    answer_of,
+    decision_on,
+    question_of,
+)
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
@@ -39,7 +47,7 @@ from humanlayer_agent.errors import (
     StoreError,
 )
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
 
@@ -300,6 +308,34 @@ class Gate:
         self.finish(permit, Outcome(None, f"not started: {error}", started=False))
         return self._counted(Denial(str(error), by="policy", decision=permit.decision, request_id=permit.request_id))
 
+    def ask_human(self, question: str, options: Sequence[str] = ()) -> HumanAnswer:
+        """Ask a human something, by the channels that approvals go by. The answer decides nothing.
+
+        Args:
+            question: the agent's own words.
+            options: answers that are offered, at most nine; any other words may be given as well.
+
+        Returns:
+            The answer: false, with `why`, where nobody gave one in time or a human declined. Never raised.
+
+        Raises:
+            ConfigError: it is no question that could be put (empty, too long, an option twice).
+
+        Example::
+
+            answer = gate.ask_human("Which branch is released?", ["main", "next"])
+            branch = answer.text or "main"
+        """
+        put = Question(question, tuple(options))
+        here = os.getcwd()
+        try:
+            action = self._own(Action("", cwd=here, project=here))
+            self._begin(action)
+            denial = self._put_question(put, action)
+        except Exception as error:
+            denial = self._failed(error)
+        return answer_of(put, denial)
+
     def stop(self, why: str, *, in_a_row: int = 0) -> None:
         """End the run at once: what waits is withdrawn, and every further action denied.
 
@@ -431,6 +467,8 @@ class Gate:
 
     def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
         self._begin(action)
+        if (question := question_of(action)) is not None:
+            return replace(self._put_question(question, action), question=True)
         directory = WorkingDirectory.at(action.cwd)
         judged = self._judge(action)
         if isinstance(judged, Denial):
@@ -452,11 +490,13 @@ class Gate:
             return allowed(action, decision, digest, JudgedFiles(directory, decision.files, decision.view))
         if decision.verdict is Verdict.ASK:
             files = JudgedFiles(directory, decision.files, decision.view)
+            led = leads(action, decision)
             if (granted := self._granted(action, decision, digest)) is not None:
+                with self._lock:
+                    self._led[granted.id] = led
                 return self._issued(granted, files)
             if self._reach is not None:
                 self._reach.start()
-            led = leads(action, decision)
             answered = self._asking.ask(action, decision, digest, instance=self.instance)
             if not isinstance(answered, Permit):
                 return answered
@@ -467,6 +507,20 @@ class Gate:
             return self._issued(answered, JudgedFiles(directory, answered.decision.files, answered.decision.view))
         self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
+
+    def _put_question(self, question: Question, action: Action) -> Denial:
+        if self._asking.stopped:
+            return self._asking.stopped
+        if self._reach is not None:
+            self._reach.start()
+        asked, decision = action_of(question, action), decision_on(question, self.authority.routes)
+        digest = asked.digest(decision.policy_digest)
+        answered = self._asking.ask(asked, decision, digest, instance=self.instance)
+        if isinstance(answered, Permit):  # the store gives none of a question
+            return Denial("a question was answered as if it were a command", by="store")
+        if answered.answer == "respond":
+            answered = replace(answered, comment=question.chosen(answered.comment))
+        return answered
 
     def _allowed(self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit:
         return self._issued(
@@ -560,7 +614,13 @@ class Gate:
                     why = f"{error.filename}: {error.strerror}"
                 self.store.record(events.FILES_UNKEPT, run=self.run_id, why=why)
                 reason = f"{decision.reason} {UNKEPT.format(why=why)}".strip()
-                return replace(decision, verdict=max(decision.verdict, Verdict.ASK), reason=reason)
+                unkept = Ask("", "", "unkept", limits=Limits(scopes=()))
+                return replace(
+                    decision,
+                    verdict=max(decision.verdict, Verdict.ASK),
+                    reason=reason,
+                    asks=(*decision.asks, unkept),
+                )
             self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
@@ -585,7 +645,8 @@ class Gate:
         if use_by is not None and self._monotonic() >= use_by:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
-        if permit.request and (why := changed(self.director, action, decision, led)):
+        judged_once = permit.request is None and not permit.granted
+        if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
@@ -616,7 +677,7 @@ class Gate:
 
     def _counted(self, denial: Denial) -> Denial:
         """The denial, as one more in a row: the last that is borne ends the run. (A stop of all agents is none.)"""
-        if denial.halted:
+        if denial.halted or (denial.question and not denial.terminate):
             return denial
         with self._lock:
             self._denials += 1

@@ -197,6 +197,12 @@ class Store(Protocol):
         """
         ...
 
+    def to_type(self, request_id: str, principal: str, authority: Authority) -> str:
+        """Return what `principal` has to type with an approval of this request, because their last answers came too
+        quickly (`attention`); "" where they need not.
+        """
+        ...
+
     def revoke(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
         """Take an approval back (answer kind "revoke"), before it is used: late afterwards. See `decide`."""
         ...

@@ -13,7 +13,17 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, UsedFor, in_words, read_scope, why_never
+from humanlayer_agent.approvals.grants import (
+    Grant,
+    GrantUse,
+    Scope,
+    UsedFor,
+    enough,
+    exact_action,
+    in_words,
+    read_scope,
+    why_never,
+)
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
@@ -50,12 +60,10 @@ class _Proved:
     uses: int
     max_uses: int
 
-    def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]:
+    def covers(self, decision: PolicyDecision, exact: str) -> frozenset[int]:
         """Return which of the asks of a decision are covered, by their numbers."""
         return frozenset(
-            number
-            for number, ask in enumerate(decision.asks)
-            if all(scope.covers(ask, digest) for scope in self.scopes)
+            number for number, ask in enumerate(decision.asks) if all(scope.covers(ask, exact) for scope in self.scopes)
         )
 
 
@@ -113,7 +121,7 @@ def unproved_grants(ledger: Ledger, permit: Permit, digest: str, authority: Auth
             return f"grant {use.grant[:4]} does not let it run any more: {proved}"
         if use.use > proved.max_uses:
             return f"grant {use.grant[:4]} was used up before"
-        covered |= proved.covers(permit.decision, digest)
+        covered |= proved.covers(permit.decision, exact_action(permit.decision, digest))
     if why := why_never(permit.decision):
         return f"no grant covers it: {why}"
     return "" if len(covered) == len(permit.decision.asks) else "its grants do not cover all that must be approved"
@@ -142,6 +150,8 @@ def _proved(
         if why := scope.why_not(action, requester, decision.policy_digest, now):
             return why
         scopes.append(scope)
+    if any(scope.approvals > len(scopes) for scope in scopes):
+        return "some of the approvals are missing that it was given by"
     uses = told.get(events.GRANT_USED.name, 0)
     if found[0]["uses"] != uses:
         return "its row and the log disagree on how often it was used"
@@ -333,14 +343,7 @@ class SQLiteGrants:
         )
         proved = [_proved(ledger, row["id"], action, decision, requester, authority) for row in rows]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
-        missing, chosen = set(range(len(decision.asks))), []
-        while missing:
-            best = max(able, key=lambda each: len(missing & each.covers(decision, digest)), default=None)
-            if best is None or not missing & best.covers(decision, digest):
-                return []
-            chosen.append(best)
-            missing -= best.covers(decision, digest)
-        return chosen
+        return enough(able, decision, digest)
 
 
 def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:

@@ -214,6 +214,10 @@ def replay(
         typer.Option("--checkout", metavar="DIR", help="Read the scripts of the logs' project here."),
     ] = None,
     confined: ConfinedOption = False,
+    grant: Annotated[
+        Literal["narrowest", "second", "widest"] | None,
+        typer.Option(help="Show also what is left to ask if approvers choose that of the scopes they are offered."),
+    ] = None,
 ) -> None:
     """Judge recorded runs: what a policy would have asked and denied. Runs nothing. Exit code 5: rows were left out.
 
@@ -221,13 +225,16 @@ def replay(
     Reads trajectories of mini-swe-agent (1 and 2), SWE-agent and Harbor (ATIF), events of OpenHands, Claude Code's
     session files, our audit export, and JSON lines with "id", "command" and "cwd".
 
-    Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app
+    Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app;
+    hla policy replay default runs/ --confined --grant second
     """
     from humanlayer_agent.cli.policy.replay import run_replay
 
     (found,) = _policies([policy], None)
     raise typer.Exit(
-        run_replay(found, logs, project, confined=confined, format=output, rows=rows, top=top, checkout=checkout)
+        run_replay(
+            found, logs, project, confined=confined, format=output, rows=rows, top=top, checkout=checkout, grant=grant
+        )
     )
 
 

@@ -478,6 +478,18 @@ class ReplayRecord(TypedDict):
     redacted: Annotated[int, "Commands with secrets taken out, judged without them."]
     tool_calls_without_command: Annotated[dict[str, int], "By tool."]
     unreadable: Annotated[dict[str, Any], "Rows that could not be replayed: count, rows."]
+    grants: Annotated[NotRequired["SimulatedRecord"], "With --grant: what simulated approvers would have been asked."]
+
+
+class SimulatedRecord(TypedDict):
+    """The asks of replayed runs whose approvers approve more than once."""
+
+    choice: Annotated[str, "narrowest, second or widest: which of the offered scopes they choose."]
+    certain: Annotated[dict[str, int], "Asks of which something is certain: before, after."]
+    others: Annotated[dict[str, int], "All other asks: before, after."]
+    rules: Annotated[list[dict[str, Any]], "rule (null: none allows it), before, after."]
+    runs: Annotated[list[dict[str, Any]], "run, before, after."]
+    grants: Annotated[list[dict[str, Any]], "words, run, rule, command, answered: command, place, rule."]
 
 
 class ReplayedRecord(TypedDict):

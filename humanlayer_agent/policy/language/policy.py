@@ -12,7 +12,6 @@ from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.policy.language.field_types import (
     LISTED,
     SOME,
-    UNITS,
     Form,
     Written,
     keys_of,
@@ -312,7 +311,7 @@ class Grantable(Written):
 
     scopes: tuple[Literal["action", "operand", "directory", "any"], ...] = ("action", "operand", "directory", "any")
     """For this exact command, for this path, host or name, for all below a directory, for any of them."""
-    max_age: Annotated[int, Form(before=milliseconds)] = 8 * UNITS["h"]
+    max_age: Annotated[int, Form(before=milliseconds)] = 28_800_000
     """At most for so long: `30m`, `8h`, `2d`."""
     max_uses: Annotated[int, Form(ge=1, le=10_000)] = 50
     """At most for so many commands."""
