@@ -59,6 +59,8 @@ class Situation:
     tracing: dataflow.Tracing = field(default_factory=dataflow.Tracing)
     catalog: Catalog = CATALOG
     """What is known of programs."""
+    search_path: str = ""
+    """Where programs are looked for (PATH)."""
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
-from humanlayer_agent.policy.conditions import containment, variable_uses
+from humanlayer_agent.policy.conditions import containment, own_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -170,11 +170,13 @@ class Rules:
         if not own and not command.effects:
             own = self._allowing(held, command, situation) or [Hit(self.unmatched, None, command, None, certain=True)]
         # A rule without an effect clause allows the command itself, so of its effects only that it runs.
-        runs = any(hit.verdict is Verdict.ALLOW for hit in own)
+        allowing = [hit.rule.rule for hit in own if hit.rule is not None and hit.verdict is Verdict.ALLOW]
+        runs = bool(allowing)
+        unread = own_programs.own(command) if any(own_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
             hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation)
-            if not hits and not (runs and _runs_itself(effect)):
+            if not hits and not (runs and (effect is unread or _runs_itself(effect))):
                 hits = [Hit(self.unmatched, None, command, effect, certain=True)]
             effects.append(hits)
         return Judged(command, own, effects)

@@ -105,8 +105,8 @@ class Prover:
             return False
 
     def _covers(self, one: Condition, other: Condition) -> bool:
-        if not self._entails(one.when, other.when):
-            return False
+        if other.rule.excuses or not self._entails(one.when, other.when):
+            return False  # nothing is shown of what an exception excuses
         if other.unless is None:
             return True
         # What excuses the other must excuse this one too, or never meet it.
