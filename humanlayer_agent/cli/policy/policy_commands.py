@@ -267,6 +267,39 @@ def diff(
 
 
 @app.command()
+def allow(
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="The command line, in quotes.")],
+    place: Annotated[
+        Literal["user", "project"],
+        typer.Option("--in", help="Whose policy it is added to: yours, or the project's that you have trusted."),
+    ] = "user",
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="DAY", help="The last day on which it holds. [in 90 days]")
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why it is excused.")] = None,
+    project: ProjectOption = None,
+    cwd: Annotated[Path | None, typer.Option("--cwd", metavar="DIR", help="Directory the command starts in.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Add to this policy file, which is not in force.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask; only with --file.")] = False,
+) -> None:
+    """Have a command not be asked about any more: draft an exception, show what it changes, write it after a yes.
+
+    The draft is as narrow as can be said, and has tests. Nothing is drafted for what is denied, severe, locked, unread
+    or not certain. Exit code 3: there is no terminal to ask at.
+
+    Examples: hla policy allow 'gh pr view 12';  hla policy allow 'frob x' --reason 'Our own tool.' --until 2030-12-31
+    """
+    from humanlayer_agent.cli.policy.allow import run_allow
+    from humanlayer_agent.configuration import checked_project, find_project
+
+    base = checked_project(project) if project is not None else find_project()
+    start = str(cwd.absolute()) if cwd is not None else ""
+    raise typer.Exit(run_allow(command, base, cwd=start, place=place, until=until, reason=reason, file=file, yes=yes))
+
+
+@app.command()
 def trust(
     project: ProjectOption = None,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="Trust it no longer.")] = False,

@@ -80,9 +80,15 @@ class CompiledRule:
         """Return what excuses this from the rule, besides its `unless`. What it would allow, because it runs confined,
         needs no excuse.
         """
-        if self.verdict_in(situation) is Verdict.ALLOW:
+        if not situation.excusing or self.verdict_in(situation) is Verdict.ALLOW:
             return None
         return next((each for each in self.excuses if each.clause(command, effect, situation) == YES), None)
+
+    def is_excused(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> bool:
+        """Tell whether it would apply but for what excuses from it."""
+        if not self.excuses or self.when(command, effect, situation) == NO:
+            return False
+        return self.excuse(command, effect, situation) is not None
 
     def verdict_in(self, situation: Situation) -> Verdict:
         """Return its verdict: what it would ask about, it allows where it can be confined as the rule says."""
@@ -142,9 +148,16 @@ def _uses(rule: Rule, compiler: Compiler, excuses: Sequence[Excuse]) -> tuple[Cl
     naming = variable_uses.naming(rule.when)
     if naming is not None:
         when = compiler.match(naming)
-        unless = [compiler.match(rule.unless, excuses=True)] if rule.unless is not None else []
-        unless += [each.clause for each in excuses]
-        found.append(lambda c, e, s: NO if any(each(c, e, s) == YES for each in unless) else when(c, e, s))
+        unless = compiler.match(rule.unless, excuses=True) if rule.unless is not None else None
+
+        def named(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+            if unless is not None and unless(command, effect, situation) == YES:
+                return NO
+            if situation.excusing and any(each.clause(command, effect, situation) == YES for each in excuses):
+                return NO
+            return when(command, effect, situation)
+
+        found.append(named)
     return tuple(found)
 
 

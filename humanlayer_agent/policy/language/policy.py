@@ -121,6 +121,8 @@ class Flags(Written):
     """All of these are given."""
     none: Names | None = None
     """None of these is given."""
+    only: tuple[str, ...] | None = None
+    """No others are given; `[]` means none at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def _within(match: Match) -> Iterator[Match]:
 
 
 def _names(group: Paths | Among | None) -> list[str]:
-    return [name for key in ("any", "all", "none", "contents_of") for name in getattr(group, key, None) or ()]
+    return [name for key in ("any", "all", "none", "only", "contents_of") for name in getattr(group, key, None) or ()]
 
 
 def _is_list(name: str) -> bool:
