@@ -17,7 +17,17 @@ def flow(value: Any) -> str:
     """
     import yaml
 
-    dumped = yaml.safe_dump([value], default_flow_style=True, width=_WIDTH, allow_unicode=True, sort_keys=False)
+    class OneLine(yaml.SafeDumper):
+        """Writes texts with several lines on one."""
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+        style = '"' if len(value.splitlines()) > 1 else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    OneLine.add_representer(str, text)
+    dumped = yaml.dump(
+        [value], None, OneLine, default_flow_style=True, width=_WIDTH, allow_unicode=True, sort_keys=False
+    )
     return str(dumped).strip()[1:-1]
 
 
