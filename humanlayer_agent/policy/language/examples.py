@@ -177,7 +177,7 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     `match`: the rule applies for certain, and the decision is at least as strict as it (an allow: exactly). `maybe`: it
     may apply. `not_match`: it does not apply. `confined`: it applies, and allows. What extended rules allow, the
     extending file may forbid. A rule that only allows what is confined is judged as where that can be done. An
-    exception excuses its `match` from the rule, as a whole, and nothing in its `not_match`.
+    exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
     program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
     decision = director.judge(program, situation, example.command)
@@ -207,9 +207,10 @@ def _is_excused(example: Example, rules: Rules, judged: Sequence[Judged], situat
 
 
 def _expected_excuse(example: Example, excused: bool, hits: Sequence[object]) -> str:
-    if example.kind == "not_match":
-        return f"it is not excused from {example.rule.id}" if excused else ""
-    return "" if excused and not hits else f"it is excused from {example.rule.id}, as a whole"
+    whole = excused and not hits
+    if whole is (example.kind == "match"):
+        return ""
+    return f"it is {'' if example.kind == 'match' else 'not '}excused from {example.rule.id}, as a whole"
 
 
 def _expected(example: Example, verdict: Verdict, certain: list[bool]) -> str:

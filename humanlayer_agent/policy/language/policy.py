@@ -313,9 +313,9 @@ class ExceptionTests(Written):
 
     __test__ = False
     match: tuple[str, ...] = ()
-    """It excuses these: without it the rule would apply, with it the rule says nothing of them."""
+    """It excuses these, as a whole: without it the rule would apply, with it the rule says nothing of them."""
     not_match: tuple[str, ...] = ()
-    """It does not excuse these."""
+    """It does not: the rule is about them all the same, or never was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,7 +408,7 @@ class WrittenRule(Written):
     override: Override | None = None
     """This rule [replaces](#override) another one."""
     locked: bool = False
-    """Nobody may override it."""
+    """Nobody may override it, or make an exception to it."""
     route: RouteName | RaisedRoute = "default"
     """A route of the channels files, or one of which [more](#route) is asked."""
     remember: tuple[Literal["once", "run"], ...] = ("once",)

@@ -143,13 +143,13 @@ def test_where_it_stands_is_not_part_of_the_digest_and_what_it_says_is(write: Wr
 @pytest.mark.parametrize(
     ("tests", "said"),
     [
-        ("{match: [rm /srv/x], not_match: [rm /srv/y, ls]}", None),
+        ("{match: [rm /srv/x], not_match: [rm /srv/y, ls, rm /srv/x /srv/y, rm /srv/x; rm /srv/y]}", None),
         ("{match: [rm /srv/y]}", "it is excused from deletes, as a whole"),
         ("{match: [rm /srv/x /srv/y]}", "it is excused from deletes, as a whole"),
         ("{match: [rm /srv/x; rm /srv/y]}", "it is excused from deletes, as a whole"),
         ("{match: [ls]}", "it is excused from deletes, as a whole"),
-        ("{not_match: [rm /srv/x]}", "it is not excused from deletes"),
-        ("{not_match: [rm /srv/x; rm /srv/y]}", "it is not excused from deletes"),
+        ("{not_match: [rm /srv/x]}", "it is not excused from deletes, as a whole"),
+        ("{not_match: [ls; rm /srv/x]}", "it is not excused from deletes, as a whole"),
     ],
 )
 def test_its_tests_hold_or_the_policy_is_broken(write: Write, tests: str, said: str | None) -> None:
