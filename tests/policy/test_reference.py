@@ -212,7 +212,8 @@ class Reference:
                     return True
                 when = naming(rule["when"])
                 excusing = replace(untraced, excuses=True)
-                excused = "unless" in rule and holds(rule["unless"], command, use, lists, excusing) == YES
+                unless = [*([rule["unless"]] if "unless" in rule else []), *excused_by(rule)]
+                excused = any(holds(each, command, use, lists, excusing) == YES for each in unless)
                 if when is not None and not excused and holds(when, command, use, lists, untraced) != NO:
                     return True
             return False
@@ -252,7 +253,9 @@ class Reference:
         for effect in command.effects:
             hits = hits_on(effect)
             runs_itself = effect.kind == "execute" and effect.source == "own" and effect.resolved
-            if not hits and not (runs_itself and any(said == "allow" for said, _ in own)):
+            words = {rule["id"] for _, rule in self.rules() if is_word(rule)}
+            spoken = effect is nobody_knows(command) and any(s == "allow" and name in words for s, name in own)
+            if not hits and not spoken and not (runs_itself and any(said == "allow" for said, _ in own)):
                 hits = [nothing]
             found.append(hits)
         return own, found
@@ -274,14 +277,57 @@ class Reference:
                 return []
         when, unless = (replace(around, excuses=(rule["decision"] == "allow") is so) for so in (True, False))
         value = holds(rule["when"], command, effect, lists, when)
+        if is_word(rule):
+            rest = {key: each for key, each in rule["when"].items() if key != "unread"}
+            spoken = command.program in rule["when"]["program"]["in"] and nobody_knows(command) is not None
+            value = holds(rest, command, effect, lists, when) if spoken else NO
         excuse = holds(rule["unless"], command, effect, lists, unless) if "unless" in rule else NO
         if decision == "allow":
             return [("allow", rule["id"])] if value == YES and excuse == NO else []
         if value == NO or excuse == YES:
             return []
+        if any(holds(each, command, effect, lists, unless) == YES for each in excused_by(rule)):
+            return []
+        if decision == "ask" and self.taken_at_its_word(layer, rule, command, effect, around):
+            return []
         if decision == "ask":
             decision = policy["defaults"]["ask"]
         return [(decision if value == YES else policy["defaults"]["maybe"], rule["id"])]
+
+    def taken_at_its_word(
+        self, layer: LayerRead, rule: Mapping[str, Any], command: SimpleCommand, effect: Effect | None, around: Around
+    ) -> bool:
+        """Does the same layer allow the program, whatever it does, and would nothing be asked if it did nothing?"""
+        own = nobody_knows(command)
+        if own is None or effect not in (None, own):
+            return False
+        words = [each for each in layer.policy["rules"] if is_word(each) and layer.may_allow]
+        if not any(self.rule(layer, each, command, None, around) for each in words):
+            return False
+        plain = replace(own, resolved=True, unread=False)
+        effects = [plain if each is own else each for each in command.effects]
+        known = replace(command, known=True, resolved=True, unresolved=[], effects=effects)
+        asked = None if effect is None else plain
+        return holds(rule["when"], known, asked, layer.policy["scopes"][rule["scope"]], around) == NO
+
+
+def is_word(rule: Mapping[str, Any]) -> bool:
+    """Is it an allow of programs that nobody knows?"""
+    when = rule["when"]
+    return rule["decision"] == "allow" and when.get("unread") is True and "effect" not in when and "in" in when.get("program", {})  # fmt: skip
+
+
+def nobody_knows(command: SimpleCommand) -> Effect | None:
+    """The effect that it runs a program which nobody knows, where that is all that is not known of it."""
+    if command.known or command.unresolved != [command.program] or "/" in (command.program or "/"):
+        return None
+    found = [e for e in command.effects if e.kind == "execute" and (e.unread or not e.resolved)]
+    return found[0] if len(found) == 1 and (found[0].role, found[0].source) == ("program", "own") else None
+
+
+def excused_by(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The conditions of the exceptions to a rule that have not ended."""
+    return [each["when"] for each in rule.get("exceptions", ()) if each["expires"] > "2026-01-01"]
 
 
 def is_held(effect: Effect, command: SimpleCommand, around: Around) -> bool:
@@ -552,7 +598,9 @@ def flags(wanted: Mapping[str, list[str]], command: SimpleCommand, around: Aroun
     for key, names in wanted.items():
         kept = command.flags - taken_back if around.excuses and key != "none" else command.flags
         given = [name in kept for name in names]
-        if key == "none":
+        if key == "only":
+            answers.append(NO if command.flags - set(names) else (YES if sure else MAYBE))
+        elif key == "none":
             answers.append(NO if any(given) else (YES if sure else MAYBE))
         else:
             answers.append(YES if (any if key == "any" else all)(given) else (NO if sure else MAYBE))
@@ -715,7 +763,7 @@ _CLAUSES = {
     "inside": st.sampled_from([["substitution"], ["loop"], ["string"]]),
     "parse": st.sampled_from([["ok"], ["failed", "partial"]]),
     "agent": st.sampled_from([["mini"], ["other"]]),
-    "flags": st.dictionaries(st.sampled_from(["any", "all", "none"]), _FLAGS, min_size=1, max_size=2),
+    "flags": st.dictionaries(st.sampled_from(["any", "all", "none", "only"]), _FLAGS, min_size=1, max_size=2),
     "options": st.dictionaries(
         st.sampled_from(["request", "user", "context"]),
         st.lists(st.sampled_from(["GET", "HEAD", "bob", "3"]), min_size=1, max_size=2),
@@ -764,13 +812,22 @@ _FLOW = st.fixed_dictionaries(
 )
 _TRACED = st.builds(lambda flow, more: {**more, "flow": flow}, _FLOW, _FLAT | st.just({}))
 _WHEN = _FLAT | _some_clauses(_FLAT) | _TRACED | st.builds(lambda *each: {"any": list(each)}, _TRACED, _TRACED | _FLAT)
-_ALLOWED = st.fixed_dictionaries({"effect": st.lists(st.sampled_from(["read", "write", "delete"]), min_size=1), "paths": st.fixed_dictionaries({"all_within": _PATHS})}) | st.fixed_dictionaries({"effects": st.fixed_dictionaries({"only": st.lists(st.sampled_from(["read", "write"]))}), "resolved": st.just(True)}) | st.just({"program": ["cat", "rm", "frob"]})  # fmt: skip
+_ALLOWED = st.fixed_dictionaries({"effect": st.lists(st.sampled_from(["read", "write", "delete"]), min_size=1), "paths": st.fixed_dictionaries({"all_within": _PATHS})}) | st.fixed_dictionaries({"effects": st.fixed_dictionaries({"only": st.lists(st.sampled_from(["read", "write"]))}), "resolved": st.just(True)}) | st.just({"program": ["cat", "rm", "frob"]}) | st.just({"program": ["frob", "rm"], "unread": True})  # fmt: skip
 _RULES = st.one_of(
     st.fixed_dictionaries({"decision": st.sampled_from(["ask", "deny"]), "when": _WHEN}, optional={"unless": _FLAT}),
     st.fixed_dictionaries({"decision": st.just("allow"), "when": _ALLOWED}, optional={"unless": _FLAT}),
 )
+_EXCEPTIONS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        _FLAT | _some_clauses(_FLAT),
+        st.sampled_from(["2999-12-31", "2020-01-01", "2999-01-01T00:00:00Z"]),
+    ),
+    max_size=3,
+)
 _POLICIES = st.fixed_dictionaries(
     {
+        "exceptions": _EXCEPTIONS,
         "rules": st.lists(_RULES, min_size=1, max_size=6),
         "defaults": st.fixed_dictionaries(
             {
@@ -811,7 +868,13 @@ _COMMANDS = (
 def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
     rules = [{"id": f"{name}-{n}", **rule} for n, rule in enumerate(policy["rules"])]
     path = folder / f"{name}.yaml"
-    path.write_text(json.dumps({"version": 1, "policy": name, "lists": LISTS, **policy, "rules": rules}))
+    stopping = [rule["id"] for rule in rules if rule["decision"] != "allow"]
+    exceptions = [
+        {"rule": stopping[n % len(stopping)], "when": when, "reason": "y", "expires": expires}
+        for n, when, expires in (policy.get("exceptions", ()) if stopping else ())
+    ]
+    written = {"version": 1, "policy": name, "lists": LISTS, **policy, "rules": rules, "exceptions": exceptions}
+    path.write_text(json.dumps(written))
     return path
 
 

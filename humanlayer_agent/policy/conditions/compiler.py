@@ -59,6 +59,10 @@ class Situation:
     tracing: dataflow.Tracing = field(default_factory=dataflow.Tracing)
     catalog: Catalog = CATALOG
     """What is known of programs."""
+    excusing: bool = True
+    """What excuses from rules counts: not where it would have to run as it can't."""
+    search_path: str = ""
+    """Where programs are looked for (PATH)."""
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
@@ -304,6 +308,7 @@ def _flags(flags: Flags, excuses: bool) -> Clause:
     some = frozenset(flags.any) if flags.any is not None else None
     every = frozenset(flags.all) if flags.all is not None else None
     none = frozenset(flags.none) if flags.none is not None else None
+    only = frozenset(flags.only) if flags.only is not None else None
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         # A word of unknown value may add a flag; it can't take one away.
@@ -316,6 +321,8 @@ def _flags(flags: Flags, excuses: bool) -> Clause:
             value = min(value, absent)
         if none is not None:
             value = min(value, NO if not none.isdisjoint(command.flags) else YES - absent)
+        if only is not None:
+            value = min(value, YES - absent if command.flags <= only else NO)
         return value
 
     return judge
