@@ -390,7 +390,14 @@ def _operands(operands: Operands) -> Clause:
 def _argv(texts: Texts) -> Clause:
 
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
-    return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        value = words.argv_matches(items, command.argv, command.words)
+        # Confined, code that nobody has read does no more with a word that nobody knows than it may do without it.
+        held = situation.confinement is not None and effect is not None and effect.unread
+        return NO if value == MAYBE and held else value
+
+    return judge
 
 
 # ---- what it does -------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}
 
 VARIABLE = "  - {id: set, decision: allow, when: {effect: environment}}\n"
 MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any: [install]}}}\n  - {id: x, decision: allow, when: {program: x}}\n"  # fmt: skip
+NAMED = "  - {{id: r, decision: ask, when: {{{}program: node, argv: ['*', '...', x, '...']}}}}"
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,10 @@ MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any
         ('echo $(x) > Makefile; make "/$X"', MAKE, "ask"),
         ('echo $(x) > Makefile; make A="$X"', MAKE, "ask"),
         ("echo $(x) > Makefile; x | xargs make html", MAKE, "ask"),
+        # Code that nobody has read does no more with a word that nobody knows than it may do without it.
+        ('node a.js "$X"', ANY + NAMED.format("effect: execute, "), "allow"),
+        ('node a.js -- x "$X"', ANY + NAMED.format("effect: execute, "), "ask"),
+        ('node a.js "$X"', ANY + NAMED.format(""), "ask"),
         # A deleting program that is known still meets rules about where it may be.
         ('rm -rf "$X"', ANY + "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}']}}}", "ask"),
     ],
