@@ -545,7 +545,7 @@ def clause(
             return YES - holds(value, command, effect, lists, replace(around, excuses=not around.excuses))
         case "program":
             if command.program is None:
-                return MAYBE
+                return MAYBE if around.held is None else NO
             return yes(command.program in value["in"] or os.path.basename(command.program) in value["in"])
         case "effect":
             return yes(any(e.kind in value for e in effects)) or (unseen(value, around) if hidden else NO)

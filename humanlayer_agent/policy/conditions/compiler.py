@@ -214,12 +214,19 @@ def names_of(program: str) -> tuple[str, ...]:
     return (program, program.rpartition("/")[2]) if "/" in program else (program,)
 
 
+def _perhaps(situation: Situation) -> int:
+    """Tell how surely a program of which nobody knows the name is a certain one. Confined, it is like code that nobody
+    has read: whichever it is, what it does stays within.
+    """
+    return MAYBE if situation.confinement is None else NO
+
+
 def _named(names: Sequence[str]) -> Clause:
     wanted = frozenset(names)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
-            return MAYBE
+            return _perhaps(situation)
         return YES if not wanted.isdisjoint(names_of(command.program)) else NO
 
     return judge
@@ -231,7 +238,7 @@ def _regex(pattern: str) -> Clause:
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
-            return MAYBE
+            return _perhaps(situation)
         answers = [wanted.matches(name) for name in names_of(command.program)]
         return YES if True in answers else (MAYBE if None in answers else NO)
 
