@@ -218,12 +218,19 @@ def names_of(program: str) -> tuple[str, ...]:
     return (program, program.rpartition("/")[2]) if "/" in program else (program,)
 
 
+def _perhaps(situation: Situation) -> int:
+    """Tell how surely a program of which nobody knows the name is a certain one. Confined, it is like code that nobody
+    has read: whichever it is, what it does stays within.
+    """
+    return MAYBE if situation.confinement is None else NO
+
+
 def _named(names: Sequence[str]) -> Clause:
     wanted = frozenset(names)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
-            return MAYBE
+            return _perhaps(situation)
         return YES if not wanted.isdisjoint(names_of(command.program)) else NO
 
     return judge
@@ -235,7 +242,7 @@ def _regex(pattern: str) -> Clause:
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
-            return MAYBE
+            return _perhaps(situation)
         answers = [wanted.matches(name) for name in names_of(command.program)]
         return YES if True in answers else (MAYBE if None in answers else NO)
 
@@ -397,7 +404,14 @@ def _operands(operands: Operands) -> Clause:
 def _argv(texts: Texts) -> Clause:
 
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
-    return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        value = words.argv_matches(items, command.argv, command.words)
+        # Confined, code that nobody has read does no more with a word that nobody knows than it may do without it.
+        held = situation.confinement is not None and effect is not None and effect.unread
+        return NO if value == MAYBE and held else value
+
+    return judge
 
 
 # ---- what it does -------------------------------------------------------------------------------------
