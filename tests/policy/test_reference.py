@@ -1232,6 +1232,7 @@ def walls_of(*files: Mapping[str, Any]) -> dict[str, Walls]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(
     base=_CONFINED,
