@@ -350,7 +350,7 @@ class Reference:
         own = nobody_knows(command)
         if own is None or effect not in (None, own):
             return False
-        words = [each for each in layer.policy["rules"] if is_word(each) and layer.may_allow]
+        words = [each for each in layer.policy["rules"] if is_word_of_ones_own(each) and layer.may_allow]
         if not any(self.rule(layer, each, command, None, around) for each in words):
             return False
         plain = replace(own, resolved=True, unread=False)
@@ -360,7 +360,7 @@ class Reference:
         return holds(rule["when"], known, asked, layer.policy["scopes"][rule["scope"]], around) == NO
 
 
-def is_word(rule: Mapping[str, Any]) -> bool:
+def is_word_of_ones_own(rule: Mapping[str, Any]) -> bool:
     """Is it an allow of programs that nobody knows?"""
     when = rule["when"]
     return rule["decision"] == "allow" and when.get("unread") is True and "effect" not in when and "in" in when.get("program", {})  # fmt: skip
