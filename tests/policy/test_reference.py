@@ -302,7 +302,7 @@ class Reference:
         for effect in command.effects:
             hits = hits_on(effect)
             runs_itself = effect.kind == "execute" and effect.source == "own" and effect.resolved
-            words = {rule["id"] for _, rule in self.rules() if is_word(rule)}
+            words = {rule["id"] for _, rule in self.rules() if is_word_of_ones_own(rule)}
             spoken = effect is nobody_knows(command) and any(s == "allow" and name in words for s, name in own)
             if not hits and not spoken and not (runs_itself and any(said == "allow" for said, _ in own)):
                 hits = [nothing]
@@ -326,7 +326,7 @@ class Reference:
                 return []
         when, unless = (replace(around, excuses=(rule["decision"] == "allow") is so) for so in (True, False))
         value = holds(rule["when"], command, effect, lists, when)
-        if is_word(rule):
+        if is_word_of_ones_own(rule):
             rest = {key: each for key, each in rule["when"].items() if key != "unread"}
             spoken = command.program in rule["when"]["program"]["in"] and nobody_knows(command) is not None
             value = holds(rest, command, effect, lists, when) if spoken else NO
