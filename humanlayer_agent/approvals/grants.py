@@ -118,7 +118,7 @@ class Pattern:
         reads = self.kind == "read" and ask.role in _READS
         if self.role != ask.role and not (reads and self.role == "operand"):
             return False
-        if not self.program and not reads:
+        if not self.program and not (self.kind == "read" and ask.role in _BY_ANY):
             return False
         if self.program and not self._is_same(ask):
             return False
@@ -127,7 +127,7 @@ class Pattern:
         if self.operands == "any":
             return self.kind in _ANY and _is_from_registry(ask)
         if self.operands == "below":
-            within = _is_below if self.kind == "read" else _is_inside
+            within = _is_below if self.kind == "read" or _is_put_into(ask) else _is_inside
             return self.kind in _BELOW and bool(ask.places) and all(within(p, self.operand) for p in ask.places)
         if ask.places:
             return ask.value == self.value and all(place == self.operand for place in ask.places)
@@ -451,7 +451,7 @@ def _folder(ask: Ask) -> str:
         return ""
     place, wild = ask.places[0], _WILD.search(ask.places[0])
     if ask.kind != "read":
-        return _if_deep(place if (ask.operand or "").endswith("/") else posixpath.dirname(place))
+        return _if_deep(place if _is_put_into(ask) else posixpath.dirname(place))
     above = place[: wild.start()] if wild else posixpath.dirname(place)
     folder = _if_deep("/".join(above.split("/")[: _DEPTH + 1]))
     return folder or (_if_deep(place) if ask.role in _OF_FOLDERS and not wild else "")
@@ -463,6 +463,11 @@ def _if_deep(folder: str) -> str:
 
 def _is_below(path: str, directory: str) -> bool:
     return path == directory or _is_inside(path, directory)
+
+
+def _is_put_into(ask: Ask) -> bool:
+    """Tell whether a directory is only named as that in which something is put (`cp a /srv/data/`)."""
+    return ask.kind in ("write", "append") and (ask.operand or "").endswith("/")
 
 
 def _is_inside(path: str, directory: str) -> bool:

@@ -49,7 +49,7 @@ _PLAIN_WRAPPERS = frozenset({"timeout", "nice", "ionice", "time", "nohup", "stdb
 """Programs under which another one does the same."""
 _CODE = re.compile(r" line \d+: ")
 """Stands in the origin of effects that program text has."""
-_NAMED = frozenset({"operand", "redirect"})
+_NAMED = frozenset({"operand", "redirect", "list"})
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _FOLLOWED = frozenset({"script", "import", "code"})
 """Roles of code whose effects stand beside it."""
@@ -169,7 +169,7 @@ def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | N
         for effect in command.effects
         if effect.resolved
         and effect.operand
-        and not effect.pattern
+        and (not effect.pattern or effect.kind == "read")
         and (effect.role in _NAMED or effect.kind in _CHANGES)
     }
     found = []
