@@ -1,10 +1,10 @@
 """The objects of an approval. Times are integer milliseconds since the epoch, UTC."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -27,9 +27,6 @@ RequestState = Literal[
     "invalidated",
 ]
 AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
-
-QUESTION = "question"
-"""The type of an action that is a question of an agent: it is answered in words, and nothing runs (`questions`)."""
 
 _ANSWERS: Mapping[str, frozenset[AnswerKind]] = {QUESTION: frozenset({"respond", "reject", "escalate", "terminate"})}
 """The answers that may be given to what is no command, by the type of the action."""
@@ -120,6 +117,10 @@ class Answer:
     scope: str = ""
 
 
+def _none_known(last: int) -> Sequence["ApprovalRequest"]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A request that waits for humans. Read back from a store, `action` has neither `env` nor `stdin`.
@@ -150,6 +151,9 @@ class ApprovalRequest:
             terminal. Known to the process that asks, and to no other.
         to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
             last answers came too quickly; "" where they need not.
+        earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
+            have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
+        beside: gives the requests of the same run that wait for their turn at the same human. The same.
     """
 
     id: str
@@ -175,6 +179,8 @@ class ApprovalRequest:
     abandoned: bool = False
     held: bool = False
     to_type: str = ""
+    earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
+    beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def answers(self) -> frozenset[AnswerKind]:
@@ -275,6 +281,11 @@ class Permit:
     requester: str = ""
     started: bool = False
     judged: JudgedFiles | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def by_grants(self) -> str:
+        """The grants by which it may run, for people: "grant 7f3a by alice (12 of 50)"; "" where none were needed."""
+        return " and ".join(map(str, self.granted))
 
 
 @dataclass(frozen=True, slots=True)

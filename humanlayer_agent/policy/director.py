@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from humanlayer_agent.action import BASH, Action
+from humanlayer_agent.action import BASH, PLAN, Action
 from humanlayer_agent.confine.confinement import Confinement
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import home_folder, own_places, temporary_folder
@@ -196,6 +196,8 @@ class Director:
             'secrets'
         """
         begin, in_force = time.perf_counter_ns(), self.in_force()
+        if action.type == PLAN:
+            return self._planned(in_force, action)
         self._note_beginning(in_force)
         if not held or action.type == FUNCTION:
             return replace(self._judged(in_force, action, reader, HOST, begin), reduced=None)
@@ -204,6 +206,16 @@ class Director:
             return decision
         # It runs unconfined, should a human approve it: by that it is judged, and shown.
         return verdict.unconfined(self._judged(in_force, action, reader, HOST, begin), decision)
+
+    def _planned(self, in_force: InForce, action: Action) -> PolicyDecision:
+        """Judge what a task will need, as nothing would hold it. It is never allowed: by it nothing runs."""
+        from humanlayer_agent.policy import plan
+
+        situation = replace(self.situation(action), confinable=False, container=None)
+        asked = plan.read_plan(action.content, action.cwd or self.project)
+        return plan.judged(
+            asked, in_force.rules, situation, project=self.project, policy=self.name, digest=in_force.digest
+        )
 
     def evaluate_approved(self, action: Action, view: View) -> PolicyDecision:
         """Judge an action once more that a human has approved, in the view in which it was judged and will run.

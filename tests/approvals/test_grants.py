@@ -56,6 +56,18 @@ COVERED = [
     ("go get example.org/a/b", "go get example.com/c@v1.2.3"),
     ("kubectl get pods", "kubectl get services"),
     ("cat /srv/data/x; curl https://example.org/a", "curl https://example.org/b"),
+    # What is read by a pattern lies below its first part.
+    ("cat /srv/data/x", "cat /srv/data/*.md"),
+    ("cat /srv/data/*.md", "cat /srv/data/x"),
+    ("cat /srv/data/x", "grep -rn --include='*.ts' word /srv/data"),
+    ("ls /srv/data/x.png", "ls -la /srv/data/*.png"),
+    ("cat /srv/data/x", "git -C /srv/data log --oneline"),
+    # To read from a service is to read from the same account.
+    ("aws s3 ls", "aws cloudformation list-stacks --region us-east-1 --output json"),
+    ("kubectl get pods", "kubectl describe pod a"),
+    ("mv a.png /srv/images/", "mv b.png /srv/images/c.png"),
+    ("pkill -f server.js", "pkill -9 -f server.js && make"),
+    ("ping example.org", "timeout 3 ping example.org"),
 ]
 
 
@@ -164,6 +176,10 @@ UNCOVERED = {
         ("git fetch origin", "git -C sub fetch origin"),
         ("git fetch origin", "cd sub && git fetch origin"),
         ("git clone https://example.org/a", "git clone --recurse-submodules https://example.org/a"),
+        (
+            "git clone --recurse-submodules https://example.org/a",
+            "git clone --recurse-submodules https://example.org/b",
+        ),
         ("git clone https://example.org/a", "git clone --upload-pack=x https://example.org/a"),
         ("git clone https://example.org/a", "git -c http.proxy=x clone https://example.org/a"),
         ("git clone https://example.org/a", "git clone ext::sh"),
@@ -171,6 +187,34 @@ UNCOVERED = {
         ("kubectl get pods", "kubectl --server=https://example.com get pods"),
         ("aws s3 ls", "aws s3 ls --endpoint-url https://example.com"),
         ("gh api repos/o/r", "gh api repos/o/r --hostname example.com"),
+    ],
+    "other places of many": [
+        ("cat /srv/data/x", "cat /srv/data2/*.md"),
+        ("cat /srv/data/x", "cat /srv/*/x"),
+        ("cat /srv/data/x", "cat /srv/data/*/../../other/x"),
+        ("ls /srv/data/x.png", "ls /srv/other/*.png"),
+        ("cat /srv/data/x", "KUBECONFIG=/srv/data/config kubectl get pods"),
+        ("aws s3 ls", "aws --profile prod s3 ls"),
+        ("aws s3 ls", "aws lambda get-function --function-name f"),
+        ("kubectl get pods", "kubectl --context prod get pods"),
+        ("kubectl get pods", "kubectl get secrets -o yaml"),
+        ("gh pr view 1", "gh pr view 1 -R o/r"),
+    ],
+    "what is hidden": [
+        ("cp a /opt/tool/b", "cp a /opt/tool/.profile"),
+        ("echo x > /opt/tool/b", "echo x > /opt/tool/.git/hooks/pre-commit"),
+    ],
+    "other processes": [
+        ("pkill -f server.js", "pkill -f node"),
+        ("pkill server", "pkill -v server"),
+        ("pkill server", "pkill -u root"),
+        ("kill 123", "kill 124"),
+        ("killall node", "killall -u alice"),
+    ],
+    "other statements": [
+        ("sqlite3 /opt/tool/a.db 'select 1'", "sqlite3 /opt/tool/a.db '.shell id'"),
+        ("sqlite3 /opt/tool/a.db 'select 1'", "sqlite3 /opt/tool/a.db \"attach '/opt/other/b.db' as b\""),
+        ("sqlite3 /opt/tool/a.db 'select 1'", "sqlite3 -init /opt/x.sql /opt/tool/a.db 'select 1'"),
     ],
     "other words": [
         ("pip install --dry-run a", "pip install b"),
@@ -181,7 +225,6 @@ UNCOVERED = {
         ("chmod 644 /opt/tool/a", "chmod 755 /opt/tool/a"),
         ("chown ann /opt/tool/a", "chown bob /opt/tool/a"),
         ("cp a /opt/tool/b", "cp --remove-destination a /opt/tool/b"),
-        ("kubectl get pods", "kubectl get pods --watch-only"),
         ("kubectl get pods", "kubectl delete pods --all"),
         ("gh api repos/o/r", "gh api -X DELETE repos/o/r"),
         ("tee /opt/tool/a < x", "tee -a /opt/tool/a < x"),

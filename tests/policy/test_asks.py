@@ -68,7 +68,6 @@ def test_a_decision_that_asks_says_about_what() -> None:
         ("x=644; chmod $x /opt/tool/a", ("644",)),
         ("python3 -c \"open('/opt/tool/a', 'w')\"", ("-c", "open('/opt/tool/a', 'w')")),
         ("kubectl get pods -o yaml", ()),
-        ("kubectl get pods --namespace x", ("namespace", "namespace=x")),
     ],
 )
 def test_words_are_what_does_not_only_name_things(command: str, words: tuple[str, ...]) -> None:
@@ -82,6 +81,9 @@ def test_words_are_what_does_not_only_name_things(command: str, words: tuple[str
         ('cat "$F"', None),
         ("cat /srv/data/*.py", "/srv/data/*.py"),
         ("chmod 644 /opt/tool/*", None),
+        ("cat /srv/data/*.md", "/srv/data/*.md"),
+        ("cat /srv/*/../x.md", None),
+        ("rm /srv/data/*.md", None),
         ("curl -d x https://example.org", None),  # more is sent than a question
         ("curl telnet://example.org", None),
         ("npm publish", None),

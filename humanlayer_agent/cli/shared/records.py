@@ -245,6 +245,36 @@ class RequestRecord(TypedDict):
     abandoned: Annotated[bool, "Whether the agent that asked is gone."]
 
 
+class GrantUseRecord(TypedDict):
+    """One command that a grant has let run."""
+
+    use: Annotated[int, "The how manieth use it is."]
+    at: Annotated[int, "When."]
+    run: Annotated[str, "The run that it belongs to."]
+    agent: Annotated[str, "The agent whose command it was."]
+    command: Annotated[str, "The command, without the secrets in it."]
+
+
+class GrantRecord(TypedDict):
+    """A grant: an approval that holds for more than once."""
+
+    id: Annotated[str, "Its id, which is that of the request that was approved; commands take the beginning too."]
+    state: Annotated[str, "active, revoked, expired or used up."]
+    words: Annotated[str, "What it covers, in a line."]
+    by: Annotated[list[str], "The people who gave it."]
+    given: Annotated[int, "When."]
+    until: Annotated[int, "When it ends."]
+    uses: Annotated[int, "How many commands it has let run."]
+    max_uses: Annotated[int, "How many it may."]
+    project: Annotated[str, "The project that it is for."]
+    agent: Annotated[str, "The agent that it is for; empty: any of the same user."]
+    run: Annotated[str, "The run that it is for; empty: any."]
+    policy: Annotated[str, "The digest of the policy that it was given under: under another it covers nothing."]
+    revoked: Annotated[int | None, "When it was taken back."]
+    revoked_by: Annotated[str | None, "Who did that."]
+    used: Annotated[list[GrantUseRecord], "What it has let run, oldest first."]
+
+
 # ---- audit -----------------------------------------------------------------------------------------------
 
 
