@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from humanlayer_agent.action import BASH
+from humanlayer_agent.action import BASH, PLAN
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
@@ -93,7 +93,8 @@ class Presentation:
     rules.
 
     `teaching` says how to have a program known that is not; "" where none is unknown.
-    `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
+    `edited` says that the command is what a human made of another one, `plan` that it is none but what a task will need
+    (a yes runs nothing). `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
 
@@ -119,6 +120,7 @@ class Presentation:
     intent: str
     digest: str
     edited: bool
+    plan: bool = False
 
     @property
     def urgent(self) -> tuple[FindingView, ...]:
@@ -168,6 +170,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         intent=_intent(action.model_intent),
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
+        plan=action.type == PLAN,
     )
 
 

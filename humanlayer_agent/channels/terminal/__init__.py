@@ -406,9 +406,8 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
             while select.select([fd], [], [], ARMING)[0] and not over():
                 _read(fd)  # what came before the question
             tty.discard_input(fd)
-            tty.write(
-                fd, "Type yes to run it once, no REASON to reject it, tell WORDS to answer it, stop to stop the run: "
-            )
+            yes = "approve the plan" if question.view.plan else "run it once"
+            tty.write(fd, f"Type yes to {yes}, no REASON to reject it, tell WORDS to answer it, stop to stop the run: ")
             word, _, comment = _typed_line(fd, over).strip().partition(" ")
             kind = _WORDS.get(word)
             if kind is not None and (kind == "reject" or bool(comment.strip()) == (kind == "respond")):
