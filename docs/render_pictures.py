@@ -1,4 +1,4 @@
-"""Draws the pictures of the README from the real program: the terminal prompt, and the message in Slack.
+"""Draws the pictures of our pages from the real program: the terminal prompt, its scopes, and the message in Slack.
 
     python docs/render_pictures.py [--into docs/pictures]
 
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,15 @@ COMMAND = """cd /srv/app && git status --short
 rm -rf build /var/lib/app/cache
 curl -fsS https://cache.example.com/warm -d @hosts.json"""
 INTENT = "The build is stale: I remove it with the cache, and have the cache server warm up again."
+FETCH = "curl -fsS https://cache.example.com/releases/8.json"
+EARLIER = ("curl -fsS https://cache.example.com/releases/7.json", "curl -fsS https://mirror.example.org/8.json")
+"""What more is allowed of, and what was asked about before."""
 ROWS, COLUMNS = 36, 96
 SCALE = 1.5
 LARGEST = 200 * 1024
 """Bytes of a picture in the repository."""
 
-_ASK = "import sys; sys.path.insert(0, sys.argv[1]); import render_pictures; render_pictures.ask()"
+_ASK = "import sys; sys.path.insert(0, sys.argv[1]); import render_pictures; render_pictures.ask(sys.argv[2])"
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 COLOURS = {
     "black": "#1e1e2e", "red": "#f38ba8", "green": "#a6e3a1", "brown": "#f9e2af", "blue": "#89b4fa",
@@ -51,16 +55,16 @@ COLOURS = {
 BACKGROUND = "#1e1e2e"
 
 
-def request() -> ApprovalRequest:
-    """The request of both pictures, as the shipped policy judges it."""
+def request(command: str = COMMAND, intent: str = INTENT) -> ApprovalRequest:
+    """A request as the shipped policy judges it."""
     action = Action(
-        COMMAND,
+        command,
         cwd="/srv/app",
         project="/srv/app",
         agent="mini-swe-agent",
         run_id="39a8845864a1",
         step=4,
-        model_intent=INTENT,
+        model_intent=intent,
     )
     decision = Director.load("default", project=Path(action.project), environ={}).evaluate(action)
     rule = ApprovalRule("default", ("alice",), solo=True, steps=(Step("slack"), Step("email", 900_000)))
@@ -74,17 +78,18 @@ def request() -> ApprovalRequest:
 # ---- the terminal -----------------------------------------------------------------------------------
 
 
-def ask() -> None:
+def ask(command: str) -> None:
     """Put the request before whoever sits at this terminal. (Runs in a process of its own.)"""
     from humanlayer_agent.channels import terminal
 
     terminal.multiplexer = lambda: ""  # as in a terminal emulator: here it is this script that holds the terminal
-    asked = request()
+    before = [replace(request(each), id=each, digest=each, state="approved") for each in EARLIER]
+    asked = replace(request(command, "" if command == FETCH else INTENT), earlier=lambda last: before)
     terminal.TerminalAsker().ask(asked, until=asked.expires - 9_000, cancelled=lambda: False)
 
 
-def terminal_page() -> str:
-    """What the prompt shows."""
+def terminal_page(command: str = COMMAND, key: str = "") -> str:
+    """What the prompt shows, after a key where there is one."""
     screen = pyte.Screen(COLUMNS, ROWS)
     stream = pyte.ByteStream(screen)
     with tempfile.TemporaryDirectory() as home:
@@ -96,7 +101,7 @@ def terminal_page() -> str:
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(Path(__file__).parents[1]),
         }
-        arguments = ["-c", _ASK, str(Path(__file__).parent)]
+        arguments = ["-c", _ASK, str(Path(__file__).parent), command]
         child = pexpect.spawn(sys.executable, arguments, env=environ, dimensions=(ROWS, COLUMNS), timeout=30)
         end = time.monotonic() + 60
         quiet = 0  # since the prompt is there: it arms, and then it is drawn once a second
@@ -105,7 +110,10 @@ def terminal_page() -> str:
                 stream.feed(child.read_nonblocking(65536, timeout=0.1))
             if time.monotonic() > end:
                 raise SystemExit("the prompt never came")
-            quiet += any("run once" in line for line in screen.display)
+            quiet += any("run once" in line or "b back" in line for line in screen.display)
+            if key and _counts(screen, "y run once"):
+                child.send(key)
+                key, quiet = "", 0
         child.close(force=True)
     rows = [_row(screen, number) for number in range(ROWS)]
     while rows and not rows[-1].strip():
@@ -117,6 +125,12 @@ def terminal_page() -> str:
         f"pre{{margin:0;color:{COLOURS['default']};font:14px/1.32 'Liberation Mono','DejaVu Sans Mono',monospace}}"
     )
     return _page(style, f"<pre>{chr(10).join(rows)}</pre>")
+
+
+def _counts(screen: pyte.Screen, label: str) -> bool:
+    """Tell whether a key is drawn as one that counts."""
+    found = [(row, line.find(label)) for row, line in enumerate(screen.display) if label in line]
+    return any(screen.buffer[row][column].bold for row, column in found)
 
 
 def _row(screen: pyte.Screen, number: int) -> str:
@@ -257,12 +271,17 @@ def draw(page: str, picture: Path, width: int) -> None:
 
 
 def main() -> None:
-    """Draw both."""
+    """Draw them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=Path(__file__).parent / "pictures")
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
-    for name, page, width in (("terminal", terminal_page(), 860), ("slack", slack_page(), 660)):
+    pages = (
+        ("terminal", terminal_page(), 860),
+        ("grant", terminal_page(FETCH, "a"), 860),
+        ("slack", slack_page(), 660),
+    )
+    for name, page, width in pages:
         draw(page, options.into / f"{name}.png", width)
         print(options.into / f"{name}.png")
 

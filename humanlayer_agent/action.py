@@ -19,6 +19,12 @@ BASH = ("bash", "--norc", "--noprofile", "-c")
 PLAN = "plan"
 """The type of what is no action: what a task will need (`policy.plan`). It is judged and approved, and never runs."""
 
+QUESTION = "question"
+"""The type of a question of an agent to a human (`approvals.questions`): it is answered in words, and nothing runs."""
+
+INERT = frozenset({PLAN, QUESTION})
+"""Types of what is put before humans and never runs, whatever they say."""
+
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _UNSTABLE_ENV = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 

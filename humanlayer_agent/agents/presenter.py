@@ -87,7 +87,8 @@ class Presenter:
             self.console.print(_indented(changed + Text(_first_line(record.edited)), 4))
         if record.executed:
             asked = record.approver and record.verdict != "allow"
-            how = f"approved by {person(record.approver)}" if asked else f"allowed by {record.rule or 'the policy'}"
+            who = f"allowed by {_by_grants(record)}" if record.grants else f"approved by {person(record.approver)}"
+            how = who if asked else f"allowed by {record.rule or 'the policy'}"
             if not record.approver and record.verdict not in ("allow", ""):
                 how = f"only observed: the policy says {record.verdict} ({record.rule or 'no rule allows it'})"
             where = f", {record.runs}" if record.runs else ""
@@ -109,11 +110,13 @@ class Presenter:
         self.console.print()
         if records:
             self.console.print(closing_table(records, self.console.width))
-        asked = [record for record in records if record.verdict == "ask" or record.edited]
+        asked = [record for record in records if (record.verdict == "ask" or record.edited) and not record.grants]
+        granted = sum(bool(record.grants) for record in records)
         ran = sum(record.executed for record in records)
         self.console.print(
             f"The run ended [bold]{escape(visible(status))}[/bold]: {len(records)} commands, {ran} ran, "
-            f"{len(records) - ran} did not; {len(asked)} needed a human."
+            f"{len(records) - ran} did not; {len(asked)} needed a human"
+            + (f", {granted} ran by a grant." if granted else ".")
         )
         if nobody := sum(record.by == "nobody" for record in asked):
             self.console.print(
@@ -164,7 +167,8 @@ def closing_table(records: Sequence[Record], width: int) -> Table:
         if record.edited:
             edited = one_line(record.edited.partition("\n")[0])
             action.append(Text(f"✎ {edited}", style="yellow", overflow="ellipsis", no_wrap=True))
-        rule, who, why = record.rule or "-", person(record.approver) or record.by, _why(record)
+        who = _by_grants(record) or person(record.approver) or record.by
+        rule, why = record.rule or "-", _why(record)
         if wide:
             cells = (Text(one_line(cell)) for cell in (rule, who, why))
             table.add_row(str(number), Group(*action), _verdict(record), *cells)
@@ -174,6 +178,10 @@ def closing_table(records: Sequence[Record], width: int) -> Table:
                 line.truncate(room, overflow="ellipsis")
             table.add_row(str(number), Group(*action, Text(one_line(below), style="dim")), _verdict(record))
     return table
+
+
+def _by_grants(record: Record) -> str:
+    return " and ".join(record.grants)
 
 
 def _verdict(record: Record) -> Text:

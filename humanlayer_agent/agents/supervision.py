@@ -223,8 +223,9 @@ class Record:
         executed: True where it ran.
         verdict: the Director's (allow, ask, deny; "" where it was not asked).
         rule, reason: the deciding rule, and why.
-        by: who decided: policy, human, nobody, store, run, message or harness.
-        approver, comment: the human who decided, and their words.
+        by: who decided: policy, human, grant, nobody, store, run, message or harness.
+        approver, comment: the human who decided, and their words; of grants, the people who gave them.
+        grants: the grants by which it ran without anybody being asked ("grant 7f3a by alice (12 of 50)").
         digest: of the action, as the audit log names it.
         request: id of the request that a human was asked with.
         returncode: of the command.
@@ -243,6 +244,7 @@ class Record:
     by: str = "policy"
     approver: str = ""
     comment: str = ""
+    grants: tuple[str, ...] = ()
     digest: str = ""
     request: str = ""
     returncode: int | None = None
@@ -353,7 +355,7 @@ class Supervisor:
             return Denial(f"Supervision failed: {type(error).__name__}: {error}", by="store")
 
     def _denied(self, action: Action, denial: Denial, waited_ms: int) -> Record:
-        self._denied_in_message = True
+        self._denied_in_message = self._denied_in_message or not denial.question
         if denial.in_a_row:
             self.exit = Exit("SupervisionDenials", text("exit.SupervisionDenials", count=denial.in_a_row))
         elif denial.halted:
@@ -413,9 +415,10 @@ def _permitted(action: Action, permit: Permit, waited_ms: int) -> Record:
         verdict=str(permit.decision.verdict),
         rule=permit.decision.rule,
         reason=permit.decision.reason,
-        by="human" if permit.approved_by or permit.edited_by else "policy",
+        by="grant" if permit.granted else "human" if permit.approved_by or permit.edited_by else "policy",
         approver=permit.approved_by or permit.edited_by,
         comment=permit.comment,
+        grants=tuple(map(str, permit.granted)),
         request=permit.request_id,
         waited_ms=waited_ms,
         runs=permit.decision.runs if permit.decision.confinable else "",

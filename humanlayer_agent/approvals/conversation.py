@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
@@ -91,6 +91,7 @@ class Asking:
         self._refusals: dict[str, Denial] = {}
         self._occurrences: dict[str, int] = {}
         self._told_of = ""  # the stop of every agent that our channel was told of
+        self._waiting: dict[str, ApprovalRequest] = {}  # those that are before the human, or wait for that
         self._unheard: dict[str, str] = {}  # by request: why our own channel brought no answer that counts
 
     @cached_property
@@ -228,6 +229,8 @@ class Asking:
     def _at_our_channel(self, request: ApprovalRequest, deadline: float) -> Permit | Denial | None:
         """Put it before the human here, in turn. None where it goes on waiting, for others."""
         mine = False
+        with self._lock:
+            self._waiting[request.id] = request
         try:
             mine = self._turn.acquire(timeout=max(0.0, deadline - self._monotonic()))
             # What was said while this thread waited for its turn. (An editor may well change their mind.)
@@ -239,6 +242,8 @@ class Asking:
         except ChannelError as error:
             return self._not_here(request, str(error))
         finally:
+            with self._lock:
+                self._waiting.pop(request.id, None)
             if mine:  # only now: what was answered is recorded, and the next thread sees it
                 self._turn.release()
 
@@ -254,7 +259,13 @@ class Asking:
         def cancelled() -> bool:
             return self.stopped is not None or self._monotonic() >= deadline or not self._pending(request)
 
-        request = replace(request, held=self.held and request.decision.confinable)
+        request = replace(
+            request,
+            held=self.held and request.decision.confinable,
+            to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
+            earlier=lambda last: self._store.requests(state="settled", last=last),
+            beside=lambda: self._beside(request.id),
+        )
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)
         except (ChannelError, RunTerminated):
@@ -264,6 +275,11 @@ class Asking:
         if answer is not None and not isinstance(answer, Answer):
             raise ChannelError(f"the channel answered with {type(answer).__name__}, not an Answer")
         return answer
+
+    def _beside(self, request_id: str) -> list[ApprovalRequest]:
+        """Return the other requests of this run that wait for their turn at our channel."""
+        with self._lock:
+            return [each for each in self._waiting.values() if each.id != request_id]
 
     def _may_answer(self, request: ApprovalRequest, identities: Sequence[str]) -> bool:
         """Tell whether one of these could answer at all: nobody is asked whose answer would be refused."""
@@ -289,6 +305,10 @@ class Asking:
                 more = "approval is" if result.missing == 1 else "approvals are"
                 self._tell(f"recorded: {result.missing} more {more} needed")
                 return None
+            if answer.scope and result.state == "approved":
+                given = self._store.grants.get(request.id)
+                all_of_them = "approved, and not remembered: not every approver has said that it may be"
+                self._tell(f"approved, and remembered: {given.remembered}" if given else all_of_them)
         reached = self._store.get(request.id)
         if reached is not None and reached.state == "pending":
             raise ChannelError("the channel ended without an answer")
@@ -391,12 +411,15 @@ class Asking:
     def _ended(self, request: ApprovalRequest, state: str) -> Denial:
         """A human said no, in one way or another; exactly this action is not asked about again."""
         kind, words = _ENDS[state]
+        if request.action.type == QUESTION:
+            words = words.replace("rejected", "declined")
         vote = self._said(request, kind)
         if vote is None:
             return self._denied(request, f"the store says that the request is {state}, and nobody's answer proves it")
         denial = self._said_no(request, f"{words} {vote.approver.principal}", vote)
-        with self._lock:
-            self._refusals[request.digest] = denial
+        if request.action.type != QUESTION:  # the same may well be asked again later
+            with self._lock:
+                self._refusals[request.digest] = denial
         return denial
 
     def _expired(self, request: ApprovalRequest) -> Denial:

@@ -13,21 +13,29 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from humanlayer_agent.action import PLAN, Action
+from humanlayer_agent.action import INERT, PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
 from humanlayer_agent.approvals.grants import Grant
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.questions import (
+    HumanAnswer,
+    Question,
+    action_of,
+    answer_of,
+    decision_on,
+    question_of,
+)
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
+from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
 from humanlayer_agent.audit import events
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
@@ -302,6 +310,34 @@ class Gate:
         self.finish(permit, Outcome(None, f"not started: {error}", started=False))
         return self._counted(Denial(str(error), by="policy", decision=permit.decision, request_id=permit.request_id))
 
+    def ask_human(self, question: str, options: Sequence[str] = ()) -> HumanAnswer:
+        """Ask a human something, by the channels that approvals go by. The answer decides nothing.
+
+        Args:
+            question: the agent's own words.
+            options: answers that are offered, at most nine; any other words may be given as well.
+
+        Returns:
+            The answer: false, with `why`, where nobody gave one in time or a human declined. Never raised.
+
+        Raises:
+            ConfigError: it is no question that could be put (empty, too long, an option twice).
+
+        Example::
+
+            answer = gate.ask_human("Which branch is released?", ["main", "next"])
+            branch = answer.text or "main"
+        """
+        put = Question(question, tuple(options))
+        here = os.getcwd()
+        try:
+            action = self._own(Action("", cwd=here, project=here))
+            self._begin(action)
+            denial = self._put_question(put, action)
+        except Exception as error:
+            denial = self._failed(error)
+        return answer_of(put, denial)
+
     def stop(self, why: str, *, in_a_row: int = 0) -> None:
         """End the run at once: what waits is withdrawn, and every further action denied.
 
@@ -484,9 +520,11 @@ class Gate:
         return self._counted(answer) if isinstance(answer, Denial) else answer
 
     def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
-        if action.type == PLAN:
+        if action.type in INERT:
             return Denial(NEVER_RUNS, by="policy")
         self._begin(action)
+        if (question := question_of(action)) is not None:
+            return replace(self._put_question(question, action), question=True)
         directory = WorkingDirectory.at(action.cwd)
         judged = self._judge(action)
         if isinstance(judged, Denial):
@@ -526,6 +564,20 @@ class Gate:
         self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
 
+    def _put_question(self, question: Question, action: Action) -> Denial:
+        if self._asking.stopped:
+            return self._asking.stopped
+        if self._reach is not None:
+            self._reach.start()
+        asked, decision = action_of(question, action), decision_on(question, self.authority.routes)
+        digest = asked.digest(decision.policy_digest)
+        answered = self._asking.ask(asked, decision, digest, instance=self.instance)
+        if isinstance(answered, Permit):  # the store gives none of a question
+            return Denial("a question was answered as if it were a command", by="store")
+        if answered.answer == "respond":
+            answered = replace(answered, comment=question.chosen(answered.comment))
+        return answered
+
     def _allowed(self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit:
         return self._issued(
             self.store.allow(action, decision, digest, use_by_ms=self._use_by_ms, authority=self.authority), files
@@ -545,6 +597,8 @@ class Gate:
     def _admitted(
         self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, outcome: Outcome | None
     ) -> Permit | Denial:
+        if why := ended(self.director, decision):
+            return Denial(why, by="policy", decision=decision)
         looked = files.look()
         about_to_run = digest if looked == files.files else action.digest(decision.policy_digest, looked)
         result = self.store.admit(
@@ -653,6 +707,9 @@ class Gate:
         if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
+        if not permit.request and (why := ended(self.director, decision)):
+            self.store.void(permit.id, why)
+            return Denial(why, by="policy", decision=decision)
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
@@ -681,7 +738,7 @@ class Gate:
 
     def _counted(self, denial: Denial) -> Denial:
         """The denial, as one more in a row: the last that is borne ends the run. (A stop of all agents is none.)"""
-        if denial.halted:
+        if denial.halted or (denial.question and not denial.terminate):
             return denial
         with self._lock:
             self._denials += 1

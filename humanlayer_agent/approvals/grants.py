@@ -317,7 +317,7 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
     exact = exact_action(decision, request.digest)
 
     def offer(name: str, what: str, age: int, patterns: tuple[Pattern, ...] = (), *, run: bool = True) -> None:
-        where = "in this run" if run else f"for {_span(age)}"
+        where = "in this run" if run else f"for {duration(age)}"
         scope = Scope(
             patterns=patterns,
             action="" if patterns else exact,
@@ -340,7 +340,7 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
         offer(PLAN, _words(ahead), min(lasts or limits.max_age, limits.max_age), ahead, run=not lasts)
         return tuple(found)
     if "action" in limits.scopes:
-        offer("action", "this exact command", limits.max_age)
+        offer("action", _EXACT, limits.max_age)
     narrow = _patterns(decision, limits, ())
     if narrow:
         offer("run", _words(narrow), limits.max_age, narrow)
@@ -500,6 +500,7 @@ def _is_inside(path: str, directory: str) -> bool:
 
 # In words
 
+_EXACT = "this exact command"
 _DOES = {
     "read": "reading", "write": "writing", "append": "appending to", "delete": "deleting", "move": "moving",
     "metadata": "changing the rights of", "network": "contacting", "listen": "listening on", "process": "signalling",
@@ -512,6 +513,18 @@ _DOES_AS = {
     ("network", "service-read"): "reading from",
 }
 """The same of effects in a role that says more."""
+
+
+def in_words(scopes: Sequence[Scope]) -> str:
+    """Return what all of some scopes cover, in a line.
+
+    Example:
+        >>> in_words(())
+        'nothing'
+    """
+    if any(scope.action for scope in scopes):
+        return _EXACT
+    return ", and ".join(dict.fromkeys(_words(scope.patterns) for scope in scopes if scope.patterns)) or "nothing"
 
 
 def _words(patterns: Sequence[Pattern]) -> str:
@@ -550,7 +563,8 @@ def _phrase(pattern: Pattern) -> str:
     return " ".join(filter(None, (who, does, shown)))
 
 
-def _span(ms: int) -> str:
+def duration(ms: int) -> str:
+    """Return for how long a grant holds, for people: "8 hours"."""
     for unit, length in (("hour", HOUR_MS), ("minute", 60_000), ("second", 1_000)):
         if ms % length == 0 and ms >= length:
             count = ms // length
@@ -581,6 +595,21 @@ class GrantUse:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedFor:
+    """The command that one use of a grant let through, as the log tells it: without the secrets in it.
+
+    Args:
+        use: the how manieth it is. at: when (ms). run, agent, command: of what ran.
+    """
+
+    use: int
+    at: int
+    run: str
+    agent: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """A grant as its store has it, for people to look at. What it gives is counted from `votes` at each use.
 
@@ -590,6 +619,7 @@ class Grant:
         given: when (ms). until: when it ends. uses: how many actions it has let through, of `max_uses`.
         revoked: when it was taken back (ms); None where it was not. revoked_by: the principal who did.
         votes: the approvals that it consists of.
+        over: the run that it is for has ended, so that it covers nothing any more.
     """
 
     id: str
@@ -601,6 +631,7 @@ class Grant:
     revoked: int | None
     revoked_by: str
     votes: tuple[Vote, ...]
+    over: bool = False
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -611,20 +642,27 @@ class Grant:
     @property
     def words(self) -> str:
         """What it covers, in a line: the narrowest of its scopes."""
-        exact = [scope for scope in self.scopes if scope.action]
-        each = dict.fromkeys(_words(scope.patterns) for scope in self.scopes if scope.patterns)
-        return "this exact command" if exact else ", and ".join(each) or "nothing"
+        return in_words(self.scopes)
+
+    @property
+    def remembered(self) -> str:
+        """What was given, in a line: "curl contacting example.org:443, in this run (50 uses)"."""
+        runs = any(scope.run for scope in self.scopes)
+        span = "in this run" if runs else f"for {duration(self.until - self.given)}"
+        return f"{self.words}, {span} ({self.max_uses} {'use' if self.max_uses == 1 else 'uses'})"
 
     @property
     def by(self) -> tuple[str, ...]:
         """The people who gave it."""
         return tuple(dict.fromkeys(vote.person or person(vote.approver.principal) for vote in self.votes))
 
-    def state(self, now: int) -> Literal["active", "revoked", "expired", "used up"]:
+    def state(self, now: int) -> Literal["active", "revoked", "expired", "used up", "run ended"]:
         """Return what it is at a moment (ms)."""
         if self.revoked is not None:
             return "revoked"
-        return "expired" if now >= self.until else "used up" if self.uses >= self.max_uses else "active"
+        if now >= self.until:
+            return "expired"
+        return "used up" if self.uses >= self.max_uses else "run ended" if self.over else "active"
 
 
 class Grants(Protocol):
@@ -641,6 +679,10 @@ class Grants(Protocol):
 
     def get(self, grant_id: str) -> Grant | None:
         """The grant that the votes on this request are."""
+        ...
+
+    def uses(self, grant_id: str) -> list[UsedFor]:
+        """What a grant has let through, oldest first, as far as the log still has it."""
         ...
 
     def use(

@@ -87,6 +87,18 @@ def _integer(digits: str) -> int:
     return number
 
 
+def said(value: Any) -> str:
+    """Return a field of an event as text: what was not Unicode has an escaped form beside it.
+
+    Example:
+        >>> said("ls"), said(None), said({"base64": "/w==", "encoding": "base64", "display": "\\\\xff"})
+        ('ls', '', '\\\\xff')
+    """
+    if value is None:
+        return ""
+    return str(value["display"] if isinstance(value, dict) and "display" in value else value)
+
+
 def loggable(value: Any) -> Any:
     """`value` as an event can hold it; text that is not Unicode becomes a mapping with base64, encoding and display."""
     if isinstance(value, str):

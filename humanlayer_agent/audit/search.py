@@ -49,6 +49,7 @@ def _is_by(event: dict[str, Any], person: str) -> bool:
     approver = event.get("approver")
     named = [event.get(name) for name in ("person", "by", "requester")]
     named.append(approver.get("principal") if isinstance(approver, dict) else None)
+    named += by if isinstance(by := event.get("by"), list) else ()
     return any(isinstance(each, str) and (each == person or each.endswith(f":{person}")) for each in named)
 
 

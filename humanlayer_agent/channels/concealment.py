@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.confine.confinement import Confinement
-from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision
+from humanlayer_agent.policy.decision import Ask, PartVerdict, PolicyDecision
 from humanlayer_agent.redaction.redactor import Redacted, Redactor
 from humanlayer_agent.shell import Effect
 
@@ -58,6 +58,7 @@ def _decision(decision: PolicyDecision, command: Redacted, text: Callable[[str],
         effects=tuple(_effect(effect, text) for effect in decision.effects),
         confinement=_confinement(decision.confinement, text),
         findings=tuple(replace(each, text=text(each.text)) for each in decision.findings),
+        asks=tuple(_ask(ask, text) for ask in decision.asks),
     )
 
 
@@ -83,6 +84,17 @@ def _effect(effect: Effect, text: Callable[[str], str]) -> Effect:
         name: text(value) for name in ("operand", "pattern", "value") if (value := getattr(effect, name))
     }
     return replace(effect, **changed)
+
+
+def _ask(ask: Ask, text: Callable[[str], str]) -> Ask:
+    """The same for the words of what may be granted. It is not what is granted: that is the request's own."""
+    return replace(
+        ask,
+        operand=None if ask.operand is None else text(ask.operand),
+        value=text(ask.value),
+        places=tuple(text(place) for place in ask.places),
+        verb=tuple(text(each) for each in ask.verb),
+    )
 
 
 class _Moved:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from humanlayer_agent.approvals.authority import Person
+from humanlayer_agent.approvals.grants import Grant, UsedFor
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.errors import ChannelError
 
@@ -186,6 +187,17 @@ class Desk(Protocol):
 
         Args:
             last: only the newest so many of these.
+        """
+        ...
+
+    def grants(self) -> tuple[tuple[Grant, tuple[UsedFor, ...]], ...]:
+        """Return the approvals that hold for more than once, and those that did, newest first, each with its uses."""
+        ...
+
+    def revoke_grant(self, grant_id: str, principal: str, why: str = "") -> bool:
+        """Take a grant back, at once; False where there is none that could be.
+
+        Whoever does it only keeps something from running: nobody has to be an approver for that.
         """
         ...
 

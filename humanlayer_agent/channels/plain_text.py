@@ -1,10 +1,11 @@
 """A `Presentation` in rows of a given width: for the terminal, and as plain text for mail, logs and pictures."""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from humanlayer_agent.channels.offers import Foresight, OfferView
 from humanlayer_agent.channels.presentation import FindingView, Fragment, Line, PartView, Presentation, Style, joined
 from humanlayer_agent.policy.decision import Verdict
 
@@ -61,8 +62,13 @@ def rows(view: Presentation, width: int) -> list[Row]:
 
 def as_text(view: Presentation, width: int = 80) -> str:
     """The rows as plain text, what decided underlined with ^."""
+    return in_lines(rows(view, width))
+
+
+def in_lines(found: Iterable[Row]) -> str:
+    """Rows as plain text, what is marked underlined with ^."""
     out = []
-    for row in rows(view, width):
+    for row in found:
         out.append(row.text.rstrip())
         if any(fragment.style is Style.MARK for fragment in row.fragments):
             out.append(_carets(row))
@@ -87,6 +93,68 @@ def editing_rows(view: Presentation, width: int) -> list[Row]:
     )
     found = [*(Row(piece) for piece in wrap(title, width, hang=1)), BLANK, *_field("Why", list(_why(view)), width)]
     return [*found, *_instead(view, width), BLANK]
+
+
+def offer_rows(views: Sequence[OfferView], seen: Sequence[Foresight | None], width: int) -> list[Row]:
+    """Return the scopes that may be chosen, numbered, each with what it would have meant before.
+
+    Args:
+        seen: of each scope; None where it is not known. `ends` of the rows counts the scopes that were shown whole.
+    """
+    width = max(width, MIN_WIDTH)
+    title = (Fragment(Style.STRONG, " What of this may run again without a question?"),)
+    found = [Row(piece) for piece in wrap(title, width, hang=1)]
+    known: list[tuple[str, Foresight | None]] = []
+    for number, (view, foresight) in enumerate(zip(views, seen, strict=True), 1):
+        means = (view.beyond, foresight)
+        said: list[Line] = [(Fragment(Style.PLAIN, view.bounds),)]
+        if means in known:
+            said.append((Fragment(Style.DIM, f"for the rest as {known.index(means) + 1}"),))
+        else:
+            said += _meaning(*means)
+        known.append(means)
+        lines: list[Line] = [(Fragment(Style.STRONG, f" {number}  "), Fragment(Style.COMMAND, view.words))]
+        lines += [(Fragment(Style.PLAIN, "    "), *line) for line in said]
+        pieces = [piece for line in lines for piece in _indented(line, width)]
+        found += [BLANK, *(Row(piece) for piece in pieces[:-1]), Row(pieces[-1], ends=1)]
+    return found
+
+
+def _meaning(beyond: str, foresight: Foresight | None) -> Iterator[Line]:
+    if foresight is None:
+        yield (Fragment(Style.WARNING, "what it would have let through before is not known"),)
+    else:
+        style = Style.WARNING if foresight.refused else Style.PLAIN
+        yield (Fragment(style, foresight.text + (":" if foresight.examples else "")),)
+        yield from ((Fragment(Style.PLAIN, "  "), Fragment(Style.COMMAND, each)) for each in foresight.examples)
+    yield (Fragment(Style.DIM, f"Not {beyond}" + (":" if foresight and foresight.beyond else "")),)
+    if foresight is not None:
+        yield from ((Fragment(Style.PLAIN, "  "), Fragment(Style.DIM, each)) for each in foresight.beyond)
+
+
+def _indented(line: Line, width: int) -> list[Line]:
+    text = "".join(fragment.text for fragment in line)
+    return wrap(line, width, hang=len(text) - len(text.lstrip(" ")) if text[1:2] == " " else 4)
+
+
+def batch_rows(views: Sequence[Presentation], width: int) -> list[Row]:
+    """Return several requests below each other, each with its whole command and what speaks against it. `ends` counts
+    the lines of all commands.
+    """
+    width = max(width, MIN_WIDTH)
+    agents = " and ".join(dict.fromkeys(view.agent for view in views))
+    title = (Fragment(Style.STRONG, f" {agents} "), Fragment(Style.STRONG, f"wants to run these {len(views)}"))
+    found = [Row(piece) for piece in wrap(title, width, hang=1)]
+    for number, view in enumerate(views, 1):
+        place = (
+            Fragment(Style.STRONG, f" {number} of {len(views)}"),
+            Fragment(Style.DIM, " " + " · ".join(view.place)),
+        )
+        found += [BLANK, *(Row(piece) for piece in wrap(place, width, hang=1))]
+        found += _field("Why", [next(_why(view)), *map(_other, view.others)], width)
+        found += _field("Beware", [Entry((Fragment(Style.WARNING, text),)) for text in _beware(view)], width)
+        found += command_rows(view, width)
+    return found
 
 
 # ---- the pieces ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from humanlayer_agent.action import BASH, PLAN
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.policy.explanation.unknown_programs import teaching, unknown_programs
@@ -93,8 +94,10 @@ class Presentation:
     rules.
 
     `teaching` says how to have a program known that is not; "" where none is unknown.
-    `edited` says that the command is what a human made of another one, `plan` that it is none but what a task will need
-    (a yes runs nothing). `digest` is "" where a secret is not shown: it
+    `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
+    through before is said by `offers.foresight`); where there are none, `no_offer` says why.
+    `edited` says that the command is what a human made of another one, `plan` that it is none, but what a task will need
+    (a yes runs nothing, and is all that can be approved of it). `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
 
@@ -120,6 +123,8 @@ class Presentation:
     intent: str
     digest: str
     edited: bool
+    offers: tuple[OfferView, ...] = ()
+    no_offer: str = ""
     plan: bool = False
 
     @property
@@ -133,12 +138,19 @@ class Presentation:
         return tuple(other for other in self.others if not other.urgent)
 
 
-def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[str, ...] = ()) -> Presentation:
+def present(
+    request: ApprovalRequest,
+    *,
+    redacted: bool = False,
+    erased: tuple[str, ...] = (),
+    marked: tuple[int, int] | None = None,
+) -> Presentation:
     """Everything about `request` that a human needs to decide, with nothing in it that could deceive a screen.
 
     Args:
         redacted: without the secrets in it, for a channel that keeps what it is sent; a warning says so.
         erased: where secrets stood in it, where somebody has taken them out already (`conceal`).
+        marked: the part of the command to mark, from and to; what the decision is about where it is None.
     """
     if redacted:
         from humanlayer_agent.channels.concealment import conceal
@@ -156,7 +168,7 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         others=tuple(_others(decision)),
         rules=tuple(one_line(rule) for rule in decision.rules),
         warnings=(*_abandoned(request), *_concealed(erased), *_warnings(action.content, stdin)),
-        command=_lines(action.content, _marked(action.content, decision)),
+        command=_lines(action.content, frozenset(range(*marked)) if marked else _marked(action.content, decision)),
         stdin=_lines(stdin, frozenset()) if stdin else (),
         stdin_bytes=len(action.stdin),
         interpreter="" if action.interpreter == BASH else one_line(" ".join(action.interpreter)),
@@ -170,6 +182,8 @@ def present(request: ApprovalRequest, *, redacted: bool = False, erased: tuple[s
         intent=_intent(action.model_intent),
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
+        offers=() if action.type == PLAN else offer_views(request),
+        no_offer="" if action.type == PLAN else no_offer(request),
         plan=action.type == PLAN,
     )
 

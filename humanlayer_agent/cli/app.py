@@ -14,6 +14,7 @@ from humanlayer_agent.cli.channel import app as channel
 from humanlayer_agent.cli.demo import demo
 from humanlayer_agent.cli.doctor import doctor
 from humanlayer_agent.cli.exec import exec_
+from humanlayer_agent.cli.grants import app as grants
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
 from humanlayer_agent.cli.plan import plan
@@ -165,6 +166,7 @@ app.add_typer(audit, name="audit")
 app.add_typer(policy, name="policy")
 app.add_typer(channel, name="channel")
 app.add_typer(requests, name="requests")
+app.add_typer(grants, name="grants")
 
 
 @cache

@@ -4,8 +4,9 @@ import os
 import secrets
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,7 +76,7 @@ def execute(
     """
     from humanlayer_agent.agents.python_gate import Gate
 
-    text = command_line(words)
+    text, granted = command_line(words), list[str]()
     try:
         result: CommandResult
         if confinement is not None:
@@ -83,6 +84,7 @@ def execute(
         else:
             with Gate.from_config(agent="hla exec", policy=policy, project=project, tmp=run) as gate:
                 result = gate.run(text, timeout=timeout)
+                granted = [_granted(entry.event) for entry in gate.store.events(run=gate.run_id, type="grant.used")]
     except ActionDenied as denied:
         print(f"hla exec: it did not run: {denied}", file=sys.stderr)
         return NOT_RUN
@@ -91,6 +93,8 @@ def execute(
         return NOT_RUN
     sys.stdout.write(result.output)
     sys.stdout.flush()
+    if granted:
+        print(f"hla exec: it ran by {' and '.join(granted)}", file=sys.stderr)
     if result.note:
         print(f"hla exec: {result.note}", file=sys.stderr)
     if result.timed_out:
@@ -98,6 +102,14 @@ def execute(
         return TIMED_OUT
     code = result.returncode
     return NOT_RUN if code is None else code if code >= 0 else 128 - code
+
+
+def _granted(event: Mapping[str, Any]) -> str:
+    """A use of a grant, for people, as the log has it."""
+    from humanlayer_agent.approvals.grants import GrantUse
+    from humanlayer_agent.safe_text import one_line
+
+    return one_line(str(GrantUse(event["grant"], tuple(event["by"]), event["use"], event["max_uses"])))
 
 
 def command_line(words: list[str]) -> str:

@@ -4,7 +4,6 @@ Stopping asks for nothing but a human's terminal, and does its work before it lo
 signed, like an approval: the human sees what was stopped, types a word, and the passphrase of their key.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from humanlayer_agent.cli.shared.human_signature import credentials, open_to_write, typed_word
-from humanlayer_agent.cli.shared.human_terminal import human_only
+from humanlayer_agent.cli.shared.human_terminal import has_terminal, human_only
 from humanlayer_agent.cli.shared.options import ChannelsOption, CommentOption, StoreOption
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def stop(
     """
     with suppress(ValueError):  # a row that can't be read, of a run, keeps nobody from stopping: that is safe
         human_only("stop", "stops agents", store)
-    if not _has_terminal():
+    if not has_terminal():
         _refused(store, "stop", "no-terminal")
         print("humanlayer-agent: NOT stopped: only a human at a terminal does that (over ssh: ssh -t)", file=sys.stderr)
         raise typer.Exit(NO_HUMAN)
@@ -158,15 +157,6 @@ def _described(halt: "Halt") -> str:
     from humanlayer_agent.approvals.stop import described
 
     return described(halt)
-
-
-def _has_terminal() -> bool:
-    """Tell whether there is a controlling terminal; what it can show does not matter to a stop."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True
 
 
 def _refused(location: str | None, wanted: str, code: str) -> None:

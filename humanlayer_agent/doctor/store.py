@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from humanlayer_agent.approvals.grants import Grant
 from humanlayer_agent.approvals.stop import described
 from humanlayer_agent.audit.anchor import REMEDY, Loss, anchor_of, is_anchored
 from humanlayer_agent.audit.heads import head_in
@@ -23,6 +24,10 @@ from humanlayer_agent.store.verification_record import last_whole
 
 _MEGABYTE = 1_000_000
 _LITTLE, _TOO_LITTLE = 500 * _MEGABYTE, 50 * _MEGABYTE
+_SHORT = 12
+_SHORT_PATH = 2
+"""A directory of so few parts holds much that has nothing to do with each other (/usr/local, /srv/data)."""
+_NEARLY = 0.8
 _CLOCK_STEP_MS = 2_000
 _YEAR_2024_MS = 1_704_067_200_000
 
@@ -175,6 +180,46 @@ def stopped(context: Context) -> Iterator[Finding]:
         yield ok("agents may act: nobody has stopped them")
     for halt in halts:
         yield warning(one_line(described(halt)), "hla resume lets them act again.")
+
+
+def grants(context: Context) -> Iterator[Finding]:
+    """What was approved for more than once is not wide, and can be proved."""
+    if (store := _opened()) is None:
+        return
+    try:
+        found, open_runs = store.grants.given(active=True), store.supervisors()
+        signers = context.authority.signers
+    except (StoreError, ConfigError):
+        return  # `log` or `channels.load` says so
+    finally:
+        store.close()
+    if not found:
+        yield ok("no grant holds: whatever a policy asks about is asked")
+    for grant in found:
+        name, what = grant.id[:_SHORT], one_line(f"grant {grant.id[:_SHORT]}: {grant.remembered}")
+        used = f"used {grant.uses} of {grant.max_uses} times"
+        if not open_runs and not all(vote.signer in signers for vote in grant.votes):
+            yield warning(
+                f"{what}, was signed by a process that is gone: no key can prove it, so it covers nothing",
+                f"hla grants revoke {name}",
+            )
+        elif wide := ", and ".join(_width(grant)):
+            yield warning(f"{what} ({used}): it {wide}", f"hla grants show {name}; hla grants revoke {name} ends it.")
+        elif grant.uses >= _NEARLY * grant.max_uses:
+            yield warning(f"{what}, is nearly used up ({used})", "What it has let run: hla grants show " + name)
+        else:
+            yield ok(f"{what}, {used}")
+
+
+def _width(grant: Grant) -> Iterator[str]:
+    """Yield what a grant covers that is much."""
+    patterns = {pattern for scope in grant.scopes for pattern in scope.patterns}
+    if all(any(each.operands == "any" for each in scope.patterns) for scope in grant.scopes):
+        yield "covers any operand"
+    short = {each.operand for each in patterns if each.operands == "below" and each.operand.count("/") <= _SHORT_PATH}
+    yield from (f"covers all below {one_line(each)}" for each in sorted(short))
+    if all(not scope.agent for scope in grant.scopes):
+        yield "is for any agent of the same user"
 
 
 def kept(context: Context) -> Iterator[Finding]:

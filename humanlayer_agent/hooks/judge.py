@@ -488,7 +488,7 @@ class _Session:
             self._gate.store.void(permit.id, why)
             return Reply("deny", why)
         decision = permit.decision
-        said = f"{one_line(decision.reason) or 'allowed by the policy'}; it runs {decision.runs}"
+        said = f"{_why_allowed(decision, permit)}; it runs {decision.runs}"
         reply = Reply("allow", f"{one_line(permit.action.content)} ({said})", command=replaced(permit.id))
         handed = Handed(permit, self, str(question.inputs["command"]), reply.command, tool)
         self._handed.add(handed, question.called)
@@ -647,7 +647,7 @@ class _Session:
         if gone():
             self._gate.store.void(permit.id, "the tool no longer waits")
             return Reply("deny", "the tool no longer waits")
-        reply = _allowed(question, permit.decision, approved=bool(permit.request_id), edited=edited)
+        reply = _allowed(question, permit.decision, permit, edited=edited)
         if not permit.started:
             if denial := self._gate.start(permit, permit.action):
                 return Reply("deny", denial_text(denial), stop=denial.terminate)
@@ -655,11 +655,17 @@ class _Session:
         return reply
 
 
-def _allowed(question: Question, decision: PolicyDecision, *, approved: bool = False, edited: str = "") -> Reply:
+def _allowed(question: Question, decision: PolicyDecision, permit: Permit | None = None, *, edited: str = "") -> Reply:
     """Return the reply to a call that may be made: none where the policy is only observed, or has no say."""
+    approved = permit is not None and bool(permit.request_id or permit.granted)
     if not approved and (decision.verdict is not Verdict.ALLOW or not question.runs):
         return Reply("none")
-    return Reply("allow", one_line(decision.reason) or "allowed by the policy", command=edited)
+    return Reply("allow", _why_allowed(decision, permit), command=edited)
+
+
+def _why_allowed(decision: PolicyDecision, permit: Permit | None) -> str:
+    granted = f"allowed by {permit.by_grants}" if permit is not None and permit.granted else ""
+    return one_line("; ".join(filter(None, (decision.reason, granted))) or "allowed by the policy")
 
 
 def _not_reported(question: Question, reply: Reply) -> Outcome:

@@ -17,7 +17,7 @@ import sys
 
 from humanlayer_agent.hooks.client import Unproven, packed
 
-_FIELDS = ("type", "pid", "run", "digest", "question", "reply", "verdict", "enforced", "request", "left_to")
+_FIELDS = ("type", "pid", "run", "digest", "question", "reply", "verdict", "enforced", "request", "grants", "left_to")
 _READ = ", ".join(f"json_extract(body, '$.{name}') AS {name}" for name in (*_FIELDS, "policy_digest"))
 _BUSY_S = 2.0
 
@@ -91,7 +91,7 @@ def _check_events(judged: _Event, told: _Event, question: str, reply: str, pid: 
     if pid is not None and {judged["pid"], told["pid"]} != {pid}:
         raise _unproven(f"process {judged['pid']} has judged, and process {pid} answers")
     if told["type"] in ("exec.finished", "permit.handed"):  # of a permit that was used, or that is asked for next
-        approved = judged["verdict"] == "ask" and judged["request"] is not None
+        approved = judged["verdict"] == "ask" and (judged["request"] is not None or judged["grants"] is not None)
         allowed = judged["verdict"] == "allow" or approved or not judged["enforced"]
         right = judged["type"] == "decision.evaluated" and allowed and told["digest"] == judged["digest"]
     else:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from humanlayer_agent.approvals.authority import Authority, Person
 from humanlayer_agent.approvals.delivery import Presentation
+from humanlayer_agent.approvals.grants import Grant, UsedFor
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.approvals.stop import described
@@ -108,6 +109,13 @@ class StoreDesk:
 
     def requests(self, *, waiting: bool, last: int | None = None) -> tuple[ApprovalRequest, ...]:
         return tuple(self._store.requests(state="pending" if waiting else "settled", last=last))
+
+    def grants(self) -> tuple[tuple[Grant, tuple[UsedFor, ...]], ...]:
+        found = self._store.grants.given()[::-1]
+        return tuple((grant, tuple(self._store.grants.uses(grant.id))) for grant in found)
+
+    def revoke_grant(self, grant_id: str, principal: str, why: str = "") -> bool:
+        return self._store.grants.revoke(grant_id, principal, why)
 
     def stopped(self) -> str:
         return "; ".join(described(halt) for halt in self._store.halts.standing(self._authority))

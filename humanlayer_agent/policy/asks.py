@@ -9,12 +9,10 @@ from typing import Any
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import Hit
 from humanlayer_agent.policy.conditions.link_targets import Links, led_to
-from humanlayer_agent.policy.decision import Ask, Limits, Verdict
+from humanlayer_agent.policy.decision import COMMAND, Ask, Limits, Verdict
 from humanlayer_agent.policy.needs_line import ROLE, asked_for
 from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
-COMMAND = "command"
-"""The kind of an ask that is about a command as a whole."""
 LOOSE = "loose"
 """The kind of an ask for what only a confinement allows, where the approval of something else opens that."""
 ALL_BELOW = "all below"

@@ -33,6 +33,9 @@ class Verdict(IntEnum):
 
 SEVERITIES = ("low", "medium", "high", "critical")
 
+COMMAND = "command"
+"""The kind of an ask that is about a command as a whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class EffectVerdict:

@@ -4,29 +4,33 @@ Rows find a grant and count its uses; what it gives is in its signed votes. The 
 a grant was used and that it was revoked, whatever its row says, and what time it was, should a clock be set back.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from humanlayer_agent.action import PLAN, Action
+from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.grants import (
     Grant,
     GrantUse,
     Scope,
+    UsedFor,
     enough,
     exact_action,
+    in_words,
     read_scope,
     why_never,
 )
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.audit.chain import said
+from humanlayer_agent.policy.decision import COMMAND, PolicyDecision, Verdict
 from humanlayer_agent.store.connection import Database
-from humanlayer_agent.store.rows import read_vote, storable
+from humanlayer_agent.store.rows import load_decision, read_vote, storable
 from humanlayer_agent.store.statements import REQUEST_EVENTS, Ledger
 
 _TOLD = (
@@ -35,6 +39,14 @@ _TOLD = (
 )
 _GIVEN = "SELECT seq FROM audit_event WHERE request = ? AND type = 'grant.given'"
 _PAST = "SELECT 1 FROM audit_event WHERE json_extract(body, '$.at') >= ? AND seq > ? LIMIT 1"
+_OPERANDS = 50
+"""So many operands of an action are written down at most."""
+_USED_FOR = (
+    "SELECT used.body AS used, (SELECT body FROM audit_event AS judged WHERE judged.type = 'decision.evaluated' "
+    "AND judged.run = used.run AND judged.seq < used.seq ORDER BY judged.seq DESC LIMIT 1) AS judged "
+    "FROM audit_event AS used WHERE used.type = 'grant.used' AND json_extract(used.body, '$.grant') = ? ORDER BY seq"
+)
+"""What was judged stands right before the uses that let it run, and names the same permit."""
 _STILL_APPROVED = ("approved", "lapsed", "invalidated")
 _NOT_APPROVED = tuple(event for state, event in REQUEST_EVENTS.items() if state not in _STILL_APPROVED)
 _OPEN = "project = ? AND policy = ? AND until > ? AND revoked IS NULL AND uses < max_uses"
@@ -82,7 +94,17 @@ def give(ledger: Ledger, row: sqlite3.Row, votes: Sequence[Vote]) -> None:
         until=until,
         max_uses=uses,
         by=[vote.person for vote in approvals],
+        words=in_words(scopes),
+        operands=_operands(load_decision(row["decision"])),
     )
+
+
+def _operands(decision: PolicyDecision) -> list[str]:
+    """Return what the effects are done to that must be approved, for the log: so that what a grant was used for can be
+    held against what was seen when it was given.
+    """
+    found = dict.fromkeys(ask.operand for ask in decision.asks if ask.kind != COMMAND and ask.operand)
+    return [*found][:_OPERANDS]
 
 
 def unproved_grants(ledger: Ledger, permit: Permit, digest: str, authority: Authority) -> str:
@@ -145,6 +167,14 @@ def _proved(
     return _Proved(grant_id, people, tuple(scopes), uses, min(scope.uses for scope in scopes))
 
 
+def _says(ledger: Ledger, grant_id: str, decision: PolicyDecision, exact: str) -> bool:
+    """Tell whether a grant covers any of what is asked about if its votes are what they seem. (To prove them all would
+    take the longer the more grants there are.)
+    """
+    scopes = [read_scope(vote.scope) for vote in ledger.votes(grant_id) if vote.answer == "approve"]
+    return any(all(scope is not None and scope.covers(ask, exact) for scope in scopes) for ask in decision.asks)
+
+
 def _was_taken_back(ledger: Ledger, request_id: str) -> bool:
     """Tell whether the log says that a request was not approved in the end. (That its own permit was not used in time
     takes no approval back.)
@@ -196,11 +226,17 @@ class SQLiteGrants:
         if active:
             terms.append("revoked IS NULL AND uses < max_uses AND until > ?")
             values.append(self._clock())
-        return self._read(" AND ".join(terms), *values)
+        found = self._read(" AND ".join(terms), *values)
+        return [grant for grant in found if not (active and grant.over)]
 
     def get(self, grant_id: str) -> Grant | None:
         found = self._read("id = ?", grant_id)
         return found[0] if found else None
+
+    def uses(self, grant_id: str) -> list[UsedFor]:
+        with self._database.read() as connection:
+            rows = connection.execute(_USED_FOR, (grant_id,)).fetchall()
+        return [_used_for(row) for row in rows]
 
     def _read(self, condition: str, *values: Any) -> list[Grant]:
         with self._database.read() as connection:
@@ -221,9 +257,15 @@ class SQLiteGrants:
                     row["revoked"],
                     row["revoked_by"],
                     votes,
+                    any(scope.run and self._has_ended(scope.run) for scope in scopes),
                 )
             )
         return grants
+
+    def _has_ended(self, run_id: str) -> bool:
+        with self._database.read() as connection:
+            found = connection.execute("SELECT state FROM run WHERE id = ?", (run_id,)).fetchone()
+        return found is not None and found["state"] not in ("open", "terminated")
 
     @staticmethod
     def _votes(connection: sqlite3.Connection, request_id: str) -> tuple[Vote, ...]:
@@ -242,7 +284,7 @@ class SQLiteGrants:
         authority: Callable[[], Authority],
         use_by_ms: int,
     ) -> Permit | None:
-        if action.type == PLAN or decision.verdict is not Verdict.ASK or why_never(decision):
+        if action.type in INERT or decision.verdict is not Verdict.ASK or why_never(decision):
             return None
         if not self._has_open(action, decision):
             return None
@@ -268,6 +310,7 @@ class SQLiteGrants:
                     max_uses=use.uses,
                     by=use.by,
                     rules=sorted({ask.rule for ask in decision.asks}),
+                    operands=_operands(decision),
                     digest=digest,
                 )
         return Permit(
@@ -314,7 +357,9 @@ class SQLiteGrants:
             f"SELECT id FROM given_grant WHERE {_OPEN} ORDER BY given, rowid",
             *(storable(action.project), decision.policy_digest, ledger.now),
         )
-        proved = [_proved(ledger, row["id"], action, decision, requester, authority) for row in rows]
+        exact = exact_action(decision, digest)
+        said = [row["id"] for row in rows if _says(ledger, row["id"], decision, exact)]
+        proved = [_proved(ledger, each, action, decision, requester, authority) for each in said]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
         return enough(able, decision, digest)
 
@@ -328,3 +373,10 @@ def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:
         *(grant.id, permit_id, use.use, ledger.now),
     )
     return use
+
+
+def _used_for(row: sqlite3.Row) -> UsedFor:
+    used, judged = json.loads(row["used"]), json.loads(row["judged"] or "{}")
+    same = judged.get("permit") == used["permit"]
+    run, agent, command = (said(judged.get(name)) if same else "" for name in ("run", "agent", "command"))
+    return UsedFor(used["use"], used["at"], run or used["run"], agent, command)

@@ -17,15 +17,18 @@ Fakes of services must hold what the service documents, or the kit proves nothin
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from humanlayer_agent.approvals.grants import offers, read_scope
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest, person
 from humanlayer_agent.channels.contract import Retry, Undeliverable
 from humanlayer_agent.errors import ChannelError
 from humanlayer_agent.hub.channel_access import NOT_SHOWN
+from humanlayer_agent.policy.decision import Ask
 from humanlayer_agent.safe_text import visible, warnings
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, Rig, Surface, World
 
@@ -47,6 +50,10 @@ LONG = "echo begin\n" + "".join(
     f"printf '%s' 'line {n} of a long script, as agents write them'\n" for n in range(1_100)
 )
 """More than 60,000 characters: more than any channel shows in one piece."""
+
+FETCH = "curl -fsS https://example.org/a"
+CONTACT = (Ask("kit", "curl", "network", "host", operand="example.org", value="443", flags=("fail",)),)
+"""A command, and what of it must be approved, so that more of the kind may be as well."""
 
 RAW = "\x00\x07\x1b\x7f\x9b\u00ad\u200b\u202e\u2060\u2066\u2069\ufeff"
 """Characters that must never reach a screen as they are."""
@@ -112,6 +119,125 @@ class ChannelConformance:
         world.settle(request)
         assert world.state(request) == "pending"
         assert "approve" in surface.offers()
+
+    # More than once
+
+    def test_more_than_once_is_offered_where_it_can_be_given(self, world: World) -> None:
+        _, once = delivered(world)
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        assert "grant" not in once.offers(), "nothing of this request may be remembered"
+        assert ("grant" in surface.offers()) == ("grant" in world.channel.can)
+        if "grant" not in world.channel.can:
+            assert not any(told(surface, offer.words) for offer in offers(request))
+
+    @pytest.mark.parametrize("name", ["action", "run", "hour"])
+    def test_the_scope_that_was_chosen_is_signed(self, world: World, name: str) -> None:
+        if "grant" not in world.channel.can:
+            return
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        surface.grant(name, "alice")
+        world.until(lambda: world.state(request) == "approved", "the approval")
+        (vote,) = world.store.votes(request.id)
+        (chosen,) = [offer for offer in offers(request) if offer.name == name]
+        assert (vote.answer, vote.person, vote.presented_digest) == ("approve", "alice", request.digest)
+        assert read_scope(vote.scope) == replace(chosen.scope, until=vote.at + chosen.age)
+        grant = world.store.grants.get(request.id)
+        assert grant is not None
+        assert (grant.state(vote.at), grant.by) == ("active", ("alice",))
+        world.settle(request)
+        assert told(surface, chosen.words), "it says what was remembered"
+        assert not surface.offers()
+
+    def test_one_grant_handed_over_twice_counts_once(self, world: World) -> None:
+        if "grant" not in world.channel.can:
+            return
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        surface.grant("run", "alice")
+        world.until_answered(1)
+        with suppress(CannotHappen):
+            surface.repeat()
+            world.until_answered(2)
+            assert world.answered[1].outcome in ("duplicate", "late")
+        assert len(world.store.votes(request.id)) == 1
+        assert len(world.events(request, "grant.given")) == 1
+
+    def test_an_approval_of_this_once_lets_nothing_more_be_done(self, world: World) -> None:
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        surface.answer("approve", "alice")
+        world.until(lambda: world.state(request) == "approved", "the approval")
+        assert world.store.votes(request.id)[0].scope == ""
+        assert world.store.grants.get(request.id) is None
+
+    @pytest.mark.parametrize("settled", [True, False], ids=["settled", "not yet settled"])
+    def test_a_late_grant_gives_nothing(self, world: World, settled: bool) -> None:
+        if "grant" not in world.channel.can:
+            return
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        world.decide_elsewhere(request, "reject", "bob" if "bob" in world.rig.people else "alice")
+        if settled:
+            world.settle(request)
+            assert "grant" not in surface.offers()
+        with suppress(CannotHappen):
+            surface.grant("run", "alice")
+            world.until(lambda: len(said(world, request)) >= 2, "the late answer in the log")
+            world.until(lambda: world.rig.told("alice"), "that alice is told")
+        assert world.state(request) == "rejected"
+        assert world.store.grants.get(request.id) is None
+
+    def test_a_scope_that_is_not_offered_gives_nothing(self, world: World) -> None:
+        if "grant" not in world.channel.can:
+            return
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        assert "any" not in {offer.name for offer in offers(request)}
+        with suppress(CannotHappen):
+            surface.grant("any", "alice")
+            world.until(lambda: world.events(request, "vote.refused"), "the refusal in the log")
+        assert world.state(request) == "pending"
+        assert not world.store.votes(request.id)
+        surface.answer("approve", "alice")
+        world.until(lambda: world.state(request) == "approved", "the approval of this once")
+        assert world.store.grants.get(request.id) is None
+
+    def test_a_grant_of_something_else_than_what_is_shown_gives_nothing(self, world: World) -> None:
+        """The place where it is shown is written down with another digest than the request has."""
+        if "grant" not in world.channel.can:
+            return
+        request = world.ask(FETCH, asks=CONTACT)
+        world.write_down(request, replace(world.send(request), presented_digest="0" * 64))
+        with suppress(CannotHappen):
+            world.surface(request).grant("run", "alice")
+            world.until(lambda: world.events(request, "vote.refused"), "the refusal in the log")
+        assert world.state(request) == "pending"
+        assert not world.store.votes(request.id)
+
+    def test_a_stranger_grants_nothing(self, world: World) -> None:
+        if "grant" not in world.channel.can or "stranger" not in world.rig.people:
+            return
+        request, surface = delivered(world, FETCH, asks=CONTACT)
+        with suppress(CannotHappen):
+            surface.grant("run", "stranger")
+        world.until(lambda: world.events(request, "vote.refused"), "the refusal in the log")
+        assert world.state(request) == "pending"
+        assert not world.store.votes(request.id)
+
+    @pytest.mark.parametrize("both", [True, False], ids=["both", "one of two"])
+    def test_two_people_give_what_both_give(self, world: World, both: bool) -> None:
+        if "grant" not in world.channel.can or "bob" not in world.rig.people:
+            return
+        request, surface = delivered(world, FETCH, route="two", asks=CONTACT)
+        surface.grant("hour", "alice")
+        world.until_answered(1)
+        world.settle(request)
+        assert world.state(request) == "pending"
+        if both:
+            surface.grant("run", "bob")
+        else:
+            surface.answer("approve", "bob")
+        world.until(lambda: world.state(request) == "approved", "the second approval")
+        grant = world.store.grants.get(request.id)
+        assert (grant is not None) == both
+        if grant is not None:
+            assert {scope.run for scope in grant.scopes} == {"", "run-1"}
 
     # Twice
 
@@ -258,7 +384,7 @@ class ChannelConformance:
 
     def test_a_long_command_is_whole_or_not_approvable(self, world: World) -> None:
         assert len(LONG) > 60_000
-        request = world.ask(LONG)
+        request = world.ask(LONG, asks=CONTACT)
         try:
             ref = world.deliver(request)
         except Undeliverable:
@@ -268,7 +394,7 @@ class ChannelConformance:
             assert shows(surface, LONG)
             assert "approve" in surface.offers()
             return
-        assert "approve" not in surface.offers()
+        assert not {"approve", "grant"} & surface.offers()
         with suppress(CannotHappen):
             surface.answer("approve", "alice")
             world.until(lambda: said(world, request), "the refusal in the log")
@@ -468,6 +594,11 @@ def shows(surface: Surface, command: str) -> bool:
     """Tell whether all of `command` can be read there, made safe; lines may be wrapped or indented."""
     have = "".join(surface.text().split())
     return "".join(visible(command).split()) in have
+
+
+def told(surface: Surface, words: str) -> bool:
+    """Tell whether these words can be read there; lines may be wrapped."""
+    return "".join(words.split()) in "".join(surface.text().split())
 
 
 def around(plain: Surface, hostile: Surface, command: str) -> None:

@@ -16,7 +16,7 @@ from humanlayer_agent.audit.chain import Entry
 from humanlayer_agent.channels.contract import Audience, Channel, Ref
 from humanlayer_agent.errors import StoreError
 from humanlayer_agent.hub.channel_access import StoreDesk, ref_of
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing import patience
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers, answer
@@ -55,6 +55,16 @@ class Surface(Protocol):
         Args:
             who: a name of `Rig.people`.
             words: the reason, the changed command, or the response.
+        """
+        ...
+
+    def grant(self, scope: str, who: str) -> None:
+        """Approve as the human `who` for more than this once, also where that is not offered any more.
+
+        It is called only where the channel `can` do that ("grant"), and does not wait for what becomes of it.
+
+        Args:
+            scope: the name of a scope (`Answer.scope`).
         """
         ...
 
@@ -154,18 +164,27 @@ class World:
         route: str = "default",
         severity: str = "medium",
         ttl_ms: int = 600_000,
+        asks: tuple[Ask, ...] = (),
         **fields: Any,
     ) -> ApprovalRequest:
         """Return a new request.
 
         Args:
             ttl_ms: milliseconds until it expires.
+            asks: what of it must be approved, where more of the kind may be as well; nothing more may where it is ().
             fields: of the action.
         """
         said: dict[str, Any] = {"cwd": "/srv/app", "project": "/srv/app", "run_id": "run-1", "agent": "agent"}
         action = Action(command, **said | fields)
         decision = PolicyDecision(
-            Verdict.ASK, "a rule says so", "kit", POLICY_DIGEST, rules=("kit",), severity=severity, route=route
+            Verdict.ASK,
+            "a rule says so",
+            "kit",
+            POLICY_DIGEST,
+            rules=("kit",),
+            severity=severity,
+            route=route,
+            asks=asks,
         )
         rule = self.approvers.authority.rule_for(decision)
         now = time.time_ns() // 1_000_000

@@ -12,10 +12,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
+from humanlayer_agent.channels.offers import offer_views, remembered
 from humanlayer_agent.errors import ChannelError, StoreError
 from humanlayer_agent.safe_text import one_line, visible, warnings
 
@@ -89,13 +90,15 @@ class Board:
         """Return all messages, or those about a request, oldest first."""
         return [each for each in self._read("messages") if request_id in ("", each["request"])]
 
-    def answer(self, message: str, kind: AnswerKind, who: str, words: str = "", *, name: str = "") -> str:
+    def answer(
+        self, message: str, kind: AnswerKind | Literal["grant"], who: str, words: str = "", *, name: str = ""
+    ) -> str:
         """Have a human answer at a message.
 
         Args:
             message: its id.
             who: the principal who answers.
-            words: the reason, the changed command, or the response.
+            words: the reason, the changed command, the response, or the scope of a grant.
             name: an id of an answer that was there before.
 
         Returns:
@@ -161,7 +164,7 @@ class ScriptedChannel:
         attaches: False where it can't attach anything: long commands get no way to approve then.
     """
 
-    can: frozenset[Can] = frozenset((*_OFFERED, "feedback", "show_all"))
+    can: frozenset[Can] = frozenset((*_OFFERED, "grant", "feedback", "show_all"))
 
     def __init__(
         self, board: Board, name: str = "board", *, pace: float = 0.0, assurance: str = "chat", attaches: bool = True
@@ -200,6 +203,8 @@ class ScriptedChannel:
             said = f"{outcome.missing} more approvals needed" if outcome.votes else ""
         else:
             message["offers"] = []
+            if more := remembered(outcome.request, outcome.votes):
+                said += f", and remembered: {more}"
         message["state"] = said
         self._board.update(ref.where["message"], message)
 
@@ -235,7 +240,10 @@ class ScriptedChannel:
             "command": command if whole else f"a command of {len(command)} characters",
             "attached": "" if whole or not complete else command,
             "warnings": warnings(action.content),
-            "offers": [kind for kind in _OFFERED if complete or kind not in ("approve", "edit")],
+            "offers": [
+                *(kind for kind in _OFFERED if complete or kind not in ("approve", "edit")),
+                *(["grant"] if complete and offer_views(request) else ()),
+            ],
             "complete": complete,
             "state": "",
         }
@@ -265,7 +273,9 @@ class ScriptedChannel:
             self._desk.refused(request.id, who, "unknown-identity", "nobody who may answer is known by this identity")
             self._board.tell(who, "you are not an approver")
             return
-        words = given["words"]
+        words, scope = given["words"], given["words"] if kind == "grant" else ""
+        if scope:
+            kind, words = "approve", ""
         answer = Answer(
             kind=kind,
             approver=Approver(who, self.name, self._assurance),
@@ -274,6 +284,7 @@ class ScriptedChannel:
             comment="" if kind == "edit" else words,
             input_mode="click",
             edited=words if kind == "edit" else "",
+            scope=scope,
         )
         result = self._desk.decide(request.id, answer)
         if result.outcome in ("late", "refused"):

@@ -69,6 +69,21 @@ def test_each_run_has_a_table_of_its_own(shown: io.StringIO) -> None:
     assert "echo hi" not in shown.getvalue()
 
 
+def test_a_command_that_ran_by_a_grant_says_which(shown: io.StringIO) -> None:
+    granted = Record(
+        "curl x", executed=True, verdict="ask", rule="network", by="grant", approver="alice",
+        grants=("grant 7f3a by alice (12 of 50)",), returncode=0,
+    )  # fmt: skip
+    one, supervisor = presenter(shown), run()
+    one.opening(supervisor)
+    one.record(granted, "")
+    assert "✓ allowed by grant 7f3a by alice (12 of 50)" in shown.getvalue()
+    supervisor.records += [RAN, granted]
+    one.closing(supervisor, "Submitted")
+    assert "network, grant 7f3a by alice (12 of 50)" in shown.getvalue()
+    assert "2 commands, 2 ran, 0 did not; 0 needed a human, 1 ran by a grant." in " ".join(shown.getvalue().split())
+
+
 def test_words_can_not_act_on_the_terminal(shown: io.StringIO) -> None:
     one = presenter(shown)
     one.words("a\x1b[2Jb")

@@ -1,10 +1,13 @@
 """A request to show. It imports no test tools: the programs that ask at a terminal start with it."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.policy.decision import Finding, PartVerdict, PolicyDecision, Verdict
+from humanlayer_agent.errors import StoreError
+from humanlayer_agent.policy.decision import Ask, Finding, PartVerdict, PolicyDecision, Verdict
 from humanlayer_agent.shell import Effect
 
 COMMAND = (
@@ -64,3 +67,34 @@ def build_request(command: str = COMMAND, **action: Any) -> ApprovalRequest:
     }
     made = Action(command, **{**fields, **action})
     return ApprovalRequest("r1", "k1", "d" * 64, {}, made, decision, "os:0:root", 0, 600_000, 60_000)
+
+
+def build_grantable(
+    command: str = "curl -s https://get.example.com/tool", *, earlier: Sequence[Any] | None = (), **action: Any
+) -> ApprovalRequest:
+    """A request of which more may be allowed.
+
+    Args:
+        earlier: the commands that were asked about before, each approved; a pair says how it ended. None: it can't be
+            read.
+    """
+    asked = build_request(command, **action)
+    host = command.partition("//")[2].partition("/")[0] or None
+    ask = Ask("network", "curl", "network", "host", host, "443", verb=("",), flags=("silent",))
+    decision = replace(
+        asked.decision, severity="medium", rules=("network",), asks=(ask,), findings=(), reason="contacts"
+    )
+    return replace(asked, decision=decision, earlier=_reader(earlier))
+
+
+def _reader(earlier: Sequence[Any] | None) -> Callable[[int], Sequence[ApprovalRequest]]:
+    def read(last: int) -> Sequence[ApprovalRequest]:
+        if earlier is None:
+            raise StoreError("it is gone")
+        ended = [each if isinstance(each, list | tuple) else (each, "approved") for each in earlier]
+        return [
+            replace(build_grantable(command), id=f"e{number}", digest=f"{number:064}", state=state)
+            for number, (command, state) in enumerate(ended)
+        ]
+
+    return read

@@ -37,10 +37,12 @@ gc.disable()  # it ends soon: looking through what it imports takes a seventh of
 import json, os, sys, time
 from humanlayer_agent.channels.terminal import TerminalAsker
 from humanlayer_agent.errors import HumanlayerError
-from tests.channels.asking import build_request
+from tests.channels.asking import build_grantable, build_request
 
 options = json.loads(sys.argv[1])
 request = build_request(*options.get("command", []))
+if "earlier" in options:
+    request = build_grantable(*options.get("command", []), earlier=options["earlier"])
 cancel = options.get("cancel", "")
 now_ns = time.time_ns
 time.time_ns = lambda: now_ns() + 10**12 * os.path.exists(options.get("late", ""))
@@ -72,6 +74,8 @@ try:
         answer = ask()
     result = None if answer is None else [answer.kind, answer.comment, answer.approver.principal,
                                           answer.presented_digest, answer.input_mode]
+    if answer is not None and answer.scope:
+        result.append(answer.scope)
 except HumanlayerError as error:
     result = [type(error).__name__, str(error)]
 with open(options["result"] + ".new", "w") as file:

@@ -41,6 +41,9 @@ class BoardSurface:
         self._given = (kind, PEOPLE[who], words)
         self._last = self._board.answer(self._name, *self._given)
 
+    def grant(self, scope, who) -> None:
+        self.answer("grant", who, scope)
+
     def repeat(self) -> None:
         self._board.answer(self._name, *self._given, name=self._last)
 

@@ -28,7 +28,7 @@ def size(picture: Path) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("script", "pictures"),
     [
-        (["render_pictures.py", "--into"], ["slack.png", "terminal.png"]),
+        (["render_pictures.py", "--into"], ["grant.png", "slack.png", "terminal.png"]),
         (["render_inbox_pictures.py"], ["inbox-phone.png", "inbox-request.png", "inbox.png"]),
         (["render_report_picture.py"], ["report.png"]),
     ],
@@ -47,5 +47,13 @@ def test_pictures_are_drawn(script: list[str], pictures: list[str], tmp_path: Pa
 
 
 def test_no_picture_is_left_that_nothing_draws() -> None:
-    drawn = {"slack.png", "terminal.png", "inbox-phone.png", "inbox-request.png", "inbox.png", "report.png"}
+    drawn = {
+        "grant.png",
+        "slack.png",
+        "terminal.png",
+        "inbox-phone.png",
+        "inbox-request.png",
+        "inbox.png",
+        "report.png",
+    }
     assert {each.name for each in (ROOT / "docs/pictures").iterdir()} == drawn | {"demo.cast", "demo.svg"}

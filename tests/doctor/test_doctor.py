@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from humanlayer_agent.approvals.model import Run
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Permit, Run
 from humanlayer_agent.audit.events import HOOK_UNPROVEN
 from humanlayer_agent.cli import main
 from humanlayer_agent.cli.doctor import print_findings
@@ -43,6 +45,7 @@ from humanlayer_agent.locations import (
     state_folder,
     write_own_json,
 )
+from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
 from humanlayer_agent.policy.language.loader import cache_folder, load
 from humanlayer_agent.policy.layers import trust
 from humanlayer_agent.processes.execution import SUPERVISED, run_command
@@ -50,6 +53,7 @@ from humanlayer_agent.processes.memory_protection import Protection
 from humanlayer_agent.store import connection as database
 from humanlayer_agent.store import schema
 from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import TEST_AUTHORITY, ScriptedAsker
 from tests.support import children, enclosures
 from tests.support.forging import forging
 from tests.support.keys import PASSPHRASE, known_passphrase, make_key, passphrase_file
@@ -843,3 +847,75 @@ def test_what_was_compiled_by_others_does_not_count(look: Look) -> None:
     for path in cache_folder().glob("*.json"):
         write_own_json(path, {"policy": {"sources": "nonsense"}})
     assert worst(look("policies.compiled")) == "ok"  # it was compiled anew
+
+
+# ---- grants ---------------------------------------------------------------------------------------------
+
+
+class Judge:
+    """Asks about everything for one reason."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        return PolicyDecision(Verdict.ASK, "a rule says so", "test", "0" * 64, asks=(self._ask,))
+
+
+def granted(ask: Ask, scope: str, *, agent: str = "builder", uses: int = 0) -> Gate:
+    """The gate of a run in which a human has answered the first question by a scope, which then was used."""
+    asker, store = ScriptedAsker([("grant", scope)]), SQLiteStore(default_store_path())
+    gate = Gate(Judge(ask), store, asker, agent=agent, authority=TEST_AUTHORITY, requester="os:1000:alice")
+    for _ in range(1 + uses):
+        assert isinstance(gate.check(Action("x", cwd="/srv/app", project="/srv/app")), Permit)
+    return gate
+
+
+HOST = Ask("network", "curl", "network", "host", "x.example", "443")
+
+
+@pytest.mark.parametrize(
+    ("ask", "scope", "agent", "status", "what"),
+    [
+        (HOST, "run", "builder", "ok", "curl contacting x.example:443, in this run (50 uses), used 1 of 50 times"),
+        (HOST, "run", "", "warning", "it is for any agent of the same user"),
+        (Ask("packages", "pip", "package", "", "left-pad"), "any", "builder", "warning", "it covers any operand"),
+        (
+            Ask("reads", "cat", "read", "operand", "/opt/data/x", places=("/opt/data/x",)),
+            "run", "builder", "warning", "it covers all below /opt/data",
+        ),
+    ],
+)  # fmt: skip
+def test_grants_that_are_wide(
+    look: Look, settled: None, ask: Ask, scope: str, agent: str, status: str, what: str
+) -> None:
+    assert said(look("store.grants")) == "no grant holds: whatever a policy asks about is asked\n"
+    gate = granted(ask, scope, agent=agent, uses=1)
+    found = look("store.grants")
+    assert worst(found) == status
+    assert what in said(found)
+    gate.close()
+    assert worst(look("store.grants")) == "ok", "the run is over"
+
+
+def test_grants_that_are_nearly_used_up(look: Look, settled: None) -> None:
+    limits = Limits(max_uses=2)
+    gate = granted(replace(HOST, limits=limits), "run", uses=2)
+    assert "no grant holds" in said(look("store.grants"))
+    gate.close()
+    gate = granted(replace(HOST, limits=limits), "run", uses=1)
+    assert worst(look("store.grants")) == "ok"
+    gate.close()
+    gate = granted(replace(HOST, limits=replace(limits, max_uses=5)), "run", uses=4)
+    assert "is nearly used up (used 4 of 5 times)" in said(look("store.grants"), "warning")
+    gate.close()
+
+
+def test_grants_that_no_key_can_prove(look: Look, settled: None) -> None:
+    gate = granted(HOST, "hour")
+    assert worst(look("store.grants")) == "ok"
+    gate.close()
+    found = look("store.grants")
+    assert worst(found) == "warning"
+    assert "no key can prove it, so it covers nothing" in said(found)
+    assert "hla grants revoke " in said(found)

@@ -137,6 +137,19 @@ def test_a_human_rejects(ask: Callable[..., Waiting]) -> None:
     assert again.verdict == "deny"
 
 
+def test_what_a_grant_covers_is_asked_of_nobody_again(ask: Callable[..., Waiting]) -> None:
+    one = ask("curl https://y.invalid/first", session="granted")
+    one.say("approve", scope="run")
+    assert one.answer().verdict == "allow"
+    again = ask("curl https://y.invalid/second", session="granted").answer()
+    assert again.verdict == "allow"
+    assert f"allowed by grant {one.store.grants.given()[-1].id[:4]} by " in again.reason
+    assert "(1 of 50)" in again.reason
+    other = ask("curl https://z.invalid/other", session="granted")
+    other.say("reject")
+    assert other.answer().verdict == "deny"
+
+
 def test_a_human_changes_the_command(ask: Callable[..., Waiting]) -> None:
     one = ask("curl https://x.invalid/edited")
     one.say("edit", edited="ls -la")

@@ -75,6 +75,11 @@ OURS = [
     "hla policy trust",
     'x=hla; $x requests approve "$(cat id)"',
     "python3 -m humanlayer_agent.cli requests approve x",
+    "hla grants ls",
+    "humanlayer-agent grants show x",
+    "env -i hla grants revoke --all",
+    "x=grants; hla $x revoke x",
+    "python3 -m humanlayer_agent.cli grants ls --format jsonl",
     "tee -a /etc/humanlayer-agent/policy.yaml < x",
 ]
 

@@ -10,61 +10,22 @@ from typing import Any
 
 import pytest
 
-from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.grants import HOUR_MS, GrantUse, Scope, read_scope
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Execution, Outcome, Permit, Refused, Run
 from humanlayer_agent.errors import AgentsStopped
 from humanlayer_agent.keys.signing import statement
-from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, Limits, Verdict
 from humanlayer_agent.store import schema
 from humanlayer_agent.store.retention import Purge
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import POLICY_DIGEST, ScriptedApprovers
+from humanlayer_agent.testing.approvers import POLICY_DIGEST
 from tests.support.forging import forging
-
-TEAM = ScriptedApprovers()
-ALICE, BOB = "os:1000:alice", Approver("slack:T1/U2", "slack", "chat")
-READ = Ask("r", "cat", "read", "operand", "/srv/data/x", places=("/srv/data/x",))
-HOST = Ask("n", "curl", "network", "operand", "example.org", "443", verb=("",))
+from tests.support.granting import ALICE, BOB, HOST, READ, TEAM, reading
 
 
 def below(name: str) -> Ask:
-    return replace(READ, operand=f"/srv/data/{name}", places=(f"/srv/data/{name}",))
-
-
-@pytest.fixture
-def give(store: SQLiteStore, draft: Callable[..., ApprovalRequest], run: str) -> Callable[..., ApprovalRequest]:
-    """A request that was approved with scopes, in the order of who answered."""
-
-    def make(*asks: Ask, scopes: tuple[str, ...] = ("run",), content: str = "cat x", **said: Any) -> ApprovalRequest:
-        request = store.create_request(draft(content, asks=asks or (READ,), **said), TEAM.authority)
-        people = (BOB,) if len(scopes) == 1 else (BOB, Approver("os:1000:tester", "terminal", "terminal"))
-        for approver, scope in zip(people, scopes, strict=True):
-            assert TEAM.vote(store, request, "approve", approver, scope=scope).outcome == "recorded"
-        return request
-
-    return make
-
-
-@pytest.fixture
-def use(
-    store: SQLiteStore, act: Callable[..., Action], decide: Callable[..., PolicyDecision]
-) -> Callable[..., Permit | None]:
-    """What grants make of an action that is asked about."""
-
-    def make(*asks: Ask, content: str = "cat y", said: Any = None, by: Any = None, **fields: Any) -> Permit | None:
-        action, decision = act(content, **fields), decide(asks=asks or (below("y"),), **(said or {}))
-        return (by or store).grants.use(
-            action,
-            decision,
-            action.digest(decision.policy_digest),
-            requester=ALICE,
-            authority=lambda: TEAM.authority,
-            use_by_ms=10_000,
-        )
-
-    return make
+    return reading(f"/srv/data/{name}")
 
 
 def start(store: SQLiteStore, permit: Permit, authority: Authority = TEAM.authority) -> Execution | Refused:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Permit, Run
 from humanlayer_agent.errors import AgentsStopped
 from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
@@ -90,6 +91,9 @@ class Used:
             assert row is not None
             ledger.escalate(row, 1, "slack", "me")
         _ = store.expire(four.id), store.votes(one.id), store.get(one.id), store.ids(one.id[:4])
+        rule = replace(TEAM.authority.routes["default"], slow_down_ms=1, second_after=1)
+        careful = ScriptedApprovers(Authority(TEAM.authority.people, {"default": rule}))
+        careful.vote(store, self.ask("severe", severity="high"))
         for state in (None, "pending", "settled", "approved"):
             for run, last in (("run-1", None), ("run-1", 5), (None, 5)):
                 _ = store.requests(state=state, run=run, last=last)  # type: ignore[arg-type]

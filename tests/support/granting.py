@@ -1,15 +1,27 @@
-"""Requests as a real Director makes them, and what a grant on one would cover of another."""
+"""Requests as a real Director makes them, what a grant on one would cover of another; and what store tests ask about."""
 
 import secrets
+from dataclasses import replace
 from functools import cache
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.grants import exact_action, offers, why_never
-from humanlayer_agent.approvals.model import ApprovalRequest
-from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.approvals.model import ApprovalRequest, Approver
+from humanlayer_agent.policy.decision import Ask, Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.testing.approvers import ScriptedApprovers
 
 PROJECT = "/home/ann/app"
+TEAM = ScriptedApprovers()
+ALICE = "os:1000:alice"
+BOB, TESTER = Approver("slack:T1/U2", "slack", "chat"), Approver("os:1000:tester", "terminal", "terminal")
+READ = Ask("r", "cat", "read", "operand", "/srv/data/x", places=("/srv/data/x",))
+HOST = Ask("n", "curl", "network", "operand", "example.org", "443", verb=("",))
+
+
+def reading(path: str) -> Ask:
+    """What is asked about a file."""
+    return replace(READ, operand=path, places=(path,))
 
 
 @cache

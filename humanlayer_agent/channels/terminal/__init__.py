@@ -12,13 +12,15 @@ from typing import Literal
 
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver
-from humanlayer_agent.channels.plain_text import as_text, cells
+from humanlayer_agent.channels.batches import alike_to, differences
+from humanlayer_agent.channels.offers import EARLIER, Foresight, foresight
+from humanlayer_agent.channels.plain_text import as_text, cells, offer_rows
 from humanlayer_agent.channels.presentation import Presentation, present
 from humanlayer_agent.channels.terminal import external_editor
 from humanlayer_agent.channels.terminal.key_presses import ARMING, QUIET
 from humanlayer_agent.channels.terminal.prompt import Decision, OpenEditor, Prompt
 from humanlayer_agent.channels.terminal.queue import Turn, turn
-from humanlayer_agent.errors import ConfigError, NoTerminal, RunTerminated
+from humanlayer_agent.errors import ConfigError, NoTerminal, RunTerminated, StoreError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.keys.unlock import PROOF_S, TRIES, has_proved, prove
 from humanlayer_agent.policy import needs_line
@@ -40,13 +42,18 @@ PATIENCE = 10.0
 BELL = "\a"
 """What rings a terminal, or has it marked, as its owner has set it up."""
 
+_HERE = {"hour": ", as long as this process lives: its key is gone with it"}
+"""What is more to say of a scope that another run could use, by its name: what is answered here is signed with a key
+that only this process has.
+"""
+
 NO_KEY = "a yes needs a signing key: run hla init, then start again"
 """What the human is told where a passphrase would help, and there is none to type."""
 
 
 class TerminalAsker:
-    """The `Asker` of the controlling terminal: y runs the command once, n rejects it with a reason (then Tab answers
-    the agent in words instead), e edits it, q stops the run.
+    """The `Asker` of the controlling terminal: y runs the command once, a allows more of the kind, n rejects it with a
+    reason (then Tab answers the agent in words instead), e edits it, q stops the run.
 
     It reads /dev/tty, so stdin and stdout may be pipes. Questions of several threads and processes on one terminal come
     one after another. Enter, pastes and type-ahead never approve, and nothing approves a command that was not shown
@@ -72,6 +79,7 @@ class TerminalAsker:
     ) -> None:
         self._key = key
         self._bell = bell
+        self._together: dict[str, tuple[str, Decision]] = {}  # by request: its digest, and what was said of it as well
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -89,6 +97,7 @@ class TerminalAsker:
         def over() -> bool:
             return _now() >= until or cancelled()
 
+        together = self._together.pop(request.id, None)
         if over():
             return None
         with tty.controlling_terminal() as fd, turn(tty.terminal_name(), give_up=over) as place:
@@ -96,16 +105,24 @@ class TerminalAsker:
                 return None
             if not tty.in_foreground(fd):
                 raise NoTerminal("this became a background job while it waited for the terminal")
+            assurance = _Assurance(request.rule, "" if request.held else multiplexer(), self._key)
+            if together is not None and together[0] == request.digest and assurance.suffices:
+                said = f"{_said(together[1], late=False)}, as those before it"
+                tty.write(fd, _record(said, _lines(present(request)), _columns(fd)))
+                return _answer(request, together[1], assurance.value)
+            view = present(request)
+            offers = tuple(replace(each, bounds=f"{each.bounds}{_HERE.get(each.name, '')}") for each in view.offers)
+            view = replace(view, warnings=(*assurance.warning(), *view.warnings), offers=offers)
             if self._bell():
                 tty.write(fd, BELL)
-            assurance = _Assurance(request.rule, "" if request.held else multiplexer(), self._key)
-            view = present(request)
-            view = replace(view, warnings=(*assurance.warning(), *view.warnings))
             decision = _asked(_Question(request, view, fd, place, until, cancelled, assurance))
         if decision is None:
             return None
         if decision.kind == "terminate" and not assurance.suffices:
             raise RunTerminated("stopped at the question")  # no vote, and none is needed: it lets nothing run
+        for each in request.beside():
+            if each.id in decision.also:
+                self._together[each.id] = (each.digest, decision)
         return _answer(request, decision, assurance.value)
 
     def tell(self, text: str) -> None:
@@ -304,6 +321,9 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             draft=draft,
             notice=notice,
             unconfined=_unconfined(question.request),
+            foresee=lambda: _foreseen(question.request, question.view),
+            alike=lambda: max(len(_alike(question.request)) - 1, 0),
+            batch=lambda: _batch(question.request),
             waiting=question.place.waiting,
             discard=lambda: tty.discard_input(fd),
             modes_changed=tty.ModeWatch(fd).repair,
@@ -318,6 +338,26 @@ def _unconfined(request: ApprovalRequest) -> str:
     return needs_line.without_confinement(request.action.content) if confined else ""
 
 
+def _alike(request: ApprovalRequest) -> tuple[ApprovalRequest, ...]:
+    """It, and those like it that wait to be asked here; () where none do, and where it must be looked at alone."""
+    return alike_to(request, request.beside())
+
+
+def _batch(request: ApprovalRequest) -> list[tuple[str, Presentation]]:
+    found = _alike(request)
+    views = [present(each, marked=span) for each, span in zip(found, differences(found), strict=True)]
+    return [(each.id, view) for each, view in zip(found, views, strict=True)]
+
+
+def _foreseen(request: ApprovalRequest, view: Presentation) -> list[Foresight]:
+    """What each scope that is offered would have meant before; nothing where that can't be read."""
+    try:
+        earlier = request.earlier(EARLIER)
+    except StoreError:
+        return []
+    return [foresight(request, offer.name, earlier) for offer in view.offers]
+
+
 def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Answer:
     return Answer(
         kind=decision.kind,
@@ -327,6 +367,7 @@ def _answer(request: ApprovalRequest, decision: Decision, assurance: str) -> Ans
         comment=one_line(decision.comment.strip())[:COMMENT_LIMIT],
         input_mode="typed",
         edited=decision.edited,
+        scope=decision.scope,
     )
 
 
@@ -389,6 +430,9 @@ def _cut(text: str, columns: int) -> str:
 
 # ---- a terminal that can only print lines ----------------------------------------------------------
 
+_MORE = "more"
+"""The word by which the scopes are shown."""
+
 _WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
     "yes": "approve",
     "no": "reject",
@@ -398,18 +442,23 @@ _WORDS: dict[str, Literal["approve", "reject", "respond", "terminate"]] = {
 
 
 def _plain_question(question: _Question, notice: str = "") -> Decision | None:
-    """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves."""
+    """Asks in plain lines; only the typed word `yes`, in a line that came by itself, approves, or the number of a scope
+    that was shown.
+    """
     fd, over = question.fd, question.over
     tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
+    more = f"{_MORE} to allow more than once, " if question.view.offers else ""
     try:
         while not over():
-            while select.select([fd], [], [], ARMING)[0] and not over():
-                _read(fd)  # what came before the question
-            tty.discard_input(fd)
             yes = "approve the plan" if question.view.plan else "run it once"
-            tty.write(fd, f"Type yes to {yes}, no REASON to reject it, tell WORDS to answer it, stop to stop the run: ")
-            word, _, comment = _typed_line(fd, over).strip().partition(" ")
+            said = _line_after(
+                question,
+                f"Type yes to {yes}, {more}no REASON to reject it, tell WORDS to answer it, stop to stop the run: ",
+            )
+            word, _, comment = said.partition(" ")
             kind = _WORDS.get(word)
+            if said == _MORE and (chosen := _plain_scope(question)) is not None:
+                return chosen
             if kind is not None and (kind == "reject" or bool(comment.strip()) == (kind == "respond")):
                 return Decision(kind, comment)
     except KeyboardInterrupt as error:
@@ -417,6 +466,32 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
         raise RunTerminated("stopped by Ctrl-C at the question") from error
     tty.write(fd, "\n")
     return None
+
+
+def _plain_scope(question: _Question) -> Decision | None:
+    """Shows the scopes in plain lines, and takes the number of one; None for anything else, and where there is none."""
+    offers, columns = question.view.offers, min(_columns(question.fd) - 1, 100)
+    if not offers:
+        tty.write(question.fd, f"It can't be remembered: {question.view.no_offer}\n")
+        return None
+    seen = [*_foreseen(question.request, question.view), *[None] * len(offers)][: len(offers)]
+    shown = "\n".join(row.text.rstrip() for row in offer_rows(offers, seen, columns))
+    tty.write(question.fd, f"{shown}\n\n")
+    numbers = {str(number): offer for number, offer in enumerate(offers, 1)}
+    chosen = numbers.get(
+        _line_after(question, f"Type {' or '.join(numbers)} to allow that, anything else to go back: ")
+    )
+    return None if chosen is None else Decision("approve", scope=chosen.name)
+
+
+def _line_after(question: _Question, prompt: str) -> str:
+    """A line that is typed once there was a silence after what was shown, and the prompt is there."""
+    fd, over = question.fd, question.over
+    while select.select([fd], [], [], ARMING)[0] and not over():
+        _read(fd)  # what came before the question
+    tty.discard_input(fd)
+    tty.write(fd, prompt)
+    return _typed_line(fd, over).strip()
 
 
 def _typed_line(fd: int, over: Callable[[], bool]) -> str:

@@ -7,7 +7,7 @@ Which rows of a request are on the screen, and whether its whole command has bee
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from prompt_toolkit.application import Application
@@ -24,7 +24,8 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style as Styles
 
-from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, editing_rows, rows
+from humanlayer_agent.channels.offers import Foresight
+from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, batch_rows, editing_rows, offer_rows, rows
 from humanlayer_agent.channels.presentation import Presentation
 from humanlayer_agent.channels.terminal.inline_editor import CommandEditor
 from humanlayer_agent.channels.terminal.key_presses import QUIET, GuardedInput, KeyGuard
@@ -72,11 +73,16 @@ MIN_HEIGHT = 3
 
 
 class Pager:
-    """The rows that are on the screen, and the part of the command that has been."""
+    """The rows that are on the screen, and the part of what has to be seen that has been.
 
-    def __init__(self, view: Presentation) -> None:
-        self._view = view
-        self._lines = len(view.command) + len(view.stdin)
+    Args:
+        lay_out: gives the rows for a width. lines: so many, by the rows' `ends`, have to be seen. what: they are.
+    """
+
+    def __init__(self, lay_out: Callable[[int], list[Row]], lines: int, what: str = "lines") -> None:
+        self._lay_out = lay_out
+        self._lines = lines
+        self._what = what
         self._lines_seen = 0
         self._width = 0
         self._height = 0
@@ -93,11 +99,15 @@ class Pager:
     def all_seen(self) -> bool:
         return self._lines_seen >= self._lines
 
+    def has_shown(self, lines: int) -> bool:
+        """Tell whether the first so many lines have been on the screen."""
+        return self._lines_seen >= lines
+
     def resize(self, width: int, height: int) -> bool:
         """Lays out for a screen of this size; whether everything fits."""
         self.too_small = width < MIN_WIDTH or height < MIN_HEIGHT
         if width != self._width:
-            self._width, self._rows = width, rows(self._view, width)
+            self._width, self._rows = width, self._lay_out(width)
             self._seen = self._rows_of(self._lines_seen)
         self._height = max(height, 1)
         self._top = min(self._top, max(len(self._rows) - self._height, 0))
@@ -133,7 +143,7 @@ class Pager:
     def position(self) -> str:
         """The position in what does not fit, for people."""
         if not self.all_seen:
-            return f"{self._lines - self._lines_seen} of {self._lines} lines not seen"
+            return f"{self._lines - self._lines_seen} of {self._lines} {self._what} not seen"
         last = min(self._top + self._height, len(self._rows))
         return f"{self._top + 1}-{last} of {len(self._rows)}"
 
@@ -168,11 +178,15 @@ STYLES = Styles.from_dict(
 
 
 class Decision(NamedTuple):
-    """The answer that the human pressed. `edited` is the command that an edit makes of it."""
+    """The answer that the human pressed. `edited` is the command that an edit makes of it, `scope` the offer by which
+    more than this once is approved. `also` are the ids of the other requests that it answers as well.
+    """
 
     kind: Literal["approve", "reject", "edit", "respond", "terminate"]
     comment: str = ""
     edited: str = ""
+    scope: str = ""
+    also: tuple[str, ...] = ()
 
 
 class OpenEditor(NamedTuple):
@@ -181,7 +195,9 @@ class OpenEditor(NamedTuple):
     text: str
 
 
-Mode = Literal["ask", "reason", "edit", "stop"]
+Mode = Literal["ask", "reason", "edit", "stop", "scope", "batch"]
+PAGES: frozenset[Mode] = frozenset({"scope", "batch"})
+"""The modes in which something else is shown than the request."""
 WRITING: frozenset[Mode] = frozenset({"reason", "edit"})
 """The modes in which a human types text, and not single keys that decide."""
 
@@ -197,6 +213,9 @@ class Prompt:
         draft: what the human has made of it in their editor, or before it.
         notice: is shown at first.
         unconfined: what asks for the same, but unconfined; "" where it would run so anyway.
+        foresee: gives what each of the view's offers would have meant before; None where that is not known.
+        alike: how many requests that are like this one wait to be asked here.
+        batch: gives these, by their ids, this one first; () where there are none any more.
         waiting: how many other questions wait for this terminal.
         discard: forgets input that the terminal holds and we did not read yet.
         modes_changed: puts changed terminal modes back, and tells whether that was needed.
@@ -213,6 +232,9 @@ class Prompt:
         draft: str = "",
         notice: str = "",
         unconfined: str = "",
+        foresee: Callable[[], Sequence[Foresight | None]] = lambda: (),
+        alike: Callable[[], int] = lambda: 0,
+        batch: Callable[[], Sequence[tuple[str, Presentation]]] = lambda: (),
         waiting: Callable[[], int] = lambda: 0,
         discard: Callable[[], None] = lambda: None,
         modes_changed: Callable[[], bool] = lambda: False,
@@ -223,8 +245,11 @@ class Prompt:
     ) -> None:
         self._view = view
         self._unconfined = unconfined
+        self._foresee = foresee
         self._until = until
         self._cancelled = cancelled
+        self._alike = alike
+        self._batch = batch
         self._waiting = waiting
         self._discard = discard
         self._modes_changed = modes_changed
@@ -241,7 +266,10 @@ class Prompt:
         self._mode: Mode = "ask"
         self._notice = notice
         self._queue = 0
-        self._pager = Pager(view)
+        self._request = Pager(lambda width: rows(view, width), len(view.command) + len(view.stdin))
+        self._shown = self._request  # the page of another mode, while that lasts
+        self._together: tuple[str, ...] = ()  # the other requests that it shows
+        self._others = 0
         self._responds = False  # what is written is an answer for the agent, and not the reason of a no
         self._reason = Buffer(multiline=False, on_text_changed=_keep_visible)
         self._reason_window = Window(BufferControl(self._reason), height=1)
@@ -299,7 +327,7 @@ class Prompt:
                     return
                 if self._modes_changed():
                     self._start_over("the terminal was changed by another program")
-                self._queue = self._waiting()
+                self._queue, self._others = self._waiting(), self._alike()
             except Exception as error:
                 self._finish_with(error)
                 return
@@ -355,6 +383,42 @@ class Prompt:
 
         asyncio.get_running_loop().call_later(QUIET, decide)
 
+    @property
+    def _pager(self) -> Pager:
+        """Whatever pages are turned of."""
+        return self._shown if self._mode in PAGES else self._request
+
+    def _offer(self) -> None:
+        """Shows the scopes by which more than this once may be approved, or says why there are none."""
+        if why_not := self._view.no_offer or self._not_yet():
+            self._note(f"it can't be remembered: {why_not}" if self._view.no_offer else why_not)
+            return
+        views = self._view.offers
+        seen = [*self._foresee(), *[None] * len(views)][: len(views)]
+        self._shown = Pager(lambda width: offer_rows(views, seen, width), len(views), "scopes")
+        self._switch("scope")
+        self._start_over()
+
+    def _list(self) -> None:
+        """Shows this request and those that are like it and wait, all of them whole."""
+        found = self._batch()
+        if not found:
+            self._note("nothing that is like it waits any more")
+            return
+        views = [view for _, view in found]
+        lines = sum(len(view.command) + len(view.stdin) for view in views)
+        self._together = tuple(request_id for request_id, _ in found[1:])
+        self._shown = Pager(lambda width: batch_rows(views, width), lines)
+        self._switch("batch")
+        self._start_over()
+
+    def _choose(self, number: int) -> None:
+        """Takes the scope of this number, from 1, once it was shown whole."""
+        if not self._pager.has_shown(number):
+            self._note("look at it first: space shows the next page")
+        else:
+            self._after_silence(Decision("approve", scope=self._view.offers[number - 1].name))
+
     def _back(self, notice: str = "") -> None:
         self._switch("ask")
         self._start_over(notice)
@@ -375,7 +439,7 @@ class Prompt:
         body = HSplit([self._body_window, editor, rule, choices, reason, notice, rest])
         app: Application[Decision | OpenEditor | None] = Application(
             Layout(body, focused_element=self._body_window),
-            key_bindings=merge_key_bindings([self._bindings(), self._editor.keys(editing)]),
+            key_bindings=merge_key_bindings([self._bindings(), self._page_keys(), self._editor.keys(editing)]),
             style=STYLES,
             input=self._input,
             output=self._output,
@@ -499,15 +563,68 @@ class Prompt:
 
         return keys
 
+    def _page_keys(self) -> KeyBindings:
+        """The keys of what is shown instead of the request: scopes, of which a digit chooses one, and all that are
+        alike, which y and n answer. b goes back, others turn pages.
+        """
+        keys = KeyBindings()
+        asking = Condition(lambda: self._mode == "ask")
+        choosing = Condition(lambda: self._mode == "scope")
+        listing = Condition(lambda: self._mode == "batch")
+
+        @keys.add("a", filter=asking)
+        def _(event: KeyPressEvent) -> None:
+            self._offer()
+
+        @keys.add("t", filter=asking & Condition(lambda: self._others > 0))
+        def _(event: KeyPressEvent) -> None:
+            self._list()
+
+        for number in range(1, len(self._view.offers) + 1):
+            keys.add(str(number), filter=choosing)(lambda event: self._choose(int(event.key_sequence[0].key)))
+
+        @keys.add("y", filter=listing)
+        def _(event: KeyPressEvent) -> None:
+            if why_not := self._not_yet():
+                self._note(why_not)
+            else:
+                self._after_silence(Decision("approve", also=self._together))
+
+        @keys.add("n", filter=listing)
+        def _(event: KeyPressEvent) -> None:
+            self._after_silence(Decision("reject", also=self._together))
+
+        @keys.add("y", filter=choosing)
+        @keys.add("enter", filter=choosing | listing, eager=True)
+        @keys.add("c-j", filter=choosing | listing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._note("that is not an answer here: b goes back")
+
+        @keys.add("b", filter=choosing | listing)
+        @keys.add("escape", filter=choosing | listing, eager=True)
+        @keys.add("c-g", filter=choosing | listing)
+        def _(event: KeyPressEvent) -> None:
+            self._back()
+
+        @keys.add(Keys.BracketedPaste, filter=choosing | listing, eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self._start_over("a paste is not an answer")
+
+        for key in FORWARD:
+            keys.add(key, filter=choosing | listing)(lambda event: self._turn_page(self._pager.forward, event))
+        for key in BACK[1:]:
+            keys.add(key, filter=choosing | listing)(lambda event: self._turn_page(self._pager.back, event))
+        return keys
+
     def _turn_page(self, turn: Callable[[bool], None], event: KeyPressEvent) -> None:
         turn(event.key_sequence[0].key in BY_ROW)
         self._note()
 
     def _not_yet(self) -> str:
-        """Return why the request can't be approved now, or ""."""
+        """Return why what is shown can't be approved now, or ""."""
         if self._pager.too_small:
             return "make the window larger to see the command"
-        if not self._pager.all_seen:
+        if not (self._shown if self._mode == "batch" else self._request).all_seen:
             return "look at the whole command first: space shows the next page"
         return ""
 
@@ -542,6 +659,8 @@ class Prompt:
         if self._mode == "edit":
             submit = key_label("Ctrl-S", "submit", self._editor.ready)
             return [submit, key_label("Ctrl-X", "your editor"), key_label("Esc", "back")]
+        if self._mode in PAGES:
+            return self._page_choices(paging)
         if self._mode == "stop":
             return [
                 [("class:strong", " Stop the whole run?")],
@@ -552,12 +671,27 @@ class Prompt:
         ready = armed and not self._not_yet()
         yes = "approve the plan" if self._view.plan else "run once"
         found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
+        if self._view.offers:
+            found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:
             found.append(key_label("e", "edit", armed))
         if self._unconfined:
             found.append(key_label("u", "unconfined", ready))
+        if self._others:
+            found.append(key_label("t", f"these {self._others + 1} together", armed))
         found.append(key_label("q", "stop the run", armed))
         return [*found, key_label("v", "next page"), key_label("b", "back")] if paging else found
+
+    def _page_choices(self, paging: bool) -> list[StyleAndTextTuples]:
+        armed, ready = self._guard.armed, self._guard.armed and not self._not_yet()
+        if self._mode == "scope":
+            numbers = range(1, len(self._view.offers) + 1)
+            found = [key_label(str(n), f"allow {n}", armed and self._pager.has_shown(n)) for n in numbers]
+        else:
+            count = len(self._together) + 1
+            found = [key_label("y", f"run each of {count} once", ready), key_label("n", f"reject {count}", armed)]
+        found.append(key_label("b", "back", armed))
+        return [*found, key_label("v", "next page"), key_label("k", "row up")] if paging else found
 
 
 def _keep_visible(buffer: Buffer) -> None:

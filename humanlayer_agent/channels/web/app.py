@@ -6,7 +6,7 @@ GET shows and changes nothing. POST decides, with a token that its page was give
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import parse_qs
@@ -17,10 +17,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from humanlayer_agent.approvals.grants import offers
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
+from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.answer_tokens import Tokens
+from humanlayer_agent.channels.batches import SEVERAL, alike
 from humanlayer_agent.channels.contract import Desk
+from humanlayer_agent.channels.offers import EARLIER
 from humanlayer_agent.channels.web import pages
 from humanlayer_agent.channels.web.connections import caller
 from humanlayer_agent.channels.web.request_checks import Guard, Peers
@@ -35,11 +39,15 @@ from humanlayer_agent.channels.web.sessions import (
     Visitor,
 )
 from humanlayer_agent.errors import StoreError
+from humanlayer_agent.safe_text import one_line
 
 Result = TypeVar("Result")
 COOKIE = "hla_session"
+GRANT = "grant"
+"""What the form says by which more than this once is approved."""
 ANSWERS: Mapping[str, AnswerKind] = {
     "approve": "approve",
+    GRANT: "approve",
     "reject": "reject",
     "edit": "edit",
     "respond": "respond",
@@ -48,6 +56,15 @@ ANSWERS: Mapping[str, AnswerKind] = {
 """What a form may say."""
 
 COMMENT_LIMIT = 2000
+WHY_LIMIT = 200
+FIELDS = SEVERAL + 10
+"""Fields that a form may have."""
+GRANTS = 100
+"""Grants that their page shows."""
+ENTER = "enter"
+"""The field of a form that was sent by Enter on a choice, and by no button that a human has seen."""
+_PRESS = "Nothing was recorded: Enter answers nothing here, press the button."
+_USED = "this form was sent before, or is too old"
 IN_LINE = 32
 """Strangers who may wait for a thread."""
 RECENT = 50
@@ -125,6 +142,10 @@ class _Views:
             Route(f"{home}/", self.inbox, methods=["GET"]),
             Route(f"{home}/r/{{id}}", self.request_page, methods=["GET"]),
             Route(f"{home}/r/{{id}}", self.answer, methods=["POST"]),
+            Route(f"{home}/grants", self.grants_page, methods=["GET"]),
+            Route(f"{home}/grants", self.revoke, methods=["POST"]),
+            Route(f"{home}/several", self.several_page, methods=["GET"]),
+            Route(f"{home}/several", self.answer_several, methods=["POST"]),
             Route(f"{home}/logout", self.logout, methods=["POST"]),
         ]
 
@@ -286,10 +307,13 @@ class _Views:
         open_here = request.state == "pending" and bool(desk.shown(request_id))
         locked = self._needs_code(visitor, request) and self._tries.exhausted(request_id, visitor.principal)
         forms = open_here and not locked and not only_looks
-        token = self._forms.put(Form(visitor.key, request_id, request.digest)) if forms else ""
+        scopes = () if visitor.channel or not forms else _scopes(request)  # a mail can't show what they cover
+        token = self._forms.put(Form(visitor.key, request_id, request.digest, scopes)) if forms else ""
         return self._show.at(visitor.home).request(
             outcome,
             token=token,
+            scopes=bool(scopes),
+            earlier=desk.requests(waiting=False, last=EARLIER) if scopes else (),
             code=self._needs_code(visitor, request),
             said=said or ("Too many wrong codes: answer by another way." if locked and open_here else ""),
             open=open_here and not locked,
@@ -312,10 +336,13 @@ class _Views:
         request = desk.request(request_id)
         if request is None:
             return self._show.message("There is no such request", "It is not in this store.", 404)
-        if shown is None or kind is None or (shown.key, shown.request_id) != (visitor.key, request_id):
-            why = "this form was sent before, or is too old"
-            desk.refused(request_id, visitor.principal, "used-form", why)
-            return self._page(visitor, request_id, f"Nothing was recorded: {why}.", 403)
+        if shown is None or kind is None or (shown.key, shown.about) != (visitor.key, request_id):
+            desk.refused(request_id, visitor.principal, "used-form", _USED)
+            return self._page(visitor, request_id, f"Nothing was recorded: {_USED}.", 403)
+        if ENTER in form:
+            return self._page(visitor, request_id, _PRESS)
+        if wrong := self._wrong_scope(visitor, request, form, shown):
+            return self._page(visitor, request_id, f"Nothing was recorded: {wrong}.", 403)
         if wrong := self._wrong_code(visitor, request, form):
             desk.refused(request_id, visitor.principal, "wrong-code", wrong)
             return self._page(visitor, request_id, f"Nothing was recorded: {wrong}.", 403)
@@ -323,14 +350,122 @@ class _Views:
             kind=kind,
             approver=Approver(visitor.principal, visitor.channel or self._site.name, visitor.assurance),
             presented_digest=shown.digest,
-            decision_id=f"web:{hashlib.sha256(token.encode()).hexdigest()}",
+            decision_id=_decision_id(token),
             comment=form.get("comment", "").strip()[:COMMENT_LIMIT],
             input_mode="click",
             edited=_lines(form.get("edited", "")) if kind == "edit" else "",
+            scope=form.get("scope", "") if form.get("answer") == GRANT else "",
         )
         result = desk.decide(request_id, answer)
         self._forms.take(token)  # only now: where it could not be written, the same form can be sent again
         return self._page(visitor, request_id, _said(result), 200 if result.outcome == "recorded" else 409)
+
+    def _wrong_scope(self, visitor: Visitor, request: ApprovalRequest, form: Mapping[str, str], shown: Form) -> str:
+        """Return why the scope that was chosen is none to approve; "" where it is, or none was to be chosen."""
+        if form.get("answer") != GRANT:
+            return ""
+        chosen = form.get("scope", "")
+        if not chosen:
+            return "choose what is to run again without a question"
+        if chosen in dict(shown.scopes) and dict(shown.scopes)[chosen] == dict(_scopes(request)).get(chosen):
+            return ""
+        why = "what you chose is not offered any more"
+        self._desk(visitor).refused(request.id, visitor.principal, "no-such-scope", why)
+        return why
+
+    # Grants
+
+    async def grants_page(self, request: Request) -> Response:
+        visitor = self._visitor(request)
+        if visitor is None:
+            return RedirectResponse(f"{self._site.base}/login", status_code=303)
+        return await run_in_threadpool(self._grants, visitor)
+
+    def _grants(self, visitor: Visitor, said: str = "", status: int = 200) -> Response:
+        rows = []
+        for grant, uses in self._site.desk.grants()[:GRANTS]:
+            can = grant.state(now_ms()) == "active"
+            rows.append((grant, uses, self._forms.put(Form(visitor.key, grant.id)) if can else ""))
+        return self._show.at(visitor.home).grants(rows, self._name, said=said, status=status)
+
+    async def revoke(self, request: Request) -> Response:
+        visitor = self._visitor(request)
+        if visitor is None:
+            return self._show.message("You are not logged in", "Log in, and look at the grants again.", 403)
+        return await run_in_threadpool(self._revoked, visitor, await _form(request))
+
+    def _revoked(self, visitor: Visitor, form: Mapping[str, str]) -> Response:
+        token = form.get("token", "")
+        shown = self._forms.get(token)
+        if shown is None or shown.key != visitor.key or shown.digest:
+            return self._grants(visitor, f"Nothing was taken back: {_USED}.", 403)
+        done = self._site.desk.revoke_grant(shown.about, visitor.principal, form.get("comment", "").strip()[:WHY_LIMIT])
+        self._forms.take(token)
+        if not done:
+            return self._grants(visitor, "Nothing was taken back: it was before.", 409)
+        return self._grants(visitor, "Taken back: it lets nothing through from now on.")
+
+    # Several requests at once
+
+    async def several_page(self, request: Request) -> Response:
+        visitor = self._visitor(request)
+        if visitor is None:
+            return RedirectResponse(f"{self._site.base}/login", status_code=303)
+        return await run_in_threadpool(self._several, visitor)
+
+    def _several(self, visitor: Visitor, said: Sequence[str] = (), status: int = 200) -> Response:
+        """The page of all requests that wait and can be answered here, each whole, to be answered together."""
+        desk = self._site.desk
+        here = [request for request in desk.requests(waiting=True) if desk.shown(request.id)]
+        groups, alone = alike(here)
+        tokens = {
+            each.id: self._forms.put(Form(visitor.key, each.id, each.digest))
+            for group in groups
+            for each in group.requests
+        }
+        return self._show.at(visitor.home).several(groups, alone, tokens, said=said, status=status)
+
+    async def answer_several(self, request: Request) -> Response:
+        visitor = self._visitor(request)
+        if visitor is None:
+            return self._show.message("You are not logged in", "Log in, and look at the requests again.", 403)
+        fields = await _fields(request)
+        return await run_in_threadpool(self._answered_several, visitor, fields)
+
+    def _answered_several(self, visitor: Visitor, fields: Mapping[str, Sequence[str]]) -> Response:
+        """Record one vote for each request that was ticked: each as by its own form, and none for any other."""
+        if ENTER in fields:
+            return self._several(visitor, [_PRESS])
+        answer, comment = [*fields.get("answer", ()), ""][0], [*fields.get("comment", ()), ""][0]
+        kind = ANSWERS.get(answer)
+        tokens = dict.fromkeys(fields.get("pick", ()))
+        if kind not in ("approve", "reject") or answer == GRANT or not tokens:
+            why = "Nothing was recorded: tick what you answer, then approve or reject it."
+            return self._several(visitor, [why], 403)
+        comment = comment.strip()[:COMMENT_LIMIT] if kind == "reject" else ""
+        return self._several(visitor, [self._one_of_several(visitor, token, kind, comment) for token in tokens])
+
+    def _one_of_several(self, visitor: Visitor, token: str, kind: AnswerKind, comment: str) -> str:
+        """Record the vote on one of several requests, and return what became of it."""
+        shown = self._forms.get(token)
+        if shown is None or shown.key != visitor.key or not shown.digest:
+            return f"One was not recorded: {_USED}."
+        request = self._site.desk.request(shown.about)
+        named = pages.summary(request) if request else f"request {shown.about[:12]}"
+        answer = Answer(
+            kind=kind,
+            approver=Approver(visitor.principal, self._site.name, visitor.assurance),
+            presented_digest=shown.digest,
+            decision_id=_decision_id(token),
+            comment=comment,
+            input_mode="click",
+        )
+        try:
+            result = self._site.desk.decide(shown.about, answer)
+        except StoreError as error:
+            return f"{named}: nothing was recorded, try again: {one_line(str(error))}"
+        self._forms.take(token)
+        return f"{named}: {_said(result)}"
 
     def _wrong_code(self, visitor: Visitor, request: ApprovalRequest, form: Mapping[str, str]) -> str:
         """Return why the code that was typed does not do; "" where it does, or none is needed."""
@@ -365,6 +500,16 @@ class _Views:
         return self._show.message("Nothing was recorded", "Something went wrong here; the hub's log says what.", 500)
 
 
+def _scopes(request: ApprovalRequest) -> tuple[tuple[str, str], ...]:
+    """Return the scopes that may be chosen for a request, by name: what a form that shows them is good for."""
+    return tuple((offer.name, offer.scope.text()) for offer in offers(request))
+
+
+def _decision_id(token: str) -> str:
+    """Return the id of an answer that comes by the form with this token."""
+    return f"web:{hashlib.sha256(token.encode()).hexdigest()}"
+
+
 def _said(result: VoteResult) -> str:
     match result.outcome:
         case "recorded":
@@ -386,16 +531,20 @@ def _cookies(request: Request) -> list[str]:
 
 async def _form(request: Request) -> dict[str, str]:
     """The fields of a form, each that is there exactly once. Files and other kinds of bodies are no forms."""
+    return {name: values[0] for name, values in (await _fields(request)).items() if len(values) == 1}
+
+
+async def _fields(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, with all their values."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         return {}
     try:
-        fields = parse_qs(
-            (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict"
+        return parse_qs(
+            (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"
         )
     except ValueError:
         return {}
-    return {name: values[0] for name, values in fields.items() if len(values) == 1}
 
 
 def _lines(text: str) -> str:

@@ -48,7 +48,9 @@ class WebChannel:
         channel.start(desk)          # http://127.0.0.1:8765/, the code to log in with is on the terminal
     """
 
-    can: frozenset[Can] = frozenset(("approve", "reject", "feedback", "edit", "respond", "escalate", "show_all"))
+    can: frozenset[Can] = frozenset(
+        ("approve", "reject", "feedback", "edit", "respond", "escalate", "grant", "show_all")
+    )
     shows = 2**31
     pace = 0.0
 

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, Response
 
 from humanlayer_agent.approvals.model import ApprovalRequest, person
+from humanlayer_agent.channels.batches import operands
 from humanlayer_agent.channels.contract import Outcome
-from humanlayer_agent.channels.presentation import present
+from humanlayer_agent.channels.offers import foresight, remembered
+from humanlayer_agent.channels.presentation import RUN_SHOWN, present
 from humanlayer_agent.channels.web.request_checks import SCRIPTED
 from humanlayer_agent.safe_text import one_line, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from jinja2 import Environment
+
+    from humanlayer_agent.approvals.grants import Grant, UsedFor
+    from humanlayer_agent.channels.batches import Alike
 
 SUMMARY = 200
 """Characters of a command in the list."""
@@ -69,6 +74,7 @@ class Pages:
         return self._page(
             "inbox.html",
             waiting=rows,
+            here=here,
             decided=[_row(request) | {"by": one_line(by)} for request, by in decided],
             who=who,
             stopped=one_line(stopped),
@@ -87,18 +93,25 @@ class Pages:
         waiting: "Sequence[str]",
         back: bool,
         status: int,
+        earlier: "Sequence[ApprovalRequest]" = (),
+        scopes: bool = False,
     ) -> Response:
         """One request in full, with forms where `token` is not "".
 
         Args:
             open: it can be answered here. waiting: ids of all that wait, for who has logged in (`back`).
+            scopes: more than this once may be approved here; then `earlier` are the requests of before, with which
+                that is compared.
         """
         request = outcome.request
         command = request.action.content
+        view = present(request)
         return self._page(
             "request.html",
             status,
-            view=present(request),
+            view=view,
+            offers=[(each, foresight(request, each.name, earlier)) for each in view.offers] if scopes else (),
+            remembered=remembered(request, outcome.votes),
             row=_row(request),
             request=request,
             token=token,
@@ -120,6 +133,51 @@ class Pages:
             ],
             headers=SCRIPTED if back else None,
         )
+
+    def grants(
+        self,
+        grants: "Sequence[tuple[Grant, Sequence[UsedFor], str]]",
+        name: "Callable[[str], str]",
+        *,
+        said: str,
+        status: int,
+    ) -> Response:
+        """Return the page of what was approved for more than once, active ones first; with a form where it has a token.
+
+        Args:
+            name: of a person, by the principal.
+        """
+        now = time.time_ns() // 1_000_000
+        rows = [_grant(grant, uses, token, name, now) for grant, uses, token in grants]
+        active = [row for row in rows if row["state"] == "active"]
+        return self._page(
+            "grants.html", status, active=active, over=[row for row in rows if row not in active], said=said
+        )
+
+    def several(
+        self,
+        groups: "Sequence[Alike]",
+        alone: "Sequence[tuple[ApprovalRequest, str]]",
+        tokens: "Mapping[str, str]",
+        *,
+        said: "Sequence[str]",
+        status: int,
+    ) -> Response:
+        """Return the page of several requests that wait, to be answered together; `alone` are those that can't be, each
+        with why.
+        """
+        listed = [
+            {
+                "rule": group.rule,
+                "severity": group.severity,
+                "project": group.project,
+                "reason": _common(one_line(each.decision.reason) for each in group.requests),
+                "rows": [_whole(each, tokens[each.id]) for each in group.requests],
+            }
+            for group in groups
+        ]
+        singles = [_row(request) | {"why": why} for request, why in alone]
+        return self._page("several.html", status, groups=listed, alone=singles, said=said)
 
     def message(self, title: str, words: str, status: int) -> Response:
         """A page that only says something."""
@@ -151,15 +209,65 @@ class Pages:
         return f"{self._base}/{name}?{hashlib.sha256(_file(name).encode()).hexdigest()[:12]}"
 
 
-def _row(request: ApprovalRequest) -> dict[str, Any]:
+def summary(request: ApprovalRequest) -> str:
+    """Return the beginning of its command, on one line."""
     lines = filter(None, (line.strip() for line in request.action.content[: 4 * SUMMARY].split("\n")))
     first = " ".join(" ⏎ ".join(one_line(line) for line in lines).split())
+    return first if len(first) <= SUMMARY else f"{first[:SUMMARY]} ..."
+
+
+def _whole(request: ApprovalRequest, token: str) -> dict[str, Any]:
+    """A request in the list of several: all of its command, and what is different about it."""
+    return _row(request) | {"view": present(request), "operands": operands(request), "token": token}
+
+
+def _common(reasons: "Iterable[str]") -> str:
+    """The reason where all have the same; "" where each has its own."""
+    said = set(reasons)
+    return said.pop() if len(said) == 1 else ""
+
+
+def _grant(
+    grant: "Grant", uses: "Sequence[UsedFor]", token: str, name: "Callable[[str], str]", now: int
+) -> dict[str, Any]:
+    action, scope = grant.request.action, next(iter(grant.scopes), None)
+    return {
+        "id": grant.id,
+        "token": token,
+        "state": grant.state(now),
+        "words": one_line(grant.words),
+        "command": summary(grant.request),
+        "by": " and ".join(map(one_line, grant.by)),
+        "who": one_line(action.agent) or "any agent of " + one_line(name(grant.request.requester)),
+        "run": one_line(scope.run)[:RUN_SHOWN] if scope else "",
+        "project": one_line(action.project),
+        "given": _utc(grant.given),
+        "until": _utc(grant.until),
+        "until_iso": _iso(grant.until),
+        "left": left(grant.until - now),
+        "uses": [
+            {
+                "use": each.use,
+                "at": _utc(each.at),
+                "run": one_line(each.run)[:RUN_SHOWN],
+                "command": one_line(each.command),
+            }
+            for each in uses
+        ],
+        "count": grant.uses,
+        "most": grant.max_uses,
+        "revoked": _utc(grant.revoked) if grant.revoked is not None else "",
+        "revoked_by": one_line(name(grant.revoked_by)),
+    }
+
+
+def _row(request: ApprovalRequest) -> dict[str, Any]:
     return {
         "id": request.id,
         "state": STATES.get(request.ending, request.state),
         "pending": request.state == "pending",
         "abandoned": request.abandoned,
-        "command": first if len(first) <= SUMMARY else f"{first[:SUMMARY]} ...",
+        "command": summary(request),
         "agent": one_line(request.action.agent) or "an agent",
         "reason": one_line(request.decision.reason),
         "severity": one_line(request.decision.severity),

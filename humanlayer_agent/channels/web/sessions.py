@@ -60,11 +60,16 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form that was shown: who may send it, for which request, and what of it was shown."""
+    """A form that was shown: who may send it, for which request, and what of it was shown.
+
+    `about` is the id of a request, or of a grant that may be taken back; `scopes` are those by which more of the kind
+    may be approved, by their names.
+    """
 
     key: str
-    request_id: str
-    digest: str
+    about: str
+    digest: str = ""
+    scopes: tuple[tuple[str, str], ...] = ()
 
 
 class Shelf(Generic[Value]):

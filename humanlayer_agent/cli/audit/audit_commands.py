@@ -330,13 +330,17 @@ def _what(event: dict[str, Any]) -> str:
     said = {name: _text(value) for name, value in event.items()}
     match event["type"].partition(".")[0]:
         case "decision":
-            by = said.get("rule") or "default"
+            by = " by grant ".join(
+                (said.get("rule") or "default", *(_text(each)[:4] for each in event.get("grants") or ()))
+            )
             command = said["command"]
             shown = command if len(command) <= _SHOWN else f"{command[:_SHOWN]}... ({len(command)} characters)"
             return " ".join(filter(None, (said["verdict"].upper(), f"[{by}]", said.get("denied"), shown)))
         case "vote":
             who = f"{said['answer']} by {_text(event['approver']['principal'])} ({_text(event['approver']['channel'])})"
             return "; ".join(filter(None, (who, said["comment"], said.get("why", ""))))
+        case "grant":
+            return _grant(event)
         case "request":
             by = f"by {said['by']}" if "by" in said else ""
             return " ".join(filter(None, (said["request"][:12], by, said.get("why"))))
@@ -378,6 +382,16 @@ def _what(event: dict[str, Any]) -> str:
             return " ".join(said[name] for name in names if name in said)
         case _:
             return said.get("channel", "")
+
+
+def _grant(event: dict[str, Any]) -> str:
+    """What became of a grant: given within which bounds, used the how manieth time, revoked by whom."""
+    people = event["by"] if isinstance(event["by"], list) else [event["by"]]
+    use = f"{event['use']} of {event['max_uses']}" if "use" in event else ""
+    bounds = f"until {time_text(event['until'])}, {event['max_uses']} uses" if "until" in event else ""
+    who = f"by {' and '.join(map(_text, people))}"
+    words, reason = (_text(event.get(name) or "") for name in ("words", "reason"))
+    return " ".join(filter(None, (_text(event["grant"])[:12], words, use, who, bounds, reason)))
 
 
 def _text(value: Any) -> str:

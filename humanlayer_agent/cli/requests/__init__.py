@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from humanlayer_agent.cli.grants import grants_line
 from humanlayer_agent.cli.shared.completion import request_ids, run_ids
 from humanlayer_agent.cli.shared.help_pages import Commands
 from humanlayer_agent.cli.shared.human_terminal import human_only
@@ -63,8 +64,8 @@ def ls(
     """
     human_only("requests ls", _LOOKS, store)
     opened = _settled(store)
-    if stopped := stopped_line(opened):
-        typer.echo(stopped, err=output != "table")
+    for line in filter(None, (stopped_line(opened), grants_line(opened))):
+        typer.echo(line, err=output != "table")
     found = opened.requests(state=None if everything else "pending", run=run, last=count + 1)
     if len(found) > count:
         typer.echo(f"There are older ones: these are the newest {count} (-n shows more).", err=True)
@@ -137,19 +138,39 @@ def show(
 
 @app.command()
 def approve(
-    request_id: IdArgument,
+    request_ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID", help="A request's id, or the beginning of it.", autocompletion=request_ids),
+    ],
     comment: CommentOption = "",
+    scope: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="SCOPE",
+            help="Not only once. action: exactly this in its run; run: the like in its run; any: more widely; 1h: the "
+            "like in any run.",
+            show_default=False,
+        ),
+    ] = "",
+    like: Annotated[bool, typer.Option("--like", help="Also all others that wait and are like it.")] = False,
     yes: YesOption = False,
     channels: ChannelsOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Let the command run, once: you are shown all of it, and type a word and your key's passphrase.
+    """Let commands run: you are shown all of each, and type a word and your key's passphrase.
 
-    Examples: hla requests approve 4f1c;  hla requests approve 4f1c --comment "as agreed"
+    Each runs once, unless --for says more: then you are shown before what that covers, how long and how often, and what
+    it would have let through of the earlier requests (hla grants has it afterwards). Several requests are shown below
+    each other, with what differs marked, and answered with one vote each; what is of high severity is answered alone.
+
+    Examples: hla requests approve 4f1c --comment "as agreed";  hla requests approve 4f1c --for 1h;  hla requests
+    approve 4f1c --like
     """
     from humanlayer_agent.cli.requests.answer import Wish
 
-    _answer(Wish("approve", request_id, comment, yes=yes), store, channels)
+    first, *more = request_ids
+    _answer(Wish("approve", first, comment, yes=yes, scope=scope, also=tuple(more), like=like), store, channels)
 
 
 @app.command()

@@ -63,7 +63,8 @@ class Wish:
     """The answer that was asked for on the command line.
 
     `edited` is the command of an edit; None opens the editor. With `yes` nothing is shown and no word is typed (but the
-    passphrase is): the answer then vouches for no more than the OS user.
+    passphrase is): the answer then vouches for no more than the OS user. `scope` is what more than once is approved
+    for; `also` are the ids of other requests that get the same answer, and with `like` all that are alike do.
     """
 
     kind: Kind
@@ -71,6 +72,13 @@ class Wish:
     comment: str = ""
     edited: str | None = None
     yes: bool = False
+    scope: str = ""
+    also: tuple[str, ...] = ()
+    like: bool = False
+
+    @property
+    def several(self) -> bool:
+        return bool(self.also) or self.like
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +95,36 @@ def answer_request(wish: Wish, store: str | None, channels: Path | None = None) 
     Raises:
         ConfigError: no such request, no store, no key, or one that may not sign.
     """
+    _check(wish)
     if below_supervision(supervisors(store)):
         return _walled("supervised-command", WALLS["supervised-command"], wish, store)
     protect_secrets()
     try:
         with controlling_terminal() as fd, closing(_open(store)) as opened:
             try:
-                return _answered(fd, wish, opened, channels)
+                return (_answered_together if wish.several else _answered)(fd, wish, opened, channels)
             except StoreError as error:
                 raise ConfigError(f"the answer can't be recorded: {error}") from error
     except NoTerminal as error:
         return _walled("no-terminal", f"{WALLS['no-terminal']}: {error}", wish, store)
+
+
+SCOPES: Mapping[str, str] = MappingProxyType(
+    {"action": "action", "run": "run", "any": "any", "hour": "hour", "1h": "hour"}
+)
+"""What may stand after --for, and how the core calls it (`grants.Offer.name`)."""
+
+
+def _check(wish: Wish) -> None:
+    """Raise ConfigError where what was asked for can't be."""
+    if wish.scope and wish.scope not in SCOPES:
+        raise ConfigError(
+            f"--for {one_line(wish.scope)}: expected action, run, any or 1h (hla requests approve --help)"
+        )
+    if wish.scope and wish.several:
+        raise ConfigError("--for is about one request: answer each of them by itself")
+    if wish.yes and (wish.scope or wish.several):
+        raise ConfigError("what is approved for more than one command must be shown: leave --yes away")
 
 
 def find_request(opened: "SQLiteStore", request_id: str) -> ApprovalRequest:
@@ -136,14 +163,56 @@ def _answered(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None)
     authority, signer = _credentials(request, channels)
     if request.state != "pending" or request.expires <= _now():
         result = _decide(opened, request, wish, _Typed(wish.edited or "", "os"), authority, signer)
-        return _told(result, wish, request)  # late: the store says so, and logs it
+        return _told(result, wish, request, opened)  # late: the store says so, and logs it
     if wish.kind != "reject" and (unseen := _unseen(request)):
         raise ConfigError(unseen)
-    typed = _typed(fd, wish, request)
+    remembered = _remembered(wish, request)
+    typed = _typed(fd, wish, request, opened, remembered)
     if typed is None or not _unlocked(fd, signer, wish, request, opened):
         print("nothing was answered")
         return NOT_RECORDED
-    return _told(_decide(opened, request, wish, typed, authority, signer), wish, request)
+    return _told(_decide(opened, request, wish, typed, authority, signer), wish, request, opened)
+
+
+def _answered_together(fd: int, wish: Wish, opened: "SQLiteStore", channels: Path | None) -> int:
+    """Answer several requests, each with a vote of its own, once all of them were shown whole."""
+    from humanlayer_agent.channels.batches import alike, alike_to, differences
+    from humanlayer_agent.channels.plain_text import batch_rows, in_lines
+    from humanlayer_agent.channels.presentation import present
+
+    first = find_request(opened, wish.request_id)
+    named = [first, *(find_request(opened, each) for each in wish.also)]
+    pending = [each for each in opened.requests(state="pending") if each.expires > _now()]
+    requests = {each.id: each for each in named}
+    if wish.like:
+        requests |= {each.id: each for each in alike_to(first, [each for each in pending if each.id != first.id])}
+    if gone := sorted(requests.keys() - {each.id for each in pending}):
+        raise ConfigError(f"{gone[0][:12]} does not wait for an answer any more: see hla requests ls")
+    groups, alone = alike(requests.values())
+    if alone:
+        request, why = alone[0]
+        raise ConfigError(f"{request.id[:12]} must be answered by itself: {why}")
+    if len({group.project for group in groups}) > 1:
+        raise ConfigError("these are requests of several projects: answer those of one project at a time")
+    authority, signer = _credentials(first, channels)
+    shown = []
+    for group in groups:
+        spans = differences(group.requests)
+        views = [present(each, marked=span) for each, span in zip(group.requests, spans, strict=True)]
+        shown.append(in_lines(batch_rows(views, _columns(fd))))
+    text = "\n\n".join(shown)
+    count = len(requests)
+    purpose = "let it run once" if count == 1 else f"let each of these {count} run once"
+    if not typed_word(fd, text, wish.kind, purpose) or not _unlocked(fd, signer, wish, first, opened):
+        print("nothing was answered")
+        return NOT_RECORDED
+    typed = _Typed("", "terminal")
+    ends = [
+        _told(_decide(opened, request, wish, typed, authority, signer), wish, request, opened)
+        for group in groups
+        for request in group.requests
+    ]
+    return max(ends)
 
 
 def _credentials(request: ApprovalRequest, channels: Path | None) -> "tuple[Authority, Signer]":
@@ -177,7 +246,36 @@ def _unseen(request: ApprovalRequest) -> str:
     return "the command gets an input that is not kept in the store: only the agent's own prompt can show it whole"
 
 
-def _typed(fd: int, wish: Wish, request: ApprovalRequest) -> _Typed | None:
+def _remembered(wish: Wish, request: ApprovalRequest) -> str:
+    """Return what is to be remembered, in words; "" where it is approved once.
+
+    Raises:
+        ConfigError: it can't be remembered, or not so.
+    """
+    if not wish.scope:
+        return ""
+    from humanlayer_agent.channels.offers import no_offer, offer_views
+
+    views = {view.name: view for view in offer_views(request)}
+    if (chosen := views.get(SCOPES[wish.scope])) is not None:
+        return chosen.remembered
+    if not views:
+        raise ConfigError(f"{request.id[:12]} can be approved once only: {no_offer(request)}")
+    known = "; ".join(f"{'1h' if name == 'hour' else name}: {view.words}" for name, view in views.items())
+    raise ConfigError(f"{request.id[:12]} can't be approved for {wish.scope}, but for these ({known})")
+
+
+def _foreseen(request: ApprovalRequest, opened: "SQLiteStore", columns: int) -> str:
+    """What each scope of a request covers, and what it would have let through before."""
+    from humanlayer_agent.channels.offers import EARLIER, foresight, offer_views
+    from humanlayer_agent.channels.plain_text import offer_rows
+
+    views, earlier = offer_views(request), opened.requests(state="settled", last=EARLIER)
+    seen = [foresight(request, view.name, earlier) for view in views]
+    return "\n".join(row.text.rstrip() for row in offer_rows(views, seen, columns))
+
+
+def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore", remembered: str) -> _Typed | None:
     """Show the whole request, and take one word for it; None where anything else was typed."""
     from humanlayer_agent.channels.plain_text import as_text
     from humanlayer_agent.channels.presentation import present
@@ -192,11 +290,11 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest) -> _Typed | None:
         parts.append("Changed to (it is judged again before it runs):\n" + _indented(edited))
     if wish.comment:
         parts.append("With the words:\n" + _indented(wish.comment))
-    return (
-        _Typed(edited, "terminal")
-        if typed_word(fd, "\n\n".join(parts), wish.kind, _means(wish.kind, request))
-        else None
-    )
+    purpose = _means(wish.kind, request)
+    if remembered:
+        parts.append(_foreseen(request, opened, _columns(fd)))
+        purpose = f"let it run, and remember: {remembered}"
+    return _Typed(edited, "terminal") if typed_word(fd, "\n\n".join(parts), wish.kind, purpose) else None
 
 
 def _means(kind: Kind, request: ApprovalRequest) -> str:
@@ -235,15 +333,19 @@ def _decide(
         comment=one_line(wish.comment.strip())[:_COMMENT_LIMIT],
         input_mode="typed",
         edited=typed.edited,
+        scope=SCOPES.get(wish.scope, ""),
     )
     return opened.decide(request.id, answer, authority, signer)
 
 
-def _told(result: VoteResult, wish: Wish, request: ApprovalRequest) -> int:
+def _told(result: VoteResult, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore") -> int:
     """Say what became of the answer."""
     short = request.id[:12]
     if result.outcome in ("recorded", "duplicate"):
         more = f"; {result.missing} more must approve it" if result.missing else ""
+        given = opened.grants.get(request.id) if wish.scope and result.state == "approved" else None
+        if given is not None:
+            more = f"; and remembered: {one_line(given.remembered)}"
         print(f"{_DONE[wish.kind]}: {short}{more}")
         return RECORDED
     hint = ""

@@ -70,6 +70,19 @@ def request_ids() -> Iterable[Completion]:
 
 
 @_completing
+def grant_ids() -> Iterable[Completion]:
+    """Return the grants that hold, each with what it covers; none where an agent's command asks."""
+    from humanlayer_agent.cli.shared.human_terminal import supervisors
+    from humanlayer_agent.cli.shared.store_access import open_store
+    from humanlayer_agent.processes.ancestry import refuse_agents
+    from humanlayer_agent.safe_text import one_line
+
+    refuse_agents("looks at grants", supervisors())
+    with closing(open_store(None)) as opened:
+        return [(grant.id[:12], one_line(grant.words)[:_SHOWN]) for grant in opened.grants.given(active=True)]
+
+
+@_completing
 def run_ids() -> Iterable[Completion]:
     """Return the runs of the store, the newest first."""
     from humanlayer_agent.cli.shared.store_access import open_store

@@ -1,5 +1,6 @@
 """Commands that only humans run: below a supervised command they do nothing, and the log says that it was tried."""
 
+import os
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def human_only(command: str, purpose: str, store: str | None = None) -> None:
     except ConfigError:
         log_attempt(command, store)
         raise
+
+
+def has_terminal() -> bool:
+    """Tell whether there is a controlling terminal; what it can show does not matter to what takes no proof."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def supervisors(store: str | None = None) -> list[str]:

@@ -90,6 +90,7 @@ class RuleMissRecord(TypedDict):
     rule: Annotated[str, "Its id."]
     decision: Annotated[str, "allow, ask or deny: what it would say."]
     because: Annotated[list[str], "What kept it from applying."]
+    excused_by: Annotated[str | None, "File and line of the exception, or of the allow, that excuses from it; or null."]
     origin: Annotated[str, "File, line and column of the rule."]
 
 
@@ -245,6 +246,36 @@ class RequestRecord(TypedDict):
     abandoned: Annotated[bool, "Whether the agent that asked is gone."]
 
 
+class GrantUseRecord(TypedDict):
+    """One command that a grant has let run."""
+
+    use: Annotated[int, "The how manieth use it is."]
+    at: Annotated[int, "When."]
+    run: Annotated[str, "The run that it belongs to."]
+    agent: Annotated[str, "The agent whose command it was."]
+    command: Annotated[str, "The command, without the secrets in it."]
+
+
+class GrantRecord(TypedDict):
+    """A grant: an approval that holds for more than once."""
+
+    id: Annotated[str, "Its id, which is that of the request that was approved; commands take the beginning too."]
+    state: Annotated[str, "active, revoked, expired or used up."]
+    words: Annotated[str, "What it covers, in a line."]
+    by: Annotated[list[str], "The people who gave it."]
+    given: Annotated[int, "When."]
+    until: Annotated[int, "When it ends."]
+    uses: Annotated[int, "How many commands it has let run."]
+    max_uses: Annotated[int, "How many it may."]
+    project: Annotated[str, "The project that it is for."]
+    agent: Annotated[str, "The agent that it is for; empty: any of the same user."]
+    run: Annotated[str, "The run that it is for; empty: any."]
+    policy: Annotated[str, "The digest of the policy that it was given under: under another it covers nothing."]
+    revoked: Annotated[int | None, "When it was taken back."]
+    revoked_by: Annotated[str | None, "Who did that."]
+    used: Annotated[list[GrantUseRecord], "What it has let run, oldest first."]
+
+
 # ---- audit -----------------------------------------------------------------------------------------------
 
 
@@ -338,7 +369,8 @@ class LayerRecord(TypedDict):
     defaults: Annotated[dict[str, Any], "What it says where no rule decides."]
     sources: Annotated[list[Any], "Its files, with their digests."]
     lists: Annotated[list[dict[str, Any]], "Its lists of names, by file: name and entries."]
-    rules: Annotated[list[dict[str, Any]], "As written, and in_force and notes."]
+    rules: Annotated[list[dict[str, Any]], "As written, with the exceptions to them, and in_force and notes."]
+    exceptions: Annotated[list[dict[str, Any]], "Those to rules of layers above: as written, and in_force."]
 
 
 class CatalogFileRecord(TypedDict):
@@ -363,8 +395,9 @@ class ExampleRecord(TypedDict):
     """An example of a rule, judged."""
 
     policy: Annotated[str, "The policy's name."]
-    rule: Annotated[str, "The rule it stands in."]
-    origin: Annotated[str, "File, line and column of the rule."]
+    rule: Annotated[str, "The rule it stands in, or that the exception is to."]
+    exception: Annotated[bool, "Whether it stands in an exception to that rule."]
+    origin: Annotated[str, "File and line of the rule, or of the exception."]
     kind: Annotated[str, "match, maybe or not_match."]
     command: Annotated[str, "The command."]
     passed: Annotated[bool, "Whether it is as the rule says."]

@@ -14,6 +14,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from humanlayer_agent.approvals.model import Answer, Approver
 from humanlayer_agent.channels.contract import Health, Ref
+from humanlayer_agent.channels.offers import offer_views, remembered
 from humanlayer_agent.channels.presentation import present
 from humanlayer_agent.channels.terminal.prompt import Prompt
 from humanlayer_agent.errors import StoreError
@@ -26,9 +27,12 @@ from tests.channels.conftest import Emulator
 
 COLUMNS = 160
 GUTTER = re.compile(r"^ *\d* │ ?")
-OFFERED = {"y run once": "approve", "n reject": "reject", "e edit": "edit"}
+OFFERED = {"y run once": "approve", "n reject": "reject", "e edit": "edit", "a allow more than once": "grant"}
 KILL_LINE, SUBMIT = "\x0b", "\x13"
-COUNT_WHEN_BOLD = {"y": "y run once", "n": "n reject", "e": "e edit", SUBMIT: "Ctrl-S submit"}
+COUNT_WHEN_BOLD = {
+    "y": "y run once", "n": "n reject", "e": "e edit", SUBMIT: "Ctrl-S submit", "a": "a allow more than once",
+    **{digit: f"{digit} allow {digit}" for digit in "123"},
+}  # fmt: skip
 
 
 class Emulated:
@@ -158,12 +162,26 @@ class Terminal:
         if not self.offers():
             raise CannotHappen("the question is closed")
         last = {"approve": "y", "reject": "\r", "respond": "\r", "edit": SUBMIT}[kind]
-        for keys in {
-            "approve": [last],
-            "reject": ["n", one_line(words), last],
-            "respond": ["n", "\t", one_line(words), last],
-            "edit": ["e", KILL_LINE, words, last],
-        }[kind]:
+        self._types(
+            {
+                "approve": [last],
+                "reject": ["n", one_line(words), last],
+                "respond": ["n", "\t", one_line(words), last],
+                "edit": ["e", KILL_LINE, words, last],
+            }[kind]
+        )
+
+    def grant(self, scope, who) -> None:
+        if "grant" not in self.offers():
+            raise CannotHappen("the question is closed, or nothing more is offered")
+        names = [view.name for view in offer_views(self.request)]
+        if scope not in names:
+            raise CannotHappen("there is no key for it")
+        self._types(["a", str(names.index(scope) + 1)])
+
+    def _types(self, presses) -> None:
+        *_, last = presses
+        for keys in presses:
             self._skipped += 1.0  # the human takes their time between two keys
             if keys in COUNT_WHEN_BOLD:
                 self._wait(lambda keys=keys: self._output.bold(COUNT_WHEN_BOLD[keys]))
@@ -195,7 +213,7 @@ class TerminalChannel:
     """The prompt as a channel: it closes when the request is decided, and what is typed goes to the desk."""
 
     name = "terminal"
-    can = frozenset({"approve", "reject", "feedback", "edit", "respond", "show_all"})
+    can = frozenset({"approve", "reject", "feedback", "edit", "respond", "grant", "show_all"})
     shows = 10**9
 
     def __init__(self, rig) -> None:
@@ -224,6 +242,7 @@ class TerminalChannel:
             decision_id=uuid.uuid4().hex,
             comment=decision.comment,
             edited=decision.edited,
+            scope=decision.scope,
         )
         result = self._desk.decide(terminal.request.id, given)
         if result.outcome in ("late", "refused"):
@@ -233,7 +252,9 @@ class TerminalChannel:
         terminal = self._rig.opened[int(ref.where["terminal"])]
         if outcome.request.state != "pending":
             terminal.thread.join(patience.PATIENCE)
-            terminal.record(f"{outcome.request.state} by {outcome.by}: {outcome.request.action.content}")
+            more = remembered(outcome.request, outcome.votes)
+            said = f"{outcome.request.state} by {outcome.by}: {outcome.request.action.content}"
+            terminal.record(f"{said}; and remembered: {more}" if more else said)
 
     def remind(self, outcome, ref, level) -> None:
         pass  # it is on the screen

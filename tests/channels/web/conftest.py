@@ -108,6 +108,13 @@ class Surface:
         self._last = form | ({"edited": words} if kind == "edit" else {"comment": words})
         self._post()
 
+    def grant(self, scope: str, who: str) -> None:
+        form = self._opened.form("grant") or self._look().form("grant")
+        if form is None:
+            raise CannotHappen
+        self._last = form | {"scope": scope}
+        self._post()
+
     def repeat(self) -> None:
         before = len(self._rig.said)
         self._post()

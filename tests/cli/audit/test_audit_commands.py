@@ -402,3 +402,20 @@ def test_an_id_that_names_no_single_request(gate: Gate, hla: Hla, request_id: st
     result = hla("requests", "show", request_id)
     assert result.exit_code != 0
     assert "requests begin with" in str(result.exception)
+
+
+def test_grants_are_told_by_who_gave_them(path: Path, hla: Hla) -> None:
+    gate = Gate(ScriptedDirector({"ask": Verdict.ASK}), SQLiteStore(path), ScriptedAsker([("grant", "action")]))
+    for _ in range(2):
+        assert isinstance(gate.check(Action("ask", cwd="/srv", project="/srv")), Permit)
+    (grant,) = gate.store.grants.given()
+    assert gate.store.grants.revoke(grant.id, "os:1000:alice", "not\x1b[2J any more")
+    lines = hla("audit", "query", "--type", "grant").stdout.splitlines()
+    assert [grant.id[:12] in line for line in lines] == [True] * 3
+    assert f"by {grant.by[0]} until " in lines[0]
+    assert lines[1].endswith(f"1 of {grant.max_uses} by {grant.by[0]}")
+    assert "by os:1000:alice not" in lines[2]
+    assert not unsafe("".join(lines))
+    for who, count in ((grant.by[0], 2), ("alice", 1), ("mallory", 0)):
+        found = hla("audit", "query", "--type", "grant", "--by", who).stdout.splitlines()
+        assert len(found) == count, who

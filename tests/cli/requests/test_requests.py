@@ -21,7 +21,7 @@ from humanlayer_agent.configuration import build_authority
 from humanlayer_agent.keys.key_file import LockedKey
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.locations import PASSPHRASE_VARIABLE, default_store_path, key_path
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
@@ -48,6 +48,7 @@ class Judge:
             policy="test",
             policy_digest="0" * 64,
             severity=self.severity,
+            asks=(Ask("r1", "make", "command", operand=action.content, severity=self.severity),) if asked else (),
         )
 
 
@@ -474,3 +475,100 @@ def _name() -> str:
     import pwd
 
     return pwd.getpwuid(os.getuid()).pw_name
+
+
+# More than once, and several at once
+
+
+@pytest.mark.parametrize(
+    ("scope", "words", "name"),
+    [
+        ("action", "this exact command, in this run (50 uses)", "action"),
+        ("run", "make for the command make deploy, in this run (50 uses)", "run"),
+        ("1h", "make for the command make deploy, for 1 hour (50 uses)", "hour"),
+    ],
+)
+def test_approve_for_more_than_once(agent: Callable[..., Waiting], scope: str, words: str, name: str) -> None:
+    one = agent()
+    code, shown = at_terminal("approve", one.id, "--for", scope, typed="approve")
+    assert code == 0, shown
+    for text in (
+        "What of this may run again without a question?",
+        "at most 50 times and for 8 hours, for any agent of",
+        "there are no earlier requests in this project to compare it with",
+        f"to let it run, and remember: {words}, anything else not to",
+        f"approved: {one.id[:12]}; and remembered: {words}",
+    ):
+        assert text in " ".join(shown.split()), text
+    assert isinstance(one.answer(), Permit)
+    (grant,) = one.store.grants.given(active=True)
+    assert (grant.id, grant.remembered) == (one.id, words)
+    again = one.gate.check(Action(COMMAND, cwd="/srv/app", project="/srv/app"))
+    assert isinstance(again, Permit)
+    assert again.by_grants == f"grant {one.id[:4]} by {grant.by[0]} (1 of 50)"
+
+
+def test_what_it_would_have_let_through_is_shown(agent: Callable[..., Waiting]) -> None:
+    before = agent()
+    assert at_terminal("reject", before.id, "not now", typed="reject")[0] == 0
+    before.answer()
+    one = agent()
+    code, shown = at_terminal("approve", one.id, "--for", "action", typed="no", word="approve")
+    assert (code, one.store.grants.given()) == (1, [])
+    assert "of 1 earlier request in this project it would have answered 1, 1 of which a human did not want" in shown
+
+
+@pytest.mark.parametrize(
+    ("severity", "scope", "why"),
+    [
+        ("critical", "1h", "can be approved once only: it is of critical severity"),
+        ("high", "1h", "can't be approved for 1h, but for these (action: this exact command, in this run)"),
+        ("medium", "any", "but for these (action: this exact command, in this run; run: make for the command"),
+    ],
+)
+def test_what_is_not_offered_is_not_given(agent: Callable[..., Waiting], severity: str, scope: str, why: str) -> None:
+    one = agent(severity=severity)
+    code, shown = at_terminal("approve", one.id, "--for", scope)
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert why in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("like", [True, False])
+def test_several_at_once(agent: Callable[..., Waiting], like: bool) -> None:
+    commands = [f"{COMMAND} {name}" for name in ("blue", "green", "red")]
+    waiting = [agent(command) for command in commands]
+    ids = [one.id for one in waiting]
+    code, shown = at_terminal("approve", *(["--like", ids[0]] if like else ids), typed="approve")
+    assert code == 0, shown
+    assert all(command in shown for command in commands)
+    assert "wants to run these 3" in shown
+    assert "to let each of these 3 run once, anything else not to" in shown
+    assert shown.count("^^^") == 3  # what differs
+    assert shown.count("Passphrase of your key: ") == 1
+    for one in waiting:
+        assert f"approved: {one.id[:12]}" in shown
+        assert isinstance(one.answer(), Permit)
+        (vote,) = one.store.votes(one.id)
+        assert (vote.approver.assurance, vote.presented_digest) == ("terminal", one.away.request.digest)
+    assert len({one.store.votes(one.id)[0].signature for one in waiting}) == 3
+    assert waiting[0].store.grants.given() == []
+
+
+def test_nothing_is_answered_with_others_that_must_be_seen_alone(agent: Callable[..., Waiting]) -> None:
+    one, severe, fed = agent(), agent(f"{COMMAND} all", severity="high"), agent(f"{COMMAND} -", stdin=b"x")
+    for other, why in ((severe, "it is of high severity"), (fed, "it gets an input")):
+        code, shown = at_terminal("approve", one.id, other.id)
+        assert code == 2
+        assert f"{other.id[:12]} must be answered by itself: {why}" in shown
+    code, shown = at_terminal("approve", "--like", one.id, typed="approve")
+    assert (code, "to let it run once" in shown) == (0, True)
+    assert one.store.votes(severe.id) == one.store.votes(fed.id) == []
+
+
+def test_several_are_answered_only_while_all_of_them_wait(agent: Callable[..., Waiting]) -> None:
+    one, other = agent(), agent(f"{COMMAND} b")
+    assert at_terminal("reject", other.id, "no", typed="reject")[0] == 0
+    other.answer()
+    code, shown = at_terminal("approve", one.id, other.id)
+    assert (code, one.store.votes(one.id)) == (2, [])
+    assert f"{other.id[:12]} does not wait for an answer any more" in shown
