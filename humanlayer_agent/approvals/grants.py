@@ -478,7 +478,7 @@ def _folder(ask: Ask) -> str:
         return ""
     place, wild = ask.places[0], _WILD.search(ask.places[0])
     if ask.kind != "read":
-        return _if_deep(place if (ask.operand or "").endswith("/") else posixpath.dirname(place))
+        return _if_deep(posixpath.dirname(place))
     above = place[: wild.start()] if wild else posixpath.dirname(place)
     folder = _if_deep("/".join(above.split("/")[: _DEPTH + 1]))
     return folder or (_if_deep(place) if ask.role in _OF_FOLDERS and not wild else "")
