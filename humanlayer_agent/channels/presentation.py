@@ -96,8 +96,8 @@ class Presentation:
     `teaching` says how to have a program known that is not; "" where none is unknown.
     `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
-    `edited` says that the command is what a human made of another one, `plan` that it is none, but what a task will need
-    (a yes runs nothing, and is all that can be approved of it). `digest` is "" where a secret is not shown: it
+    `edited` says that the command is what a human made of another one. `plan` says that it is none, but what a task
+    will need: a yes runs nothing, and is all that can be approved of it. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
 
