@@ -669,7 +669,8 @@ class Prompt:
             ]
         armed = self._guard.armed
         ready = armed and not self._not_yet()
-        found = [key_label("y", "run once", ready), key_label("n", "reject", armed)]
+        yes = "approve the plan" if self._view.plan else "run once"
+        found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
         if self._view.offers:
             found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:
