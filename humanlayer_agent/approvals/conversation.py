@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
-from humanlayer_agent.approvals.model import QUESTION, Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
+from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
 from humanlayer_agent.approvals.stop import STOPPED, Halt, Halted, described
 from humanlayer_agent.approvals.store_interface import Store
 from humanlayer_agent.approvals.votes import said
@@ -262,9 +262,9 @@ class Asking:
         request = replace(
             request,
             held=self.held and request.decision.confinable,
+            to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
             earlier=lambda last: self._store.requests(state="settled", last=last),
             beside=lambda: self._beside(request.id),
-            to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
         )
         try:
             answer = None if cancelled() else self._asker.ask(request, until=request.expires, cancelled=cancelled)

@@ -19,10 +19,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import INERT, PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
+from humanlayer_agent.approvals.grants import Grant
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
 from humanlayer_agent.approvals.questions import (
     HumanAnswer,
@@ -33,8 +34,8 @@ from humanlayer_agent.approvals.questions import (
     question_of,
 )
 from humanlayer_agent.approvals.stop import Halt, Halted
-from humanlayer_agent.approvals.store_interface import Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
+from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
 from humanlayer_agent.audit import events
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
@@ -48,6 +49,7 @@ from humanlayer_agent.errors import (
 )
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
+from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
 
@@ -349,6 +351,56 @@ class Gate:
         with suppress(StoreError):
             self.store.stop_run(self.run_id, why)
 
+    def request_plan(self, plan: str, *, project: str, why: str = "") -> Grant | Denial:
+        """Put before a human what a task will need, before it starts, and wait. What they approve is not asked again;
+        everything else is asked about as ever, and nothing runs by it.
+
+        Args:
+            plan: YAML, or lines such as "network example.org by curl" (see `policy.plan`).
+            project: the directory that the agent works for; paths in the plan are relative to it.
+            why: the agent's own words.
+
+        Returns:
+            The `Grant`: to the end of this run, or for as long as the plan says. Or a `Denial` that says why not: what
+            is of high severity, or denied, is never approved ahead.
+
+        Raises:
+            ConfigError: it says what no plan says.
+
+        Example::
+
+            granted = gate.request_plan("read /srv/docs, network example.org by curl", project="/srv/app")
+        """
+        read = read_plan(plan, project)
+        action = self._own(
+            Action(read.text, type=PLAN, cwd=project, project=project, interpreter=(), model_intent=why or read.why)
+        )
+        try:
+            answer = self._plan(action)
+        except Exception as error:
+            answer = self._failed(error)
+        return self._counted(answer) if isinstance(answer, Denial) else answer
+
+    def _plan(self, action: Action) -> Grant | Denial:
+        self._begin(action)
+        decision = self._judge(action)
+        if isinstance(decision, Denial):
+            return decision
+        digest = action.digest(decision.policy_digest)
+        if earlier := self._asking.refusal(digest):
+            return earlier
+        if decision.verdict is not Verdict.ASK:
+            self.store.record_decision(action, decision, digest, authority=self.authority)
+            return Denial(decision.reason, by="policy", decision=decision)
+        if self._reach is not None:
+            self._reach.start()
+        answered = self._asking.ask(action, decision, digest, instance=self.instance)
+        if isinstance(answered, Permit):  # there is none for a plan
+            return Denial(NEVER_RUNS, by="store", decision=decision)
+        # Approved, it is no permit but a grant. What that gives is counted from its votes at each use.
+        grant = self.store.grants.get(answered.request_id) if answered.by == "nobody" and answered.request_id else None
+        return grant if grant is not None and grant.revoked is None else answered
+
     def record(self, action: Action, decision: PolicyDecision, **fields: str | None) -> None:
         """Record a decision that others act upon (a coding agent's own prompt): it gets neither permit nor request.
 
@@ -466,6 +518,8 @@ class Gate:
         return self._counted(answer) if isinstance(answer, Denial) else answer
 
     def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
+        if action.type in INERT:
+            return Denial(NEVER_RUNS, by="policy")
         self._begin(action)
         if (question := question_of(action)) is not None:
             return replace(self._put_question(question, action), question=True)
@@ -541,6 +595,8 @@ class Gate:
     def _admitted(
         self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, outcome: Outcome | None
     ) -> Permit | Denial:
+        if why := ended(self.director, decision):
+            return Denial(why, by="policy", decision=decision)
         looked = files.look()
         about_to_run = digest if looked == files.files else action.digest(decision.policy_digest, looked)
         result = self.store.admit(
@@ -649,6 +705,9 @@ class Gate:
         if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
+        if not permit.request and (why := ended(self.director, decision)):
+            self.store.void(permit.id, why)
+            return Denial(why, by="policy", decision=decision)
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.

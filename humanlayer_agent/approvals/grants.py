@@ -12,16 +12,18 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Protocol, TypeVar
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote, person
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.policy.asks import ALL_BELOW, ANY, is_wide
 from humanlayer_agent.policy.decision import SEVERITIES, Ask, Limits, PolicyDecision
+from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.safe_text import one_line
 
 Operands = Literal["exact", "below", "any"]
@@ -42,6 +44,7 @@ _HARMLESS: Mapping[str, re.Pattern[str]] = {
         "wget": r"-q|-v|-nv|-S|--(?:quiet|verbose|no-verbose|server-response|show-progress)",
         "git": r"-q|-v|--(?:quiet|verbose|progress|no-progress)",
         "pip": r"-q+|-v+|--(?:quiet|verbose|no-input|disable-pip-version-check|no-color)",
+        **dict.fromkeys(("pkill", "killall"), r"-(?:SIG)?(?:9|KILL|15|TERM)"),
         **dict.fromkeys(("npm", "pnpm", "yarn"), r"-s|-q|--(?:silent|quiet|verbose|no-audit|no-fund|no-progress)"),
     }.items()
 }
@@ -56,9 +59,18 @@ _BELOW = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 _ANY = frozenset({"package"})
 """Effects that may be granted for any operand."""
 
-_KINDS = _BELOW | _ANY | {"network"}
+_OF_FOLDERS = frozenset({"list", "repository", "setting"})
+"""Roles of reads of a directory, mostly."""
+
+_WILD = re.compile(r"/[^/]*[*?\[]")
+"""The first component with a wildcard, with the slash before it."""
+
+_KINDS = _BELOW | _ANY | {"network", "process"}
 """Effects of which an approval may be remembered for more than the exact action: those whose operands say what is done.
-Of code, services, containers and processes they do not."""
+Of code, services and containers they do not."""
+
+_BY_NAME = frozenset({"pkill", "killall"})
+"""Programs that signal processes by their names: a number may be another process the next time."""
 
 _SCOPES: Mapping[str, str] = {"exact": "operand", "below": "directory", "any": "any"}
 """What `grant:` of a rule calls each kind of pattern."""
@@ -70,14 +82,6 @@ _MODULE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?:/[\w.~-]+)+(?:@[\w.+-
 _ARCHIVE = re.compile(r".*\.(?:tgz|tar|tar\.\w+|zip|whl|deb|rpm|gem|egg|jar)", re.IGNORECASE)
 """What a package is called that the usual registry is asked for: no file, no repository and no URL."""
 
-_OF_FOLDERS = frozenset({"list", "repository"})
-"""Roles of reads of a directory, mostly."""
-
-_WILD = re.compile(r"/[^/]*[*?\[]")
-"""The first component with a wildcard, with the slash before it."""
-
-_HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
-_LEAST_DEPTH = 2
 _DEPTH = 3
 _SHOWN = 3
 
@@ -90,8 +94,10 @@ class Pattern:
         rule, kind, role: as in the `Ask` that was approved.
         operands: exactly `operand` (and its `value`), all at or below the directory `operand`, or any that is certain.
         operand: where a path is once links are followed; else what the effect names.
-        program: the program that may do it; "" for any, whose verb and options may be any then, too.
-        verb, flags: what of the command has to be the same (see `Ask`), but for words that change what it prints.
+        program: the program that may do it; "" for any that reads, whose verb and words may be any then, too; ANY for
+            any at all: only a plan says that.
+        verb, flags: what of the command has to be the same (see `Ask`), but for words that change what it prints;
+            (ANY,) where nothing has to: a plan says that of a program.
 
     Example:
         >>> reading = Pattern("reads", "read", "operand", "below", "/srv/data")
@@ -115,12 +121,12 @@ class Pattern:
         """Tell whether what is asked about is certainly of this kind."""
         if (self.rule, self.kind) != (ask.rule, ask.kind) or not _may_vary(ask):
             return False
-        reads = self.kind == "read" and ask.role in _READS
-        if self.role != ask.role and not (reads and self.role == "operand"):
+        reads = self.kind == "read" and self.role == "operand" and ask.role in _READS
+        if self.role not in (ask.role, ANY) and not reads:
             return False
-        if not self.program and not reads:
+        if not self.program and not (self.kind == "read" and ask.role in _BY_ANY):
             return False
-        if self.program and not self._is_same(ask):
+        if self.program not in ("", ANY) and not self._is_same(ask):
             return False
         if _SCOPES[self.operands] not in ask.limits.scopes:
             return False
@@ -134,14 +140,18 @@ class Pattern:
         return (ask.operand, ask.value) == (self.operand, self.value)
 
     def _is_same(self, ask: Ask) -> bool:
+        if self.verb == (ANY,):
+            return self.program == ask.program
         said, wanted = (_telling(self.program, words) for words in (ask.flags, self.flags))
         return (self.program, self.verb, wanted) == (ask.program, ask.verb, said)
 
 
-_READS = frozenset({"operand", "list", "redirect", "found"})
-"""Roles of reads that say no more than that something is read: reading a file covers naming it."""
+_READS = frozenset({"operand", "list", "redirect", "found", "setting", "repository"})
+"""Roles of reads that say no more than that something is read: reading a file covers naming it, to a program by a
+variable too, since a variable that means more has a rule of its own.
+"""
 
-_BY_ANY = frozenset({*_READS, "repository", "setting"})
+_BY_ANY = _READS
 """Roles of reads that are as much by whichever program: what else it does is asked about by itself."""
 
 
@@ -225,6 +235,8 @@ def read_scope(text: str) -> Scope | None:
 def _pattern(said: dict[str, Any]) -> Pattern:
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     pattern = Pattern(**plain)
+    if not type(pattern.verb) is type(pattern.flags) is tuple:
+        raise ValueError("not a pattern")
     texts = (pattern.rule, pattern.kind, pattern.role, pattern.operands, pattern.operand, pattern.value)
     if not all(type(each) is str for each in (*texts, pattern.program, *pattern.verb, *pattern.flags)):
         raise ValueError("not a pattern")
@@ -322,6 +334,11 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
             scope.text()
             found.append(Offer(name, f"{what}, {where}", age, scope))
 
+    if request.action.type == PLAN:
+        lasts = read_plan(request.action.content, request.action.cwd).lasts_ms
+        ahead = tuple(dict.fromkeys(pattern for ask in decision.asks for pattern in _ahead(ask)))
+        offer(PLAN, _words(ahead), min(lasts or limits.max_age, limits.max_age), ahead, run=not lasts)
+        return tuple(found)
     if "action" in limits.scopes:
         offer("action", _EXACT, limits.max_age)
     narrow = _patterns(decision, limits, ())
@@ -338,7 +355,7 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
 class Covers(Protocol):
     """One grant, as far as it says which asks of a decision it covers, by their numbers."""
 
-    def covers(self, decision: PolicyDecision, exact: str) -> frozenset[int]: ...
+    def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]: ...
 
 
 C = TypeVar("C", bound=Covers)
@@ -354,8 +371,7 @@ def enough(able: Iterable[C], decision: PolicyDecision, digest: str) -> list[C]:
     """
     if why_never(decision):
         return []
-    exact = exact_action(decision, digest)
-    covered = [(each, each.covers(decision, exact)) for each in able]
+    covered = [(each, each.covers(decision, digest)) for each in able]
     missing, chosen = set(range(len(decision.asks))), []
     while missing:
         best, of_these = max(covered, key=lambda pair: len(missing & pair[1]), default=(None, frozenset()))
@@ -391,6 +407,8 @@ def _may_vary(ask: Ask) -> bool:
     """Tell whether an approval of it may be remembered for more than the exact action."""
     if not _is_certain(ask) or ask.kind not in _KINDS or ask.severity not in ("low", "medium"):
         return False
+    if ask.kind == "process":
+        return ask.program in _BY_NAME and ask.role == "operand"
     return not (ask.kind == "network" and ask.code)
 
 
@@ -421,6 +439,16 @@ def _patterns(decision: PolicyDecision, limits: Limits, any_of: Iterable[str]) -
     return tuple(dict.fromkeys(each for each in found if each is not None)) if all(found) else None
 
 
+def _ahead(ask: Ask) -> Iterator[Pattern]:
+    """Yield what covers one thing that a plan asks for: it, and where that is a directory, all below it."""
+    who: dict[str, Any] = {"program": ask.program, "verb": ask.verb, "flags": ask.flags} if ask.program else {}
+    if not ask.places:
+        yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.operand or "", ask.value, **who)
+        return
+    yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.places[0], ask.value, **who)
+    yield Pattern(ask.rule, ask.kind, ask.role, "below", ask.places[0], **who)
+
+
 def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
     if not _may_vary(ask) or len(ask.places) > 1:
         return None
@@ -430,13 +458,14 @@ def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
         return None
     if ask.kind in any_of and _is_from_registry(ask):
         return Pattern(ask.rule, ask.kind, ask.role, "any", **who)
-    folder = _folder(ask) if ask.kind in _BELOW and ask.role != "setting" and "directory" in limits.scopes else ""
+    folder = _folder(ask) if ask.kind in _BELOW and "directory" in limits.scopes else ""
+    role = "operand" if (ask.kind, ask.role) == ("read", "setting") else ask.role
     if folder:
-        return Pattern(ask.rule, ask.kind, ask.role, "below", folder, **who)
+        return Pattern(ask.rule, ask.kind, role, "below", folder, **who)
     if "operand" not in limits.scopes:
         return None
     operand = ask.places[0] if ask.places else ask.operand or ""
-    return Pattern(ask.rule, ask.kind, ask.role, "exact", operand, ask.value, **who)
+    return Pattern(ask.rule, ask.kind, role, "exact", operand, ask.value, **who)
 
 
 def _folder(ask: Ask) -> str:
@@ -456,15 +485,17 @@ def _folder(ask: Ask) -> str:
 
 
 def _if_deep(folder: str) -> str:
-    return folder if folder.count("/") >= _LEAST_DEPTH and not _HOME.match(folder) else ""
+    return "" if is_wide(folder) else folder
 
 
 def _is_below(path: str, directory: str) -> bool:
-    return path == directory or _is_inside(path, directory)
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _is_inside(path: str, directory: str) -> bool:
-    return path.startswith(directory.rstrip("/") + "/")
+    """Tell whether a path lies in a directory, and not in a hidden part of it: what is put there is often run later."""
+    above = directory.rstrip("/") + "/"
+    return path.startswith(above) and not any(part.startswith(".") for part in path.removeprefix(above).split("/"))
 
 
 # In words
@@ -478,12 +509,10 @@ _DOES = {
 
 _DOES_AS = {
     ("read", "list"): "listing",
-    ("read", "setting"): "setting a variable to",
     ("read", "repository"): "reading the repository",
     ("network", "service-read"): "reading from",
 }
 """The same of effects in a role that says more."""
-_ALL_BELOW = "/**"
 
 
 def in_words(scopes: Sequence[Scope]) -> str:
@@ -499,7 +528,9 @@ def in_words(scopes: Sequence[Scope]) -> str:
 
 
 def _words(patterns: Sequence[Pattern]) -> str:
-    told = [pattern for pattern in patterns if pattern.role != "itself" or len(patterns) == 1]
+    wide = {(each.kind, each.operand) for each in patterns if each.operands == "below"}
+    told = [each for each in patterns if each.role != "itself" or len(patterns) == 1]
+    told = [each for each in told if each.operands == "below" or (each.kind, each.operand) not in wide]
     said = list(dict.fromkeys(map(_phrase, told or patterns)))
     more = f" and {len(said) - _SHOWN + 1} more" if len(said) > _SHOWN else ""
     return " and ".join(said[: _SHOWN - 1] if more else said) + more
@@ -516,19 +547,17 @@ def _phrase(pattern: Pattern) -> str:
     shown = one_line(pattern.operand)
     if pattern.kind == "network" and pattern.value:
         shown = f"{shown}:{one_line(pattern.value)}"
-    who = " ".join(filter(None, (one_line(pattern.program), one_line(pattern.verb[0] if pattern.verb else ""))))
+    who = " ".join(one_line(each) for each in (pattern.program, *pattern.verb[:1]) if each not in ("", ANY))
+    if named := [each for each in pattern.verb[1:] if "=" in each and not each.endswith("=None") and each[:3] != "in="]:
+        who = f"{who} ({one_line(', '.join(named))})"
     if pattern.role == "itself":
         return who
-    if named := [
-        each for each in pattern.verb[1:] if "=" in each and not each.startswith("in=") and not each.endswith("=None")
-    ]:
-        who = f"{who} ({one_line(', '.join(named))})"
     if pattern.kind == "package":
         return f"{who} of any package" if pattern.operands == "any" else f"{who} of {shown}"
     if pattern.operands == "any":
         return f"{who} {does or 'for any ' + pattern.kind}"
-    if pattern.operands == "below" or shown.endswith(_ALL_BELOW):
-        shown = f"anything below {shown.removesuffix(_ALL_BELOW) or '/'}"
+    if pattern.operands == "below" or pattern.value == ALL_BELOW:
+        shown = f"anything below {shown}"
     if not does:
         does, shown = "for", f"the {pattern.kind} {shown}"
     return " ".join(filter(None, (who, does, shown)))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -27,9 +27,6 @@ RequestState = Literal[
     "invalidated",
 ]
 AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
-
-QUESTION = "question"
-"""The type of an action that is a question of an agent: it is answered in words, and nothing runs (`questions`)."""
 
 _ANSWERS: Mapping[str, frozenset[AnswerKind]] = {QUESTION: frozenset({"respond", "reject", "escalate", "terminate"})}
 """The answers that may be given to what is no command, by the type of the action."""
@@ -152,11 +149,11 @@ class ApprovalRequest:
             adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
+        to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
+            last answers came too quickly; "" where they need not.
         earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
             have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
         beside: gives the requests of the same run that wait for their turn at the same human. The same.
-        to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
-            last answers came too quickly; "" where they need not.
     """
 
     id: str
@@ -181,9 +178,9 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
+    to_type: str = ""
     earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
     beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
-    to_type: str = ""
 
     @property
     def answers(self) -> frozenset[AnswerKind]:

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from humanlayer_agent.action import BASH, Action
-from humanlayer_agent.approvals.model import QUESTION, Denial
+from humanlayer_agent.action import BASH, QUESTION, Action
+from humanlayer_agent.approvals.model import Denial
 from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.shell import analyse

@@ -36,6 +36,9 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.redaction.redactor import Redactor
 
+NEVER_RUNS = "a plan or a question is no action: it never runs, whatever a human says to it"
+"""Why there is no permit for a plan."""
+
 
 def now_ms() -> int:
     """Milliseconds since the epoch, UTC."""

@@ -48,6 +48,20 @@ def changed(director: Any, action: Action, decision: PolicyDecision, before: Lea
     return ""
 
 
+def ended(director: Any, decision: PolicyDecision) -> str:
+    """Return why what the policy itself allowed may not start any more; "" where it may: an exception or an override by
+    which it was allowed may have ended in the meantime.
+
+    Args:
+        director: one that has a `digest` of all that decides is asked for it.
+        decision: what allowed it.
+    """
+    now = getattr(director, "digest", None)
+    if not isinstance(now, str) or now == decision.policy_digest or not decision.enforced:
+        return ""
+    return "the policy is not the one any more by which this was allowed: an exception or an override has ended"
+
+
 def may_change(decision: PolicyDecision, path: str) -> bool:
     """Tell whether what was judged of an action leaves it open that its own commands change the file at `path`.
 

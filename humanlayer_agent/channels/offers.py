@@ -20,8 +20,9 @@ from humanlayer_agent.approvals.grants import (
 from humanlayer_agent.approvals.model import ApprovalRequest, Vote, person
 from humanlayer_agent.safe_text import one_line
 
-EARLIER = 1_000
-"""So many earlier requests of a store are compared with a scope before it is chosen."""
+EARLIER = 300
+"""So many earlier requests a page or a form compares with a scope before it is chosen: reading them takes half a second
+at most, and Slack gives a form three."""
 EXAMPLES = 3
 """So many earlier commands are shown of those that a scope would have let through, and of those that it would not."""
 EXAMPLE_SHOWN = 200

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from humanlayer_agent.policy.conditions.compiler import Situation
@@ -14,6 +15,10 @@ from humanlayer_agent.shell import Effect, Program, SimpleCommand
 
 LOOSE = "loose"
 """The kind of an ask for what only a confinement allows, where the approval of something else opens that."""
+ALL_BELOW = "all below"
+"""The value of an ask about all that is below its operand."""
+ANY = "*"
+"""Stands in what a plan asks for, where it says nothing of the program, or of its words."""
 
 NEVER = Limits(scopes=())
 _FETCHES: Mapping[str, frozenset[str] | None] = {
@@ -28,23 +33,20 @@ _FETCHES: Mapping[str, frozenset[str] | None] = {
     **dict.fromkeys(("apt-get", "apt"), frozenset({"install", "update"})),
 }
 """Programs that get something from a host and send it nothing but the question, by their sub-commands (None: all)."""
+FETCHERS = frozenset(_FETCHES)
 _SENDS = re.compile(r"(data|form|upload|post|body|json|publish|request|config|header|cookie|cert|key|user|quote).*")
 """Options of theirs by which more is sent, another method is used, or a file says what is done."""
 _ASKED = re.compile(r"(?:https?|ftp|ssh|git)://\S+|[^:/?#\s]+(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
 """What names a host that is asked by a protocol which sends no more than the question does (not gopher, nor telnet)."""
 _READ_ONLY = "service-read"
-"""The role of what is only read from a service, by whichever sub-command."""
+"""The role of what is only read from a service: what else an option does there is an effect of its own."""
 _WHERE = frozenset({"region", "zone", "location"})
 """Attributes that say where in an account something is: to read there is to read from the same account."""
-_SHOWS = re.compile(
-    r"output|query|json|jq|template|limit|format|filters?|max-items|page-size|no-paginate|state|label|author|search|"
-    r"sort-by|selector|wide|tail|since|previous"
-)
-"""Options of what is read from a service that say what of it is shown."""
-_ALL_BELOW = "**"
-"""Stands at the end of a place where all below it is read."""
-_PLAIN_WRAPPERS = frozenset({"timeout", "nice", "ionice", "time", "nohup", "stdbuf", "command"})
-"""Programs under which another one does the same."""
+_BY_ANY_WORDS = frozenset({"redirect", "database", _READ_ONLY})
+_PLAIN_WRAPPERS = frozenset({"timeout", "nice", "ionice", "time", "nohup", "stdbuf", "command", "env"})
+"""Programs under which another one does the same; the variables that they set are effects of their own."""
+_HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
+_LEAST_DEPTH = 2
 _CODE = re.compile(r" line \d+: ")
 """Stands in the origin of effects that program text has."""
 _NAMED = frozenset({"operand", "redirect"})
@@ -61,7 +63,7 @@ def asks(program: Program, hits: Sequence[Hit], situation: Situation) -> tuple[A
         hits: all that rules, or the lack of one, say of it.
         situation: what it was judged in: its links are followed in that view.
     """
-    found = [_ask(hit, situation) for hit in hits if hit.verdict is Verdict.ASK]
+    found = [_ask(hit, situation.links) for hit in hits if hit.verdict is Verdict.ASK]
     found += _let_loose(program, hits, situation)
     if program.status != "ok":
         found.append(Ask("", "", "parse", limits=NEVER))
@@ -72,6 +74,32 @@ def asks(program: Program, hits: Sequence[Hit], situation: Situation) -> tuple[A
 
 def _needs(commands: Sequence[SimpleCommand]) -> Iterable[str]:
     return [item for command in commands[-1:] for item in asked_for(command)]
+
+
+def planned(hit: Hit, links: Links, program: str) -> tuple[Ask, ...]:
+    """Return what has to be approved of an effect that is only planned: by whichever words, and where no program is
+    named, by whichever program. A package is got by its sub-command and no other words.
+
+    Args:
+        hit: what a rule certainly says of it.
+        links: where they lead.
+        program: that is named; "" where none is.
+    """
+    effect = hit.effect
+    if effect is None:
+        return (_ask(hit, links),)
+    if effect.kind == "package":
+        return (replace(_ask(hit, links), operand=effect.operand, flags=(hit.command.subcommand or "",)),)
+    about = _of_operand(replace(effect, recursive=False), hit.certain, links)
+    ask = replace(_ask(hit, links), program=program or ANY, verb=(ANY,), flags=(), value=effect.value or "", **about)
+    if effect.kind == "read":
+        return (replace(ask, program=""),)
+    return (replace(ask, role=ANY),) if ask.places else (ask,)
+
+
+def is_wide(directory: str) -> bool:
+    """Tell whether too much lies below a directory for an approval of all of it."""
+    return directory.count("/") < _LEAST_DEPTH or _HOME.match(directory) is not None
 
 
 def _let_loose(program: Program, hits: Sequence[Hit], situation: Situation) -> Iterator[Ask]:
@@ -110,7 +138,7 @@ def _is_unknown_code(effect: Effect | None) -> bool:
     return effect is not None and effect.kind == "execute" and (effect.unread or effect.role not in _FOLLOWED)
 
 
-def _ask(hit: Hit, situation: Situation) -> Ask:
+def _ask(hit: Hit, links: Links) -> Ask:
     command, effect, rule = hit.command, hit.effect, hit.rule.rule if hit.rule is not None else None
     grant = rule.grant if rule is not None else None
     certain = hit.certain and hit.source is None
@@ -123,19 +151,19 @@ def _ask(hit: Hit, situation: Situation) -> Ask:
             "value": _value(command, effect),
             "unread": effect.unread,
             "code": _CODE.search(effect.origin) is not None,
-            **_of_operand(effect, certain, situation.links),
+            **_of_operand(effect, certain, links),
         }
     )
-    fetches = effect is not None and effect.kind == "network" and _only_fetches(command, effect)
-    if effect is not None and effect.kind == "network" and not fetches:
+    if effect is not None and effect.kind == "network" and not _only_fetches(command, effect):
         about["operand"] = None
+    in_place = effect is not None and _is_of_place(effect, about)
     words = _words(command, effect)
-    if words is None or (effect is not None and _is_of_place(effect, about) and command.cwd is None):
+    if words is None or (in_place and command.cwd is None):
         about["operand"] = None
     return Ask(
         rule=rule.id if rule is not None else "",
         program=command.program or "",
-        verb=_verb(command, effect, in_place=effect is not None and _is_of_place(effect, about)),
+        verb=_verb(command, reads=about.get("role") == _READ_ONLY, in_place=in_place),
         flags=words or (),
         severity=rule.severity if rule is not None else "medium",
         limits=Limits(grant.scopes, grant.max_age, grant.max_uses) if grant is not None else Limits(),
@@ -147,21 +175,19 @@ def _value(command: SimpleCommand, effect: Effect) -> str:
     if effect.kind == "package" and effect.role not in _NAMED:
         named = any(each.kind == "package" and each.role in _NAMED for each in command.effects)
         return "what it names" if named else ""
-    more = effect.kind != "read" and (effect.recursive or effect.contents)
-    return effect.value or ("all below" if more else "")
+    return effect.value or (ALL_BELOW if effect.recursive or effect.contents else "")
 
 
 def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | None:
     """Return the words by which a command does more or less, in their order: all but those that only name what it is
     done to, of which rules say something by themselves. None where one of them is not known.
 
-    By a redirection it is the shell that writes, whatever the words say.
+    By a redirection it is the shell that writes, whatever the words say. What is read is read by whichever words, of a
+    file as of a service, and a database is written by whichever statements: what else they do, or where else they ask,
+    is an effect or an attribute by itself.
     """
-    if effect is not None and effect.role == "redirect":
+    if effect is not None and (effect.role in _BY_ANY_WORDS or effect.kind == "read"):
         return ()
-    if effect is not None and effect.role == _READ_ONLY:
-        given = [*command.flags, *(f"{name}={value}" for name, values in command.options.items() for value in values)]
-        return tuple(sorted(word for word in given if not _only_shows(word.partition("=")[0])))
     named = {
         effect.span
         for effect in command.effects
@@ -181,11 +207,6 @@ def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | N
         else:
             found.append(text)
     return tuple(found) if command.words else None
-
-
-def _only_shows(option: str) -> bool:
-    """Tell whether an option of what is only read from a service says what of it is shown, or where in an account."""
-    return option in _WHERE or _SHOWS.fullmatch(option) is not None
 
 
 def _only_fetches(command: SimpleCommand, effect: Effect) -> bool:
@@ -216,42 +237,45 @@ def _of_operand(effect: Effect, certain: bool, links: Links) -> dict[str, Any]:
     """Return what is certain of what an effect is done to, and where that is."""
     operand = effect.operand
     known = bool(certain and effect.resolved and operand) and effect.role != ROLE
-    if known and effect.pattern is not None:
-        return _of_pattern(effect, effect.pattern, links)
     if not operand or not operand.startswith("/"):
-        return {"operand": operand} if known else {}
+        return {"operand": operand} if known and not effect.pattern else {}
+    if known and effect.pattern and (matched := _matched(effect.pattern, effect, links)):
+        return {"operand": effect.pattern, "places": matched}
     parent, name = posixpath.split(posixpath.normpath(operand))
-    places = [links.view.real(operand), posixpath.join(links.view.real(parent), name)]
-    if effect.kind == "read" and effect.recursive:
-        places = [posixpath.join(place, _ALL_BELOW) for place in places]
+    places = (links.view.real(operand), posixpath.join(links.view.real(parent), name))
+    if effect.kind == "write" and operand.endswith("/"):  # a directory that something is put into
+        places = (f"{places[0]}/", f"{places[1]}/")
+    known = known and not effect.pattern
     return {"operand": operand if known else None, "places": tuple(dict.fromkeys(places))}
 
 
-def _of_pattern(effect: Effect, pattern: str, links: Links) -> dict[str, Any]:
-    """Return the same of what is read by a pattern: all that it stands for lies below its first part, and where links
-    lead that it would go through.
+def _matched(pattern: str, effect: Effect, links: Links) -> tuple[str, ...]:
+    """Return where all is that is read by a pattern, as patterns and paths: below its part without wildcards, and where
+    links lead that it goes through; nothing where that is not known, or where something else is done than to read.
     """
-    led = led_to(effect, links) if effect.kind == "read" and ".." not in pattern.split("/") else None
-    if led is None or effect.operand is None or not effect.operand.startswith("/"):
-        return {}
-    rest = pattern.removeprefix(effect.operand.rstrip("/") + "/")
-    if rest == pattern:
-        return {}
-    places = (posixpath.join(links.view.real(effect.operand), rest), *led)
-    return {"operand": pattern, "places": tuple(dict.fromkeys(places))}
+    above = (effect.operand or "").rstrip("/") + "/"
+    led = led_to(effect, links) if effect.kind == "read" else None
+    if led is None or not pattern.startswith(above) or ".." in pattern.split("/"):
+        return ()
+    return tuple(dict.fromkeys((posixpath.join(links.view.real(above), pattern.removeprefix(above)), *led)))
 
 
 def _is_of_place(effect: Effect, about: Mapping[str, Any]) -> bool:
     """Tell whether what is done depends on the directory in which the command runs."""
-    return not about.get("places") and (effect.kind, effect.role) != ("network", "operand")
+    anywhere = effect.kind == "process" or (effect.kind == "network" and effect.role in ("operand", _READ_ONLY))
+    return not about.get("places") and not anywhere
 
 
-def _verb(command: SimpleCommand, effect: Effect | None, *, in_place: bool) -> tuple[str, ...]:
-    """Return what of a command has to be the same: an approval of a pull is none of a push, nor one elsewhere."""
-    only_reads = effect is not None and effect.role == _READ_ONLY
-    attributes = [name for name in sorted(command.attributes) if not (only_reads and name in _WHERE)]
+def _verb(command: SimpleCommand, *, reads: bool, in_place: bool) -> tuple[str, ...]:
+    """Return what of a command has to be the same: an approval of a pull is none of a push, nor one elsewhere.
+
+    Args:
+        reads: it is about what is only read from a service: there whichever sub-command reads is the same.
+        in_place: what it is about depends on the directory.
+    """
+    attributes = [name for name in sorted(command.attributes) if not (reads and name in _WHERE)]
     named = [f"{name}={value}" for name in attributes for value in command.attributes[name]]
     more = [f"via={each}" for each in command.via if each not in _PLAIN_WRAPPERS]
     more += [f"path={command.path}"] if command.path else []
     more += [f"in={each}" for each in command.cwd or ()] if in_place else []
-    return ("" if only_reads else command.subcommand or "", *sorted(command.verbs), *named, *more)
+    return ("" if reads else command.subcommand or "", *sorted(command.verbs), *named, *more)

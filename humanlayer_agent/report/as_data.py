@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from humanlayer_agent.report.attention import BUCKETS, attention
-from humanlayer_agent.report.facts import Decision, Facts, Request, Vote
+from humanlayer_agent.report.facts import Decision, Facts, Grant, Request, Vote
 from humanlayer_agent.report.integrity import Integrity
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -66,6 +66,8 @@ def as_json_data(facts: Facts, integrity: Integrity) -> dict[str, Any]:
             "always_approved": [{"rule": c.rule, "answers": c.answers, "example": c.example} for c in found.candidates],
         },
         "requests": [_request(request) for request in facts.requests.values()],
+        "granted": facts.granted,
+        "grants": [_grant(grant) for grant in facts.grants.values()],
         "denials": [_decision(decision) for decision in facts.denials],
         "observed": [_decision(decision) for decision in facts.observed],
         "unknown_outcome": [
@@ -166,6 +168,29 @@ def _vote(vote: Vote) -> dict[str, Any]:
         "pid": vote.pid,
         "presented_digest": vote.saw,
         "why": vote.why or None,
+    }
+
+
+def _grant(grant: Grant) -> dict[str, Any]:
+    return {
+        "grant": grant.id,
+        "given": grant.given,
+        "by": list(grant.by),
+        "words": grant.words,
+        "project": grant.project,
+        "until": grant.until or None,
+        "max_uses": grant.max_uses,
+        "uses": [
+            {
+                "at": use.at,
+                "unlike": list(use.unlike),
+                "decision": _decision(use.decision) if use.decision is not None else None,
+            }
+            for use in grant.uses
+        ],
+        "revoked": grant.revoked,
+        "revoked_by": grant.revoked_by or None,
+        "why": grant.why or None,
     }
 
 

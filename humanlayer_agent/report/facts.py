@@ -123,6 +123,47 @@ class FilesKept:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class GrantUse:
+    """One use of a grant.
+
+    Args:
+        decision: on what it let run. unlike: what that was done to and nobody had seen when the grant was given.
+    """
+
+    at: int
+    decision: Decision | None
+    unlike: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Grant:
+    """An approval that held for more than once, by the id of its request.
+
+    Args:
+        given: when; None where that was before the time of this report.
+        shown: what the effects of the request were done to, as far as the log says.
+    """
+
+    id: str
+    given: int | None = None
+    by: tuple[str, ...] = ()
+    words: str = ""
+    project: str = ""
+    until: int = 0
+    max_uses: int = 0
+    shown: frozenset[str] = frozenset()
+    uses: list[GrantUse] = field(default_factory=list)
+    revoked: int | None = None
+    revoked_by: str = ""
+    why: str = ""
+
+    @property
+    def unlike(self) -> list[GrantUse]:
+        """Uses for something that nobody had seen when it was given."""
+        return [use for use in self.uses if use.unlike]
+
+
 @dataclass(slots=True)
 class Request:
     """One question to humans, and what became of it."""
@@ -223,6 +264,9 @@ class Facts:
     """Asks by weekday (Monday is 0) and hour."""
     verdicts: Counter[str] = field(default_factory=Counter)
     requests: dict[str, Request] = field(default_factory=dict)
+    grants: dict[str, Grant] = field(default_factory=dict)
+    granted: int = 0
+    """Actions that ran without a question, because grants covered them."""
     denials: list[Decision] = field(default_factory=list)
     observed: list[Decision] = field(default_factory=list)
     refused_votes: list[tuple[str, Vote]] = field(default_factory=list)
@@ -274,6 +318,8 @@ class Facts:
                 self._request(kind, at, event)
             case "vote":
                 self._vote(kind, at, event)
+            case "grant":
+                self._grant(kind, at, event)
             case "permit" | "exec":
                 self._execution(kind, at, event)
             case "files":
@@ -364,6 +410,21 @@ class Facts:
             self._of_request(request, at, event).decision = decision
         if permit := said(event.get("permit")):
             self._permits[permit] = decision
+            self.granted += bool(event.get("grants"))
+
+    def _grant(self, kind: str, at: int, event: dict[str, Any]) -> None:
+        id_, operands = said(event["grant"]), tuple(said(each) for each in event.get("operands") or ())
+        grant = self.grants.setdefault(id_, Grant(id_))
+        if kind == "grant.given":
+            grant.given, grant.by, grant.words = at, _names(event.get("by")), said(event.get("words"))
+            grant.project, grant.until = said(event.get("project")), int(event["until"])
+            grant.max_uses, grant.shown = int(event["max_uses"]), frozenset(operands)
+        elif kind == "grant.used":
+            grant.by, grant.max_uses = grant.by or _names(event.get("by")), int(event["max_uses"])
+            unlike = tuple(each for each in operands if each not in grant.shown) if grant.given is not None else ()
+            grant.uses.append(GrantUse(at, self._permits.get(said(event.get("permit"))), unlike))
+        else:
+            grant.revoked, grant.revoked_by, grant.why = at, said(event.get("by")), said(event.get("reason"))
 
     def _of_request(self, id_: str, at: int, event: Mapping[str, Any]) -> Request:
         if id_ not in self.requests:
@@ -430,3 +491,7 @@ class Facts:
             for file in event.get("files") or ():
                 became = "refused" if event.get("refused") else "own" if file.get("own") is True else "stopped"
                 self.swapped.append(SwappedFile(at, said(event.get("run")), said(file.get("path")), became, decision))
+
+
+def _names(by: Any) -> tuple[str, ...]:
+    return tuple(said(each) for each in by) if isinstance(by, list) else (said(by),)

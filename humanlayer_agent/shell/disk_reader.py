@@ -131,6 +131,13 @@ class DiskReader(DiskLooks, ProjectReader):
         """
         return links_out(folder, self._view, through=through) if self._view == HOST else ()
 
+    def followed(self, folder: str) -> tuple[str, ...] | None:
+        """Return where else one looks who follows each link below a folder; None on the disk as the machine has it:
+        there a link may lead anywhere by then, and nothing would hold who follows it.
+        """
+        links = links_out(folder, self._view, through=True) if self._view != HOST else None
+        return tuple(dict.fromkeys(real for _, real in links)) if links is not None else None
+
     def has_links(self, path: str) -> bool:
         """Tell whether there is, or may be, a link at a path or below it, as the commands see it."""
         return has_links(path, self._view)

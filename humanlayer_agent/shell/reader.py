@@ -80,6 +80,12 @@ class DiskLooks(ABC):
         """
 
     @abstractmethod
+    def followed(self, folder: str) -> tuple[str, ...] | None:
+        """Return where else one looks who follows each link below a folder (absolute), where that stays within what
+        is let through whatever becomes of the links; None where it may not. Never raises.
+        """
+
+    @abstractmethod
     def has_links(self, path: str) -> bool:
         """Tell whether there is, or may be, a link at a path (absolute) or below it. Never raises."""
 

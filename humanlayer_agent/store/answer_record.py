@@ -8,14 +8,14 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, QUESTION, Action
 from humanlayer_agent.approvals.attention import HOUR_MS, IN_A_ROW, SEVERE, is_hasty, is_typed, to_type
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.grants import MAIL, offers
 from humanlayer_agent.approvals.model import (
-    QUESTION,
     Answer,
     ApprovalRequest,
     Approver,
@@ -59,6 +59,8 @@ def record_answer(
         revoking: the answer takes an approval back; no other may, and it may do nothing else.
     """
     row = ledger.request(request_id)
+    if row is not None and answer.kind == "approve" and not answer.scope and _is_plan(row):
+        answer = replace(answer, scope=PLAN)  # there is no once of what does not run
     if before := _same_id(ledger, answer):
         return _repeated(ledger, row, before, request_id, answer)
     admitted = _admitted(row, answer, authority, signer, revoking=revoking)
@@ -265,6 +267,12 @@ def _has_answered(votes: Sequence[Vote], seat: Seat, approver: Approver) -> bool
         (vote.person == seat.person or vote.approver.principal == approver.principal) and vote.answer != "escalate"
         for vote in votes
     )
+
+
+def _is_plan(row: sqlite3.Row) -> bool:
+    with suppress(*_UNREADABLE):
+        return load_action(row["action"]).type == PLAN
+    return False
 
 
 def _scope(ledger: Ledger, row: sqlite3.Row, answer: Answer) -> str | Refusal:

@@ -6,9 +6,9 @@ import json
 import sqlite3
 from typing import Any
 
-from humanlayer_agent.action import Action, FileDigest
+from humanlayer_agent.action import QUESTION, Action, FileDigest
 from humanlayer_agent.approvals.authority import ApprovalRule, Step
-from humanlayer_agent.approvals.model import QUESTION, AnswerKind, Approver, Vote
+from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
 from humanlayer_agent.confine.confinement import REDUCED, Confinement, Profile
 from humanlayer_agent.errors import ConfigError

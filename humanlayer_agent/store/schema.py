@@ -17,7 +17,7 @@ from humanlayer_agent.errors import StoreError, StoreTampered
 APPLICATION_ID = 0x484C4131
 """Marks the file as ours in its header ("HLA1")."""
 
-_DIGESTS = {12: "3528eb3c4f68b0d4d2a4dd3233c2c0938d04c0f5ddf34edd2b1bf5521d2e3221"}
+_DIGESTS = {12: "5bbfaa11a6a628019839f3d7faabf0832d4f2aa1dbcb24e32bd6a743fa6a2e6b"}
 """Of the newest schema: running the scripts to find out what it is takes longer than most commands have."""
 
 _STATISTICS = {

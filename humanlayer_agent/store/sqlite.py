@@ -15,10 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import (
-    QUESTION,
     Answer,
     ApprovalRequest,
     Execution,
@@ -31,7 +30,7 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import STOPPED, Halted
-from humanlayer_agent.approvals.store_interface import now_ms
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
 from humanlayer_agent.audit.chain import GENESIS, Entry
@@ -503,14 +502,14 @@ class SQLiteStore:
     def permit(self, request: ApprovalRequest, authority: Authority, *, use_by_ms: int) -> Permit | Refused:
         with self._transaction() as ledger:
             row = self._known(ledger, request.id)
+            if request.action.type in INERT:
+                return Refused(NEVER_RUNS)
             if halts := self.halts.standing_in(ledger, authority):
                 common = {"run": row["run_id"], "request": request.id, "digest": row["digest"]}
                 ledger.append(events.PERMIT_REFUSED, **common, why=STOPPED, halt=halts[0].id)
                 return Halted(STOPPED, halts[0])
             if row["run_id"] != request.action.run_id:
                 return Refused("another run of the agent waits for its answer now")
-            if request.action.type == QUESTION:
-                return Refused("a question is answered in words: nothing of it runs")
             if row["state"] != "approved":
                 return Refused(f"the request is {row['state']}")
             if row["decided"] + row["valid_for"] <= ledger.now:
@@ -688,6 +687,8 @@ class SQLiteStore:
         use_by_ms: int,
         edit_of: str | None = None,
     ) -> Permit:
+        if action.type in INERT:
+            raise StoreError(NEVER_RUNS)
         use_by = ledger.now + use_by_ms
         permit_id = ledger.issue(action.run_id, digest, use_by, None)
         self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)

@@ -199,7 +199,7 @@ class ChannelConformance:
         assert world.store.grants.get(request.id) is None
 
     def test_a_grant_of_something_else_than_what_is_shown_gives_nothing(self, world: World) -> None:
-        """What is written down of the place where it is shown names another digest than the request has."""
+        """The place where it is shown is written down with another digest than the request has."""
         if "grant" not in world.channel.can:
             return
         request = world.ask(FETCH, asks=CONTACT)

@@ -559,6 +559,25 @@ def test_where_the_project_can_not_be_held_verdicts_are_as_without(
     assert not any("confined" in event for event in events(gate, "decision.evaluated"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has projects of others that it can write")
+def test_a_project_of_another_user_is_not_confined_but_said(
+    project: Path, human: Human, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    enclosures.backend()
+    os.chown(project, 12_345, 12_345)
+    with opened(project, human) as gate:
+        assert gate.run("echo hello > made; cat made").output == "hello\n"
+        with pytest.raises(ActionDenied):
+            gate.run(unread(place, "true"))
+    assert f"{project} belongs to another user" in caplog.text
+    with pytest.raises(ConfigError, match="give it to root"):
+        opened(project, human, confine=True)
+    project.chmod(0o777)
+    with opened(project, human) as gate:
+        assert gate.run(f"{unread(place, 'true')}; echo hello > made").returncode == 0
+    assert [bool(event.get("confined")) for event in events(gate, "decision.evaluated")] == [False, False, True]
+
+
 def test_where_commands_start_elsewhere_verdicts_are_as_without(
     project: Path, human: Human, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -31,13 +31,13 @@ from tests.support.pages import LANGUAGES, PAGES, ROOT, Block, Scene, blocks, ca
 
 NOT_RUN = Path(__file__).with_name("not_run.txt")
 WRITE = os.environ.get("HLA_PAGES") == "write"
+DEAR = {"cookbook", "policies", "tutorial"}
+"""What they show takes longer than that of all other pages."""
 BY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 RUN_BY_PAGE = pytest.mark.parametrize(
     "page",
     [
-        pytest.param(
-            page, id=page.relative_to(ROOT).as_posix(), marks=pytest.mark.long if page.stem == "cookbook" else ()
-        )
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=pytest.mark.long if page.stem in DEAR else ())
         for page in PAGES
         if any(not each.not_run for each in blocks(page))
     ],

@@ -37,6 +37,7 @@ def hostile_log(sealed: Any, decided: Any, voted: Any, said: str) -> list[Any]:
         "erased": [said],
         "rules": [said],
     }
+    grant = {"until": START, "max_uses": 9, "use": 1, "words": said, "operands": [said]}
     created = {"run": said, "request": said, "asked": START, "requester": said, "needed": 1}
     return sealed(
         [
@@ -50,6 +51,9 @@ def hostile_log(sealed: Any, decided: Any, voted: Any, said: str) -> list[Any]:
             decided(said, "deny", said, run=said, enforced=False, permit="p", **more),
             ("exec.unknown", {"run": said, "permit": "p", "digest": "f", "started": START, "process": said}),
             ("exec.changed", {"run": said, "permit": "p", "digest": "f", "files": [{"path": said, "own": False}]}),
+            ("grant.given", {"run": said, "request": said, "grant": said, "project": said, "by": [said], **grant}),
+            ("grant.used", {"run": said, "grant": said, "permit": "p", "by": [said], **grant, "operands": [said * 2]}),
+            ("grant.revoked", {"request": said, "grant": said, "by": said, "reason": said}),
             ("run.finished", {"run": said, "state": "finished", "status": said}),
         ]
     )

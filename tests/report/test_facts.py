@@ -44,6 +44,38 @@ def test_an_approval_is_told_whole(sealed: Any, decided: Any, voted: Any) -> Non
     assert facts.unreadable == 0
 
 
+def test_grants_and_what_they_were_used_for(sealed: Any, decided: Any) -> None:
+    given = {"until": START + DAY, "max_uses": 50, "words": "reading anything below /srv/data", "project": "/srv/app"}
+    used = {"run": "run-1", "grant": "g1", "by": ["bob", "carol"], "max_uses": 50, "digest": "f", "rules": ["r1"]}
+    facts = Facts().collect(
+        sealed(
+            [
+                decided("cat /srv/data/a", "ask", request="g1"),
+                (
+                    "grant.given",
+                    {"run": "run-1", "grant": "g1", "by": ["bob", "carol"], **given, "operands": ["/srv/data/a"]},
+                ),
+                decided("cat /srv/data/a", "ask", permit="p1", grants=["g1"]),
+                ("grant.used", {**used, "permit": "p1", "use": 1, "operands": ["/srv/data/a"]}),
+                decided("cat /srv/data/b", "ask", permit="p2", grants=["g1"]),
+                ("grant.used", {**used, "permit": "p2", "use": 2, "operands": ["/srv/data/a", "/srv/data/b"]}),
+                ("grant.used", {**used, "grant": "g0", "permit": "p3", "use": 7, "operands": ["/srv/data/c"]}),
+                ("grant.revoked", {"request": "g1", "grant": "g1", "by": "os:1:x", "reason": "enough"}),
+            ]
+        )
+    )
+    grant, before = facts.grants["g1"], facts.grants["g0"]
+    assert (grant.by, grant.words, grant.max_uses) == (("bob", "carol"), "reading anything below /srv/data", 50)
+    assert [use.decision.command for use in grant.uses if use.decision] == ["cat /srv/data/a", "cat /srv/data/b"]
+    assert [use.unlike for use in grant.uses] == [(), ("/srv/data/b",)]
+    assert [use.unlike for use in grant.unlike] == [("/srv/data/b",)]
+    assert (grant.revoked_by, grant.why) == ("os:1:x", "enough")
+    assert before.given is None
+    assert before.unlike == [], "what was seen then is not known here"
+    assert facts.granted == 2
+    assert facts.unreadable == 0
+
+
 def test_kept_files(sealed: Any) -> None:
     kept = {"name": "run-1", "project": "/srv/app", "files": 3, "bytes": 9, "left_out": 1, "manifest": {"sha256": "0"}}
     restored = {"name": "run-1", "project": "/srv/app", "files": 2, "deleted": 0, "undo": "undo-1", "by": "os:1:x"}

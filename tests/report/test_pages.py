@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 from jinja2 import nodes
 
+from humanlayer_agent.action import Action
+from humanlayer_agent.approvals.gate import Gate
+from humanlayer_agent.approvals.model import Permit
+from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy_tools.diff import Diff
 from humanlayer_agent.policy_tools.replay.figures import Figures
 from humanlayer_agent.report import pages
+from humanlayer_agent.report.as_data import as_json_data
 from humanlayer_agent.report.facts import Facts
 from humanlayer_agent.report.integrity import Integrity
 from humanlayer_agent.report.pages import audit_page, diff_page, duration, environment, replay_page
 from humanlayer_agent.safe_text import visible
+from humanlayer_agent.store.sqlite import SQLiteStore
+from humanlayer_agent.testing.approvers import ScriptedAsker
 from tests.support import browser
 from tests.support.browser_session import chromium
 
@@ -256,3 +263,26 @@ def test_accessibility(entries: Any, tmp_path: Path) -> None:
                 )
                 assert found == [], f"{name} at {width}, {scheme}"
                 assert tab.run("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than {width}"
+
+
+# ---- grants -------------------------------------------------------------------------------------------------
+
+
+def test_grants_with_uses_unlike_what_was_seen(tmp_path: Path) -> None:
+    """From a real Gate: given for one file, used for that and for another, and taken back."""
+    store = SQLiteStore(tmp_path / "store.sqlite3")
+    gate = Gate(Director.load("default", project="/srv/app"), store, ScriptedAsker([("grant", "run")]), run_id="run-1")
+    for name in ("a", "a", "b"):
+        assert isinstance(gate.check(Action(f"cat /opt/team/data/{name}", cwd="/srv/app", project="/srv/app")), Permit)
+    (grant,) = store.grants.given()
+    assert store.grants.revoke(grant.id, "os:1000:carol", "<b>enough</b>")
+    facts = Facts().collect(store.events())
+    said = " ".join(" ".join(Reader(audit_page(facts, INTACT)).texts).split())
+    assert "2 run by a grant, without a question" in said
+    assert "reading anything below /opt/team/data" in said
+    assert "2 of 50 1 of 2 /opt/team/data/b" in said
+    assert "by os:1000:carol : “<b>enough</b>”" in said.replace("carol: ", "carol : ")
+    (told,) = as_json_data(facts, INTACT)["grants"]
+    assert (told["grant"], told["max_uses"], told["revoked_by"]) == (grant.id, 50, "os:1000:carol")
+    assert [use["unlike"] for use in told["uses"]] == [[], ["/opt/team/data/b"]]
+    assert told["uses"][1]["decision"]["command"] == "cat /opt/team/data/b"

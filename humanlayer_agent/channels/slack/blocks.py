@@ -16,6 +16,9 @@ VALUE = 2000
 TITLE = 24
 METADATA = 3000
 INPUT = 3000
+OPTION = 75
+OPTION_VALUE = 150
+OPTIONS = 10
 CUT = " …"
 
 
@@ -84,3 +87,18 @@ def text_input(block_id: str, label: str, *, hint: str = "", initial: str = "", 
         element["initial_value"] = initial
     made: Json = {"type": "input", "block_id": block_id, "label": plain(label), "element": element}
     return made | ({"optional": True} if optional else {}) | ({"hint": plain(hint, 300)} if hint else {})
+
+
+def choice(
+    block_id: str, label: str, options: Iterable[tuple[str, str]], *, hint: str = "", many: bool = False
+) -> Json:
+    """Buttons of which one is chosen, or boxes of which some are, at most ten; none is chosen before.
+
+    Args:
+        options: the text and the value of each.
+    """
+    listed = [{"text": plain(text, OPTION), "value": value[:OPTION_VALUE]} for text, value in options][:OPTIONS]
+    kind = "checkboxes" if many else "radio_buttons"
+    element: Json = {"type": kind, "action_id": block_id, "options": listed}
+    made: Json = {"type": "input", "block_id": block_id, "label": plain(label, 2000), "element": element}
+    return made | ({"hint": plain(hint, 300)} if hint else {})

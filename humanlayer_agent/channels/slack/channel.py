@@ -10,7 +10,7 @@ from typing import Any
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Audience, Can, Desk, Health, Outcome, Ref, Retry, Undeliverable
-from humanlayer_agent.channels.slack import blocks, health, message
+from humanlayer_agent.channels.slack import blocks, bulk_answers, health, message
 from humanlayer_agent.channels.slack.api import GONE, Identity, SlackApi, SlackError
 from humanlayer_agent.channels.slack.clicks import Clicks
 from humanlayer_agent.channels.slack.message import Attachment, Message, Shown
@@ -49,7 +49,9 @@ class SlackChannel:
         clock: ms since the epoch.
     """
 
-    can: frozenset[Can] = frozenset({"approve", "reject", "feedback", "edit", "respond", "escalate", "show_all"})
+    can: frozenset[Can] = frozenset(
+        {"approve", "reject", "feedback", "edit", "respond", "escalate", "grant", "show_all"}
+    )
     shows = message.WHOLE
 
     def __init__(
@@ -140,7 +142,7 @@ class SlackChannel:
     def _post(self, request: ApprovalRequest, what: Shown, mentions: list[str]) -> _Posted:
         identity = self._api.identity()
         attachment = Attachment.COMING if what.is_long else Attachment.NONE
-        body = message.asking(self._outcome(request), what, attachment, mentions, now=self._clock())
+        body = self._asking(self._outcome(request), what, attachment, mentions)
         posting: Json = {
             "channel": self._post_to,
             "text": body.text,
@@ -158,6 +160,10 @@ class SlackChannel:
                 raise
             answer = self._api.call("chat.postMessage", **posting)  # somebody has deleted where the thread began
         return _Posted(_where(answer["message"], str(answer["channel"]), identity, request, mentions), attachment)
+
+    def _asking(self, outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iterable[str]) -> Message:
+        others = self._desk is not None and bulk_answers.others_wait(self._desk, outcome.request, self._post_to)
+        return message.asking(outcome, what, attachment, mentions, now=self._clock(), several=others)
 
     def _in_history(self, request: ApprovalRequest, what: Shown) -> list[_Posted]:
         try:
@@ -206,7 +212,7 @@ class SlackChannel:
             _log.warning("slack: a long command can't be approved there: %s", error)
             attachment = Attachment.FAILED
         self._tries.pop(request.id, None)
-        body = message.asking(self._outcome(request), what, attachment, where["to"], now=self._clock())
+        body = self._asking(self._outcome(request), what, attachment, where["to"])
         self._change(where, body, self._metadata(request, attachment, where["to"]))
         done = _Posted(where, attachment)
         self._remember(request.id, done)
@@ -236,7 +242,7 @@ class SlackChannel:
             attachment = Attachment.NONE
             if what.is_long:
                 attachment = Attachment.THERE if ref.complete else Attachment.FAILED
-            body = message.asking(outcome, what, attachment, ref.where.get("to") or (), now=self._clock())
+            body = self._asking(outcome, what, attachment, ref.where.get("to") or ())
         else:
             body = message.decided(outcome, what)
         try:

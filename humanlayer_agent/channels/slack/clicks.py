@@ -7,6 +7,7 @@ What a form made of a command: line ends, and characters that the human did not 
 """
 
 import hashlib
+import hmac
 import logging
 import re
 import time
@@ -17,10 +18,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from humanlayer_agent.approvals.grants import offers
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.approvals.store_interface import now_ms
 from humanlayer_agent.channels.contract import Desk, Ref
-from humanlayer_agent.channels.slack import forms, message
+from humanlayer_agent.channels.offers import EARLIER, foresight
+from humanlayer_agent.channels.slack import blocks, bulk_answers, forms, message
 from humanlayer_agent.channels.slack.api import SlackApi
 from humanlayer_agent.channels.slack.people import Directory
 from humanlayer_agent.channels.slack.seal import Seal
@@ -58,6 +61,7 @@ _log = logging.getLogger(__name__)
 KINDS: Mapping[str, AnswerKind] = MappingProxyType(
     {
         message.APPROVE: "approve",
+        message.GRANT: "approve",
         message.REJECT: "reject",
         message.EDIT: "edit",
         message.RESPOND: "respond",
@@ -73,6 +77,7 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "Click again in a moment, or answer the other message of the same command.",
         "not-shown": "The whole command is not shown here, so it can't be approved here.",
         "not-editable": "This command can't be changed in a form: change it at a terminal.",
+        "no-such-scope": "More than this once can't be approved of this request.",
         "foreign-app": "This comes from another app.",
         "foreign-team": "You are not an approver: only accounts of the app's own workspace are.",
         "outsider": "You are not an approver",
@@ -159,7 +164,7 @@ class Clicks:
     def _clicked(self, payload: Json) -> Reply:
         actions = payload.get("actions") or [{}]
         action = str(actions[0].get("action_id"))
-        if action not in KINDS:
+        if action not in KINDS and action != message.SEVERAL:
             return Reply()
         container = payload.get("container") or {}
         found = _VALUE.fullmatch(str(actions[0].get("value")))
@@ -189,8 +194,21 @@ class Clicks:
             return Reply(after=lambda: self._tell(payload, late, request, ref))
         if self._desk.person_of(who.principal) is None and not approver.groups:
             return self._turned_away(payload, origin, who, _Turned("unknown-identity"))
-        form = forms.view(action, message.shown(request), origin)
-        return Reply(after=lambda: self._open(payload, form))
+        if action == message.SEVERAL:
+            return Reply(after=lambda: self._open_several(payload, request, origin))
+        return Reply(after=lambda: self._open(payload, self._form(action, request, origin)))
+
+    def _form(self, action: str, request: ApprovalRequest, origin: forms.Origin) -> Json:
+        what = message.shown(request)
+        if action != message.GRANT:
+            return forms.view(action, what, origin)
+        earlier = self._desk.requests(waiting=False, last=EARLIER)
+        seen = {offer.name: foresight(request, offer.name, earlier, redacted=True) for offer in offers(request)}
+        return forms.scopes(what, seen, self._scopes(request), origin)
+
+    def _scopes(self, request: ApprovalRequest) -> dict[str, str]:
+        """The seals of the scopes that may be chosen for a request, by their names."""
+        return {offer.name: self._seal.of_scope(request, offer.scope.text()) for offer in offers(request)}
 
     def _open(self, payload: Json, form: Json) -> None:
         try:
@@ -216,9 +234,11 @@ class Clicks:
     def _submitted(self, payload: Json) -> Reply:
         view = payload.get("view") or {}
         action, origin = str(view.get("callback_id")), forms.origin_of(view)
+        who = _who(payload)
+        if action == message.SEVERAL:
+            return self._submitted_several(payload, view, who)
         if action not in forms.FORMS or origin is None:
             return Reply()
-        who = _who(payload)
         try:
             request, ref = self._presented(payload, origin)
             approver = self._approver(payload, who)
@@ -226,6 +246,8 @@ class Clicks:
         except _Turned as turned:
             self._desk.refused(origin.request_id, who.principal, turned.code, turned.why)
             return Reply(forms.error(turned.why))
+        if action == message.GRANT:
+            return self._granted(view, request, ref, who, approver)
         text = normal(forms.text_of(view))
         original = request.action.content
         if action == message.EDIT and (odd := strange(text, original)):
@@ -241,10 +263,106 @@ class Clicks:
             input_mode="typed",
             edited=text if action == message.EDIT else "",
         )
+        return self._submitted_answer(request, ref, answer)
+
+    def _granted(self, view: Json, request: ApprovalRequest, ref: Ref, who: _Who, approver: Approver) -> Reply:
+        """Record an approval with the scope that was chosen, as it was shown; nothing where it is not offered now."""
+        name, seal = forms.chosen_in(view)
+        if not name:
+            return Reply(forms.error("Choose what is to run again without a question."))
+        known = self._scopes(request).get(name, "")
+        if not known or not hmac.compare_digest(known.encode(), seal.encode("utf-8", "replace")):
+            why = "What you chose is not offered any more: go back, and click again."
+            self._desk.refused(request.id, approver.principal, "no-such-scope", why)
+            return Reply(forms.error(why))
+        answer = Answer(
+            kind="approve",
+            approver=approver,
+            presented_digest=request.digest,
+            decision_id=_decision_id("form", who, str(view.get("id")), message.GRANT, name),
+            input_mode="click",
+            scope=name,
+        )
+        return self._submitted_answer(request, ref, answer)
+
+    def _submitted_answer(self, request: ApprovalRequest, ref: Ref, answer: Answer) -> Reply:
         result = self._desk.decide(request.id, answer)
         if result.outcome in ("recorded", "duplicate"):
             return Reply()
         return Reply(forms.error(_said(result)), after=lambda: self._mend(request.id, ref))
+
+    # ---- several at once
+
+    def _open_several(self, payload: Json, request: ApprovalRequest, origin: forms.Origin) -> None:
+        listed = bulk_answers.alike_here(self._desk, request, origin.channel)
+        if len(listed) < 2:
+            self._say(payload, "No other waits any more that is like this one: answer it by its own buttons.")
+        else:
+            self._open(payload, bulk_answers.view(listed, self._seal, forms.metadata(origin)))
+
+    def _submitted_several(self, payload: Json, view: Json, who: _Who) -> Reply:
+        """Record a vote for each request that was ticked, and say of which it did not count."""
+        chosen = bulk_answers.chosen_in(view)
+        if chosen.kind is None or not chosen.requests:
+            return Reply(forms.error("Tick what you answer, and choose how."))
+        try:
+            approver = self._approver(payload, who)
+        except _Turned as turned:
+            for id_, _ in chosen.requests:
+                self._desk.refused(id_, who.principal, turned.code, turned.why)
+            return Reply(forms.error(turned.why))
+        wrong, mend, unsaved = [], [], None
+        for id_, seal in chosen.requests:
+            try:
+                request, ref = self._listed(payload, id_, seal)
+                answer = Answer(
+                    kind=chosen.kind,
+                    approver=approver,
+                    presented_digest=request.digest,
+                    decision_id=_decision_id("several", who, str(view.get("id")), id_, chosen.kind),
+                    comment=chosen.reason if chosen.kind == "reject" else "",
+                    input_mode="click",
+                )
+                result = self._desk.decide(id_, answer)
+            except _Turned as turned:
+                self._desk.refused(id_, approver.principal, turned.code, turned.why)
+                wrong.append(turned.why)
+                continue
+            except StoreError as error:
+                unsaved = error
+                continue
+            if result.outcome not in ("recorded", "duplicate"):
+                named = " ".join(message.shown(request).command.split())
+                wrong.append(f"{blocks.cut(named, 60)}: {_said(result)}")
+                mend.append((id_, ref))
+        if unsaved is not None:
+            raise unsaved  # not acknowledged: the form stays, and what was recorded is recorded once
+        if not wrong:
+            return Reply()
+
+        def after() -> None:
+            for id_, ref in mend:
+                self._mend(id_, ref)
+
+        counted = len(chosen.requests) - len(wrong)
+        return Reply(forms.error(f"{counted} counted. {' '.join(dict.fromkeys(wrong))}"), after=after)
+
+    def _listed(self, payload: Json, request_id: str, seal: str) -> tuple[ApprovalRequest, Ref]:
+        """The request, and where it is shown, that a form of several has shown.
+
+        Raises:
+            _Turned: it is none.
+        """
+        request = self._desk.request(request_id)
+        known = self._seal.of_scope(request, bulk_answers.PURPOSE) if request is not None and request.digest else ""
+        if request is None or not known or not hmac.compare_digest(known.encode(), seal.encode("utf-8", "replace")):
+            raise _Turned("not-presented")
+        for ref in self._desk.shown(request_id):
+            of_app = str(payload.get("api_app_id")) == ref.where.get("app")
+            of_team = str((payload.get("team") or {}).get("id")) == ref.where.get("team")
+            if of_app and of_team and ref.complete and ref.presented_digest == request.digest:
+                return request, ref
+        raise _Turned("not-presented")
 
     # ---- what only Slack can tell -------------------------------------------------------------------
 
@@ -339,8 +457,10 @@ def _check_offered(action: str, request: ApprovalRequest, ref: Ref) -> None:
     Raises:
         _Turned: it has not.
     """
-    if action in (message.APPROVE, message.EDIT) and not ref.complete:
+    if action in (message.APPROVE, message.GRANT, message.EDIT, message.SEVERAL) and not ref.complete:
         raise _Turned("not-shown")
+    if action == message.GRANT and request.state == "pending" and not message.shown(request).offers:
+        raise _Turned("no-such-scope")
     if action == message.EDIT and not message.shown(request).can_edit:
         raise _Turned("not-editable")
 

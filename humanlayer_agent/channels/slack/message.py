@@ -13,6 +13,7 @@ from unicodedata import east_asian_width
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.concealment import conceal
 from humanlayer_agent.channels.contract import Outcome
+from humanlayer_agent.channels.offers import OfferView, remembered
 from humanlayer_agent.channels.presentation import FindingView, Line, PartView, Presentation, Style, present
 from humanlayer_agent.channels.slack import blocks
 from humanlayer_agent.channels.slack.blocks import Json
@@ -23,11 +24,13 @@ WHOLE = 2800
 """Characters of a command that a message shows whole. Slack refuses some 13,200 characters of blocks (undocumented)."""
 HEAD, TAIL = 1500, 700
 """Characters of a longer one that are shown of its beginning and its end."""
+WORDS = 1_000
+"""Characters of what a scope covers that a form shows."""
 ROOM = 12_800
 """Characters of all blocks of a message, as JSON."""
 
-APPROVE, REJECT, EDIT, RESPOND, ESCALATE = ("hla_approve", "hla_reject", "hla_edit", "hla_respond", "hla_escalate")
-ACTIONS = (APPROVE, REJECT, EDIT, RESPOND, ESCALATE)
+APPROVE, GRANT, REJECT, EDIT = ("hla_approve", "hla_grant", "hla_reject", "hla_edit")
+RESPOND, ESCALATE, SEVERAL = ("hla_respond", "hla_escalate", "hla_several")
 
 _MENTIONS = 10
 _PARTS, _EFFECTS, _MARKED = 1600, 1100, 900
@@ -80,6 +83,11 @@ class Shown:
         return rule is not None and not rule.takes("chat")
 
     @property
+    def offers(self) -> tuple[OfferView, ...]:
+        """The scopes that a form can show: what is approved must be there to read, whole."""
+        return tuple(offer for offer in self.view.offers if len(offer.words) <= WORDS)
+
+    @property
     def can_edit(self) -> bool:
         """True where a form can hold the command: as it is, without a character that a form would swallow or change."""
         command = self.request.action.content
@@ -101,8 +109,20 @@ def shown(request: ApprovalRequest, value: str = "") -> Shown:
     return Shown(bare, view, _joined(view.command), _joined(view.stdin), seen, value)
 
 
-def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iterable[str], *, now: int) -> Message:
-    """The message while the request waits."""
+def asking(
+    outcome: Outcome,
+    what: Shown,
+    attachment: Attachment,
+    mentions: Iterable[str],
+    *,
+    now: int,
+    several: bool = False,
+) -> Message:
+    """The message while the request waits.
+
+    Args:
+        several: others wait that are alike, and can be answered together with it.
+    """
     view, request = what.view, what.request
     found = [blocks.header(_title(view)), *_place(view), blocks.section(_why(view), 600)]
     found += [blocks.section(f"⚠ {text}", 350) for text in _beware(view, what)[:4]]
@@ -112,7 +132,7 @@ def asking(outcome: Outcome, what: Shown, attachment: Attachment, mentions: Iter
     if what.too_severe:
         ends.append(blocks.context("Too severe to be answered in a chat: answer it at a terminal or after a login."))
     else:
-        ends.append(blocks.actions(_buttons(what, attachment, now=now)))
+        ends.append(blocks.actions(_buttons(what, attachment, now=now, several=several)))
     text = f"{_mrkdwn(view.agent)} asks to run a command ({_mrkdwn(view.severity)} severity)"
     return Message(text, _fitted(found, [partial(make, view) for make in details], ends, request))
 
@@ -123,6 +143,8 @@ def decided(outcome: Outcome, what: Shown) -> Message:
     who = one_line(outcome.by)
     mark, of_whom = _SETTLED.get(request.ending, (f"Settled: {request.state}", True))
     said = f"{mark} by {blocks.cut(who, 100)}" if of_whom and who else mark
+    if more := remembered(request, outcome.votes, what.request):
+        said += f", and remembered: {blocks.cut(more, 400)}"
     when = request.decided or request.expires
     found = [
         blocks.line(blocks.words(f"{said} · ", bold=True), blocks.date(when, "{date_short_pretty} {time}", _utc(when))),
@@ -299,11 +321,13 @@ def _mentioned(mentions: list[str]) -> list[Json]:
     return [element for each in mentions[:_MENTIONS] for element in (blocks.mention(each), blocks.words(" "))]
 
 
-def _buttons(what: Shown, attachment: Attachment, *, now: int) -> Iterator[Json]:
+def _buttons(what: Shown, attachment: Attachment, *, now: int, several: bool) -> Iterator[Json]:
     value = what.value
     whole = what.seen and attachment in (Attachment.NONE, Attachment.THERE)
     if whole:
         yield blocks.button(APPROVE, "Approve", value, "primary")
+        if what.offers:
+            yield blocks.button(GRANT, "Approve for…", value)
     yield blocks.button(REJECT, "Reject…", value, "danger")
     if whole and what.can_edit:
         yield blocks.button(EDIT, "Edit…", value)
@@ -311,6 +335,8 @@ def _buttons(what: Shown, attachment: Attachment, *, now: int) -> Iterator[Json]
     rule = what.request.rule
     if rule and len(rule.due(now - what.request.created, what.request.escalated)) < len(rule.steps):
         yield blocks.button(ESCALATE, "Escalate", value)
+    if whole and several:
+        yield blocks.button(SEVERAL, "Several like this…", value)
 
 
 def _fitted(

@@ -34,6 +34,10 @@ class Seal:
         """The value of a request's buttons: its id, and its seal."""
         return f"{request.id}|{self.of(request)}"
 
+    def of_scope(self, request: ApprovalRequest, scope: str) -> str:
+        """The same for the same scope of the same request: by that, what a form has shown is known again."""
+        return hmac.digest(self._key, f"{request.id}\0{request.digest}\0{scope}".encode(), "sha256").hex()[:LENGTH]
+
     def fits(self, request: ApprovalRequest, seal: str) -> bool:
         """Tell whether `seal` is that of the request as it is now."""
         return bool(request.digest) and hmac.compare_digest(self.of(request).encode(), seal.encode("utf-8", "replace"))

@@ -114,6 +114,7 @@ class Protection:
         return known
 
 
+@lru_cache(maxsize=4096)
 def _absolute(entry: str) -> str:
     absolute = "/" + entry if entry.startswith("**/") else entry
     if not absolute.startswith("/"):

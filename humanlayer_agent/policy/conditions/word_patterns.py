@@ -6,6 +6,7 @@ Sequences of words against the words of a command, some of which are not known.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -53,6 +54,7 @@ class TextSet:
         return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
 
 
+@lru_cache(maxsize=256)
 def _regex(pattern: str) -> "Regex":
     from humanlayer_agent.policy.conditions.linear_regex import Regex
 

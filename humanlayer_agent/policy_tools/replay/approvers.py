@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.approvals.grants import Scope, enough, offers
+from humanlayer_agent.approvals.grants import Scope, enough, exact_action, offers
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy_tools.replay import Judged
@@ -40,8 +40,9 @@ class Simulated:
     first: Judged
     covered: list[Judged] = field(default_factory=list)
 
-    def covers(self, decision: PolicyDecision, exact: str) -> frozenset[int]:
+    def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]:
         """Return which of the asks of a decision it covers, by their numbers."""
+        exact = exact_action(decision, digest)
         return frozenset(n for n, ask in enumerate(decision.asks) if self.scope.covers(ask, exact))
 
 

@@ -119,6 +119,8 @@ def _element(value: Any, at: str, where: str) -> Iterator[str]:
         for number, option in enumerate(options):
             yield from _text(option.get("text"), f"{at}/options/{number}", LIMITS["option_text"])
             yield from _string(option, "value", f"{at}/options/{number}", LIMITS["option_value"], required=True)
+        if len({option.get("value") for option in options}) < len(options):
+            yield f"option values must be unique [{at}/options]"
     else:
         yield f"unsupported type: {kind} [{at}/type]"
 

@@ -101,6 +101,9 @@ class People:
     ) -> Submission:
         """Submit a form, with what was typed by block id; the rest stays as the form proposed it.
 
+        Args:
+            values: texts; of radio buttons the value of one, of check boxes the values of some, a space between them.
+
         Raises:
             ValueError: the client itself would not let it through.
         """
@@ -165,6 +168,9 @@ def _typed(view: Json, values: Mapping[str, str]) -> Json:
         if block["type"] != "input":
             continue
         element = block["element"]
+        if "options" in element:
+            found[block["block_id"]] = {element["action_id"]: _chosen(block, values.get(block["block_id"], "").split())}
+            continue
         text = values.get(block["block_id"], element.get("initial_value", ""))
         if not text and not block.get("optional"):
             raise ValueError(f"{block['block_id']}: required")
@@ -172,3 +178,16 @@ def _typed(view: Json, values: Mapping[str, str]) -> Json:
             raise ValueError(f"{block['block_id']}: {len(text)} characters")
         found[block["block_id"]] = {element["action_id"]: {"type": element["type"], "value": text or None}}
     return found
+
+
+def _chosen(block: Json, values: list[str]) -> Json:
+    """The state of radio buttons or check boxes, where the client lets it through."""
+    element = block["element"]
+    chosen = [option for option in element["options"] if option["value"] in values]
+    if len(chosen) < len(values):
+        raise ValueError(f"{block['block_id']}: there is no such option")
+    if not chosen and not block.get("optional"):
+        raise ValueError(f"{block['block_id']}: required")
+    if element["type"] == "checkboxes":
+        return {"type": element["type"], "selected_options": chosen}
+    return {"type": element["type"], "selected_option": chosen[0] if chosen else None}

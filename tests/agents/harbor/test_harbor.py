@@ -66,6 +66,7 @@ def reached(folder: Path) -> list[str]:
     return [json.loads(line) for line in (folder / "probe/exec.log").read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_what_is_denied_does_not_reach_the_environment(tmp_path: Path) -> None:
     task = tmp_path / "task"
     for name in ("environment", "tests"):

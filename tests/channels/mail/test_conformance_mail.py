@@ -9,11 +9,14 @@ from email.message import EmailMessage
 
 import pytest
 
+from humanlayer_agent.approvals.grants import offers
+from humanlayer_agent.approvals.model import Approver
 from humanlayer_agent.channels.answer_tokens import Tokens
 from humanlayer_agent.channels.mail.channel import MailChannel
 from humanlayer_agent.channels.mail.message import Letterhead
 from humanlayer_agent.channels.settings.schema import Mail
-from humanlayer_agent.testing.conformance import ChannelConformance
+from humanlayer_agent.testing.approvers import answer
+from humanlayer_agent.testing.conformance import CONTACT, FETCH, ChannelConformance
 from humanlayer_agent.testing.conformance_rig import CannotHappen, Fault, World
 from tests.support.certificates import Certificates
 from tests.support.mail_servers import PASSWORD, USER, ImapServer, SmtpServer
@@ -152,6 +155,29 @@ class TestMail(ChannelConformance):
         yield made
         for channel in made.channels:
             channel.close()
+
+    def test_no_mail_grants_anything(self, world: World, rig: MailRig) -> None:
+        """No mail offers it, no reply says it, and the core takes none that claims to have come by mail."""
+        request = world.ask(FETCH, asks=CONTACT)
+        world.deliver(request)
+        surface = world.surface(request)
+        assert isinstance(surface, MailSurface)
+        assert offers(request)
+        for mail in (each for each in rig.smtp.received if f"[{request.id[:8]}]" in each["Subject"]):
+            said = " ".join("".join(part.get_content() for part in mail.walk() if not part.is_multipart()).split())
+            assert not any(offer.words in said for offer in offers(request))
+            assert "more than once" not in said
+        for count, words in enumerate(("approve run", "approve for 1 hour", "approve: hour"), 1):
+            surface.send("alice", b"Content-Type: text/plain; charset=utf-8\r\n\r\n" + words.encode())
+            world.until(lambda count=count: len(world.events(request, "vote.refused")) == count, "a refusal")
+        assert world.state(request) == "pending"
+        for assurance in ("mail-reply", "mail-link"):
+            claimed = answer(request, "approve", approver=Approver(PEOPLE["alice"], "mail", assurance), scope="run")
+            assert world.desk().decide(request.id, claimed).code == "no-such-scope"
+        surface.answer("approve", "alice")
+        world.until(lambda: world.state(request) == "approved", "the approval of this once")
+        assert [vote.scope for vote in world.store.votes(request.id)] == [""]
+        assert world.store.grants.given() == []
 
     @pytest.mark.long
     def test_a_mail_of_too_many_parts_is_told_of_and_nothing_is_lost(self, world: World, rig: MailRig) -> None:

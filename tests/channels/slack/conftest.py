@@ -18,7 +18,7 @@ from humanlayer_agent.testing.fake_slack import APP_TOKEN, BOT_TOKEN, CHANNEL, T
 from humanlayer_agent.testing.patience import PATIENCE, until
 
 PEOPLE = {name: f"slack:{TEAM}/U0{name.upper()}" for name in ("alice", "bob")} | {"stranger": f"slack:{TEAM}/U0MALLORY"}
-ACTIONS = {kind: f"hla_{kind}" for kind in ("approve", "reject", "edit", "respond", "escalate")}
+ACTIONS = {kind: f"hla_{kind}" for kind in ("approve", "grant", "reject", "edit", "respond", "escalate")}
 
 
 def sealed(request: Any) -> str:
@@ -40,6 +40,12 @@ def texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from texts(inner)
+
+
+def option_of(view: Any, scope: str) -> str:
+    """The value of a scope in a form."""
+    options = [option["value"] for option in view["blocks"][-1]["element"]["options"]]
+    return next((value for value in options if value.startswith(f"{scope}|")), scope)
 
 
 class SlackSurface:
@@ -88,11 +94,16 @@ class SlackSurface:
         until(lambda: self.slack.people.view(user) or len(self.slack.told(user)) > told, "a form, or why there is none")
         if (view := self.slack.people.view(user)) is None:
             raise CannotHappen("no form opened")
+        if kind == "grant":
+            words = option_of(view, words)
         self._again = lambda: self.slack.people.submit(user, view["id"], {"said": words})
         try:
             self.slack.people.submit(user, view["id"], {"said": words} if words else {})
         except ValueError as error:
             raise CannotHappen(str(error)) from None
+
+    def grant(self, scope: str, who: str) -> None:
+        self.answer("grant", who, scope)
 
     def _sent(self, kind: str, who: str, stamp: str) -> None:
         """Click, and don't wait for what becomes of it."""

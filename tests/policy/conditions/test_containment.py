@@ -55,6 +55,8 @@ ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}
 
 VARIABLE = "  - {id: set, decision: allow, when: {effect: environment}}\n"
 MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any: [install]}}}\n  - {id: x, decision: allow, when: {program: x}}\n"  # fmt: skip
+UNKNOWN = ANY + "  - {id: unknown, decision: ask, confined: project, when: {program: {resolved: false}}}\n"
+NAMED = "  - {{id: r, decision: ask, when: {{{}program: node, argv: ['*', '...', x, '...']}}}}"
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,14 @@ MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any
         ('echo $(x) > Makefile; make "/$X"', MAKE, "ask"),
         ('echo $(x) > Makefile; make A="$X"', MAKE, "ask"),
         ("echo $(x) > Makefile; x | xargs make html", MAKE, "ask"),
+        # Code that nobody has read does no more with a word that nobody knows than it may do without it.
+        ('node a.js "$X"', ANY + NAMED.format("effect: execute, "), "allow"),
+        ('node a.js -- x "$X"', ANY + NAMED.format("effect: execute, "), "ask"),
+        ('node a.js "$X"', ANY + NAMED.format(""), "ask"),
+        # Nor does a program of which nobody knows the name.
+        ("$X -rf /srv", UNKNOWN + "  - {id: r, decision: deny, when: {program: [rm, git]}}", "allow"),
+        ("$X -rf /srv", UNKNOWN + "  - {id: r, decision: deny, when: {program: {regex: 'r.*'}}}", "allow"),
+        ("$X y > /srv/y", UNKNOWN + "  - {id: r, decision: deny, when: {program: [rm, git]}}", "ask"),
         # A deleting program that is known still meets rules about where it may be.
         ('rm -rf "$X"', ANY + "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}']}}}", "ask"),
     ],
