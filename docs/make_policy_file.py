@@ -23,7 +23,7 @@ _BEGINNING = """# Policy files
 <!-- Made by docs/make_policy_file.py from humanlayer_agent/policy/language: change the fields there. -->
 
 A policy is a YAML file. Every key is listed here; [policies](policies.md) says what they come to, and [the
-cookbook](cookbook.md) has 41 rules to copy. An unknown key is an error with file, line and column.
+cookbook](cookbook.md) has 46 rules to copy. An unknown key is an error with file, line and column.
 
 A list of names may be one name without the list around it. `$name` in a list of patterns stands for a list of the file.
 """
@@ -65,7 +65,10 @@ SECTIONS = (
     Section("Rules", "WrittenRule"),
     Section("Override", "Override", level=3),
     Section("Route", "RaisedRoute", level=3),
+    Section("Grant", "Grantable", level=3),
     Section("Tests", "Tests", level=3),
+    Section("Exceptions", "WrittenException"),
+    Section("Tests of exceptions", "ExceptionTests", level=3),
     Section("Conditions", "Match"),
     Section("Words", "Text", level=3),
     Section("Program", "Program", level=3),
@@ -82,12 +85,20 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
-    "Override": "override", "Tests": "tests", "RaisedRoute": "route", "WrittenDefaults": "defaults",
+    "Override": "override", "Tests": "tests", "ExceptionTests": "tests", "Expiry": "day or moment",
+    "RaisedRoute": "route", "Grantable": "grant", "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",
     "ListOrAdded": "names, or `{add: names}`", "Stop": "`ask` or `deny`",
 }  # fmt: skip
 """What the classes' annotations are called on the page."""
-_MANY = {"str": "list of text", "Match": "conditions", "Kind": "kinds", "WrittenRule": "rules"}
+_DURATION = "duration"
+_MANY = {
+    "str": "list of text",
+    "Match": "conditions",
+    "Kind": "kinds",
+    "WrittenRule": "rules",
+    "WrittenException": "exceptions",
+}
 """The same for lists of them."""
 
 
@@ -126,6 +137,8 @@ def _value(field: ast.AnnAssign) -> str:
     default = None if isinstance(field.value, ast.Call) else ast.literal_eval(field.value)
     if default in (None, "", (), {}) and default is not False:
         return said
+    if said == _DURATION:
+        default = f"{default // 3_600_000}h"
     shown = f"[{', '.join(default)}]" if isinstance(default, tuple) else str(default).lower()
     return f"{said}; `{shown}`"
 
@@ -141,6 +154,8 @@ def _type(text: str) -> str:
         return f"{_TYPES[found[1]]} by name"
     if found := re.match(r"(?:Annotated\[)?tuple\[(?:Annotated\[)?(\w+)", text):
         return _MANY[found[1]]
+    if "milliseconds" in text:
+        return _DURATION
     if found := re.match(r"Annotated\[(\w+),", text):
         return _TYPES[found[1]]
     return " or ".join(_TYPES[each] for each in text.split(" | "))

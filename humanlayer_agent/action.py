@@ -16,6 +16,15 @@ from humanlayer_agent.canonical_json import canonical, encodable
 BASH = ("bash", "--norc", "--noprofile", "-c")
 """How a judged command is run: as bash, because it was judged as bash, and with no start-up files."""
 
+PLAN = "plan"
+"""The type of what is no action: what a task will need (`policy.plan`). It is judged and approved, and never runs."""
+
+QUESTION = "question"
+"""The type of a question of an agent to a human (`approvals.questions`): it is answered in words, and nothing runs."""
+
+INERT = frozenset({PLAN, QUESTION})
+"""Types of what is put before humans and never runs, whatever they say."""
+
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 _UNSTABLE_ENV = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 
@@ -43,7 +52,7 @@ class Action:
 
     Args:
         content: the command line, exactly as it would be handed to the interpreter.
-        type: "bash" is the only one today.
+        type: "bash", "function" for a call of one, or `PLAN`.
         cwd: the absolute directory it starts in.
         project: the absolute directory the agent works for; fixed by the supervisor, never by an action.
         interpreter: argv prefix that the content is appended to.

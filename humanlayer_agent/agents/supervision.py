@@ -355,7 +355,7 @@ class Supervisor:
             return Denial(f"Supervision failed: {type(error).__name__}: {error}", by="store")
 
     def _denied(self, action: Action, denial: Denial, waited_ms: int) -> Record:
-        self._denied_in_message = True
+        self._denied_in_message = self._denied_in_message or not denial.question
         if denial.in_a_row:
             self.exit = Exit("SupervisionDenials", text("exit.SupervisionDenials", count=denial.in_a_row))
         elif denial.halted:

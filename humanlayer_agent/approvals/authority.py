@@ -90,6 +90,10 @@ class ApprovalRule:
         timeout_ms: how long to wait; then it is denied.
         valid_for_ms: how long an approval may wait to be used.
         steps: who is asked when.
+        slow_down_ms: who has approved the last two of high severity quicker than this must type what the next is about;
+            0: nobody must.
+        second_after: who has approved so many requests within an hour needs one more person for each further one; 0:
+            nobody does.
 
     Raises:
         ConfigError: it could never be met, or says nothing sensible.
@@ -105,6 +109,8 @@ class ApprovalRule:
     valid_for_ms: int = 60_000
     steps: tuple[Step, ...] = ()
     by_group: bool = True
+    slow_down_ms: int = 0
+    second_after: int = 0
 
     def __post_init__(self) -> None:
         people = head_count(self.approvers) or int(self.solo)
@@ -115,6 +121,10 @@ class ApprovalRule:
         if self.min_assurance not in ASSURANCES:
             known = ", ".join(ASSURANCES)
             raise ConfigError(f"route {self.name}: min_assurance {self.min_assurance!r} is not one of {known}")
+        if self.second_after and self.quorum >= people:
+            raise ConfigError(f"route {self.name}: second_after needs more approvers than the quorum, a second person")
+        if min(self.slow_down_ms, self.second_after) < 0:
+            raise ConfigError(f"route {self.name}: slow_down and second_after can't be negative")
         if min(self.timeout_ms, self.valid_for_ms) <= 0:
             raise ConfigError(f"route {self.name}: timeout and valid_for must be positive")
         for step in self.steps:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
@@ -262,6 +262,7 @@ class Asking:
         request = replace(
             request,
             held=self.held and request.decision.confinable,
+            to_type=self._store.to_type(request.id, identities[0], self.authority) if identities else "",
             earlier=lambda last: self._store.requests(state="settled", last=last),
             beside=lambda: self._beside(request.id),
         )
@@ -410,12 +411,15 @@ class Asking:
     def _ended(self, request: ApprovalRequest, state: str) -> Denial:
         """A human said no, in one way or another; exactly this action is not asked about again."""
         kind, words = _ENDS[state]
+        if request.action.type == QUESTION:
+            words = words.replace("rejected", "declined")
         vote = self._said(request, kind)
         if vote is None:
             return self._denied(request, f"the store says that the request is {state}, and nobody's answer proves it")
         denial = self._said_no(request, f"{words} {vote.approver.principal}", vote)
-        with self._lock:
-            self._refusals[request.digest] = denial
+        if request.action.type != QUESTION:  # the same may well be asked again later
+            with self._lock:
+                self._refusals[request.digest] = denial
         return denial
 
     def _expired(self, request: ApprovalRequest) -> Denial:

@@ -22,6 +22,11 @@ def denial_text(denial: Denial) -> str:
     texts = _texts()
     if denial.halted:
         return str(texts["denied"]["halted"])
+    if denial.question:
+        answered = denial.answer if denial.answer in texts["question"] else denial.by
+        lines = [texts["question"][answered].format(reason=denial.reason[:_LIMIT])]
+        lines += [_comment(denial.comment)] if denial.comment else []
+        return "\n".join([*lines, *([] if denial.answer in ("respond", "terminate") else [texts["question"]["next"]])])
     why = denial.decision.reason if denial.decision else ""
     answered = denial.answer if denial.answer in texts["denied"] else denial.by
     kind = "edit" if denial.edited else answered

@@ -13,20 +13,29 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import INERT, PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.conversation import Asking, describe
 from humanlayer_agent.approvals.delivery_failures import Reach
+from humanlayer_agent.approvals.grants import Grant
 from humanlayer_agent.approvals.model import Asker, Denial, Execution, Outcome, Permit, Refused, Run
+from humanlayer_agent.approvals.questions import (
+    HumanAnswer,
+    Question,
+    action_of,
+    answer_of,
+    decision_on,
+    question_of,
+)
 from humanlayer_agent.approvals.stop import Halt, Halted
-from humanlayer_agent.approvals.store_interface import Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
+from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
 from humanlayer_agent.audit import events
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
@@ -39,7 +48,8 @@ from humanlayer_agent.errors import (
     StoreError,
 )
 from humanlayer_agent.keys.signing import Signer
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, Limits, PolicyDecision, Verdict
+from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
 from humanlayer_agent.processes.identity import os_user
 
@@ -300,6 +310,34 @@ class Gate:
         self.finish(permit, Outcome(None, f"not started: {error}", started=False))
         return self._counted(Denial(str(error), by="policy", decision=permit.decision, request_id=permit.request_id))
 
+    def ask_human(self, question: str, options: Sequence[str] = ()) -> HumanAnswer:
+        """Ask a human something, by the channels that approvals go by. The answer decides nothing.
+
+        Args:
+            question: the agent's own words.
+            options: answers that are offered, at most nine; any other words may be given as well.
+
+        Returns:
+            The answer: false, with `why`, where nobody gave one in time or a human declined. Never raised.
+
+        Raises:
+            ConfigError: it is no question that could be put (empty, too long, an option twice).
+
+        Example::
+
+            answer = gate.ask_human("Which branch is released?", ["main", "next"])
+            branch = answer.text or "main"
+        """
+        put = Question(question, tuple(options))
+        here = os.getcwd()
+        try:
+            action = self._own(Action("", cwd=here, project=here))
+            self._begin(action)
+            denial = self._put_question(put, action)
+        except Exception as error:
+            denial = self._failed(error)
+        return answer_of(put, denial)
+
     def stop(self, why: str, *, in_a_row: int = 0) -> None:
         """End the run at once: what waits is withdrawn, and every further action denied.
 
@@ -312,6 +350,58 @@ class Gate:
         self._asking.stop(Denial(why, by="policy", terminate=True, in_a_row=in_a_row))
         with suppress(StoreError):
             self.store.stop_run(self.run_id, why)
+
+    def request_plan(self, plan: str, *, project: str = "", why: str = "") -> Grant | Denial:
+        """Put before a human what a task will need, before it starts, and wait. What they approve is not asked again;
+        everything else is asked about as ever, and nothing runs by it.
+
+        Args:
+            plan: YAML, or lines such as "network example.org by curl" (see `policy.plan`).
+            project: the directory that the agent works for; paths in the plan are relative to it. That of the Director
+                where it is empty.
+            why: the agent's own words.
+
+        Returns:
+            The `Grant`: to the end of this run, or for as long as the plan says. Or a `Denial` that says why not: what
+            is of high severity, or denied, is never approved ahead.
+
+        Raises:
+            ConfigError: it says what no plan says.
+
+        Example::
+
+            granted = gate.request_plan("read /srv/docs, network example.org by curl", project="/srv/app")
+        """
+        project = project or str(getattr(self.director, "project", "") or os.getcwd())
+        read = read_plan(plan, project)
+        action = self._own(
+            Action(read.text, type=PLAN, cwd=project, project=project, interpreter=(), model_intent=why or read.why)
+        )
+        try:
+            answer = self._plan(action)
+        except Exception as error:
+            answer = self._failed(error)
+        return self._counted(answer) if isinstance(answer, Denial) else answer
+
+    def _plan(self, action: Action) -> Grant | Denial:
+        self._begin(action)
+        decision = self._judge(action)
+        if isinstance(decision, Denial):
+            return decision
+        digest = action.digest(decision.policy_digest)
+        if earlier := self._asking.refusal(digest):
+            return earlier
+        if decision.verdict is not Verdict.ASK:
+            self.store.record_decision(action, decision, digest, authority=self.authority)
+            return Denial(decision.reason, by="policy", decision=decision)
+        if self._reach is not None:
+            self._reach.start()
+        answered = self._asking.ask(action, decision, digest, instance=self.instance)
+        if isinstance(answered, Permit):  # there is none for a plan
+            return Denial(NEVER_RUNS, by="store", decision=decision)
+        # Approved, it is no permit but a grant. What that gives is counted from its votes at each use.
+        grant = self.store.grants.get(answered.request_id) if answered.by == "nobody" and answered.request_id else None
+        return grant if grant is not None and grant.revoked is None else answered
 
     def record(self, action: Action, decision: PolicyDecision, **fields: str | None) -> None:
         """Record a decision that others act upon (a coding agent's own prompt): it gets neither permit nor request.
@@ -430,7 +520,11 @@ class Gate:
         return self._counted(answer) if isinstance(answer, Denial) else answer
 
     def _check(self, action: Action, allowed: Allowed) -> Permit | Denial:
+        if action.type in INERT:
+            return Denial(NEVER_RUNS, by="policy")
         self._begin(action)
+        if (question := question_of(action)) is not None:
+            return replace(self._put_question(question, action), question=True)
         directory = WorkingDirectory.at(action.cwd)
         judged = self._judge(action)
         if isinstance(judged, Denial):
@@ -452,11 +546,13 @@ class Gate:
             return allowed(action, decision, digest, JudgedFiles(directory, decision.files, decision.view))
         if decision.verdict is Verdict.ASK:
             files = JudgedFiles(directory, decision.files, decision.view)
+            led = leads(action, decision)
             if (granted := self._granted(action, decision, digest)) is not None:
+                with self._lock:
+                    self._led[granted.id] = led
                 return self._issued(granted, files)
             if self._reach is not None:
                 self._reach.start()
-            led = leads(action, decision)
             answered = self._asking.ask(action, decision, digest, instance=self.instance)
             if not isinstance(answered, Permit):
                 return answered
@@ -467,6 +563,20 @@ class Gate:
             return self._issued(answered, JudgedFiles(directory, answered.decision.files, answered.decision.view))
         self.store.record_decision(action, decision, digest, authority=self.authority)
         return Denial(decision.reason, by="policy", decision=decision)
+
+    def _put_question(self, question: Question, action: Action) -> Denial:
+        if self._asking.stopped:
+            return self._asking.stopped
+        if self._reach is not None:
+            self._reach.start()
+        asked, decision = action_of(question, action), decision_on(question, self.authority.routes)
+        digest = asked.digest(decision.policy_digest)
+        answered = self._asking.ask(asked, decision, digest, instance=self.instance)
+        if isinstance(answered, Permit):  # the store gives none of a question
+            return Denial("a question was answered as if it were a command", by="store")
+        if answered.answer == "respond":
+            answered = replace(answered, comment=question.chosen(answered.comment))
+        return answered
 
     def _allowed(self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles) -> Permit:
         return self._issued(
@@ -487,6 +597,8 @@ class Gate:
     def _admitted(
         self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, outcome: Outcome | None
     ) -> Permit | Denial:
+        if why := ended(self.director, decision):
+            return Denial(why, by="policy", decision=decision)
         looked = files.look()
         about_to_run = digest if looked == files.files else action.digest(decision.policy_digest, looked)
         result = self.store.admit(
@@ -560,7 +672,13 @@ class Gate:
                     why = f"{error.filename}: {error.strerror}"
                 self.store.record(events.FILES_UNKEPT, run=self.run_id, why=why)
                 reason = f"{decision.reason} {UNKEPT.format(why=why)}".strip()
-                return replace(decision, verdict=max(decision.verdict, Verdict.ASK), reason=reason)
+                unkept = Ask("", "", "unkept", limits=Limits(scopes=()))
+                return replace(
+                    decision,
+                    verdict=max(decision.verdict, Verdict.ASK),
+                    reason=reason,
+                    asks=(*decision.asks, unkept),
+                )
             self.store.record(events.FILES_KEPT, run=self.run_id, **kept.logged)
             self._kept = True
         return decision
@@ -585,9 +703,13 @@ class Gate:
         if use_by is not None and self._monotonic() >= use_by:
             self.store.void(permit.id, "the permit was not used in time")
         decision = permit.decision
-        if permit.request and (why := changed(self.director, action, decision, led)):
+        judged_once = permit.request is None and not permit.granted
+        if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
+        if not permit.request and (why := ended(self.director, decision)):
+            self.store.void(permit.id, why)
+            return Denial(why, by="policy", decision=decision)
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.
@@ -616,7 +738,7 @@ class Gate:
 
     def _counted(self, denial: Denial) -> Denial:
         """The denial, as one more in a row: the last that is borne ends the run. (A stop of all agents is none.)"""
-        if denial.halted:
+        if denial.halted or (denial.question and not denial.terminate):
             return denial
         with self._lock:
             self._denials += 1

@@ -8,18 +8,22 @@ Nothing covers what the policy denies, what is of critical severity, what a rule
 code that nobody has read and nothing holds, and what is to run with a wider confinement than the policy gives it.
 """
 
+import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote, person
 from humanlayer_agent.canonical_json import canonical
+from humanlayer_agent.policy.asks import ALL_BELOW, ANY, is_wide
 from humanlayer_agent.policy.decision import SEVERITIES, Ask, Limits, PolicyDecision
+from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.safe_text import one_line
 
 Operands = Literal["exact", "below", "any"]
@@ -32,10 +36,22 @@ SEVERE = Limits(("action",), HOUR_MS, 10)
 MAIL = frozenset({"mail-reply", "mail-link"})
 """Assurances of answers that come by mail: none of them may carry a scope, since a mail can't show what it covers."""
 
-_HARMLESS_FLAGS = frozenset(
-    {"silent", "show-error", "verbose", "quiet", "include", "head", "fail", "max-time", "connect-timeout", "compressed"}
-)
-"""Options that change what a command prints, and nothing of what it does."""
+_HARMLESS: Mapping[str, re.Pattern[str]] = {
+    program: re.compile(words)
+    for program, words in {
+        "curl": r"-[sSfviI]+|-o|--(?:output|silent|show-error|fail|verbose|include|head|compressed|no-progress-meter)"
+        r"|--(?:max-time|connect-timeout)=[0-9.]+",
+        "wget": r"-q|-v|-nv|-S|--(?:quiet|verbose|no-verbose|server-response|show-progress)",
+        "git": r"-q|-v|--(?:quiet|verbose|progress|no-progress)",
+        "pip": r"-q+|-v+|--(?:quiet|verbose|no-input|disable-pip-version-check|no-color)",
+        **dict.fromkeys(("pkill", "killall"), r"-(?:SIG)?(?:9|KILL|15|TERM)"),
+        **dict.fromkeys(("npm", "pnpm", "yarn"), r"-s|-q|--(?:silent|quiet|verbose|no-audit|no-fund|no-progress)"),
+    }.items()
+}
+"""Words by program that change what a command prints, or where to, which is judged by itself; nothing of what it does.
+"""
+
+_FIRST = re.compile(r"-[sSfviI]+(?=[A-Za-z#]|\Z)")
 
 _BELOW = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 """Effects that may be granted for all below a directory."""
@@ -43,8 +59,29 @@ _BELOW = frozenset({"read", "write", "append", "delete", "move", "metadata"})
 _ANY = frozenset({"package"})
 """Effects that may be granted for any operand."""
 
-_HOME = re.compile(r"/(?:root|(?:home|Users)/[^/]+)\Z")
-_LEAST_DEPTH = 2
+_OF_FOLDERS = frozenset({"list", "repository", "setting"})
+"""Roles of reads of a directory, mostly."""
+
+_WILD = re.compile(r"/[^/]*[*?\[]")
+"""The first component with a wildcard, with the slash before it."""
+
+_KINDS = _BELOW | _ANY | {"network", "process"}
+"""Effects of which an approval may be remembered for more than the exact action: those whose operands say what is done.
+Of code, services and containers they do not."""
+
+_BY_NAME = frozenset({"pkill", "killall"})
+"""Programs that signal processes by their names: a number may be another process the next time."""
+
+_SCOPES: Mapping[str, str] = {"exact": "operand", "below": "directory", "any": "any"}
+"""What `grant:` of a rule calls each kind of pattern."""
+
+_PACKAGE = re.compile(
+    r"(?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?(?:(?:@|[=<>!~]{1,3})[\w.*^~-]+(?:,[=<>!~]{1,3}[\w.*-]+)*)?"
+)
+_MODULE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?:/[\w.~-]+)+(?:@[\w.+-]+)?")
+_ARCHIVE = re.compile(r".*\.(?:tgz|tar|tar\.\w+|zip|whl|deb|rpm|gem|egg|jar)", re.IGNORECASE)
+"""What a package is called that the usual registry is asked for: no file, no repository and no URL."""
+
 _DEPTH = 3
 _SHOWN = 3
 
@@ -57,8 +94,10 @@ class Pattern:
         rule, kind, role: as in the `Ask` that was approved.
         operands: exactly `operand` (and its `value`), all at or below the directory `operand`, or any that is certain.
         operand: where a path is once links are followed; else what the effect names.
-        program: the program that may do it; "" for any, whose verb and options may be any then, too.
-        verb: what of the command has to be the same. flags: options that it may have.
+        program: the program that may do it; "" for any that reads, whose verb and words may be any then, too; ANY for
+            any at all: only a plan says that.
+        verb, flags: what of the command has to be the same (see `Ask`), but for words that change what it prints;
+            (ANY,) where nothing has to: a plan says that of a program.
 
     Example:
         >>> reading = Pattern("reads", "read", "operand", "below", "/srv/data")
@@ -80,25 +119,37 @@ class Pattern:
 
     def covers(self, ask: Ask) -> bool:
         """Tell whether what is asked about is certainly of this kind."""
-        if (self.rule, self.kind) != (ask.rule, ask.kind) or ask.operand is None:
+        if (self.rule, self.kind) != (ask.rule, ask.kind) or not _may_vary(ask):
             return False
-        if self.role != ask.role and not (self.kind == "read" and self.role == "operand" and ask.role in _READS):
+        reads = self.kind == "read" and self.role == "operand" and ask.role in _READS
+        if self.role not in (ask.role, ANY) and not reads:
             return False
-        if self.program:
-            same = self.program == ask.program and self.verb == ask.verb
-            if not same or not set(ask.flags) <= {*self.flags, *_HARMLESS_FLAGS}:
-                return False
+        if not self.program and not (self.kind == "read" and ask.role in _READS):
+            return False
+        if self.program not in ("", ANY) and not self._is_same(ask):
+            return False
+        if _SCOPES[self.operands] not in ask.limits.scopes:
+            return False
         if self.operands == "any":
-            return True
+            return self.kind in _ANY and _is_from_registry(ask)
         if self.operands == "below":
-            return bool(ask.places) and all(_is_below(place, self.operand) for place in ask.places)
+            within = _is_below if self.kind == "read" else _is_inside
+            return self.kind in _BELOW and bool(ask.places) and all(within(p, self.operand) for p in ask.places)
         if ask.places:
-            return all(place == self.operand for place in ask.places)
+            return ask.value == self.value and all(place == self.operand for place in ask.places)
         return (ask.operand, ask.value) == (self.operand, self.value)
 
+    def _is_same(self, ask: Ask) -> bool:
+        if self.verb == (ANY,):
+            return self.program == ask.program
+        said, wanted = (_telling(self.program, words) for words in (ask.flags, self.flags))
+        return (self.program, self.verb, wanted) == (ask.program, ask.verb, said)
 
-_READS = frozenset({"operand", "list", "redirect"})
-"""Roles of reads that say no more than that something is read: reading a file covers naming it."""
+
+_READS = frozenset({"operand", "list", "redirect", "found", "setting", "repository"})
+"""Roles of reads that say no more than that something is read, by whichever program, since what else it does is asked
+about by itself. Reading a file covers naming it, to a program by a variable too: one that means more has its own rule.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +158,7 @@ class Scope:
 
     Args:
         patterns: what is covered; () where it is one exact action.
-        action: its digest; "" where there are patterns.
+        action: what identifies it (`exact_action`); "" where there are patterns.
         project: the directory that the agent works for.
         agent: the name of the agent; "" for any agent of the same requester.
         requester: the principal who started the run.
@@ -115,6 +166,7 @@ class Scope:
         run: the run that it is for; "" for any of this agent.
         until: when it ends (ms since the epoch).
         uses: for how many actions it is good.
+        approvals: so many people approved it together: with fewer votes it is good for nothing.
     """
 
     patterns: tuple[Pattern, ...]
@@ -126,11 +178,19 @@ class Scope:
     run: str
     until: int
     uses: int
+    approvals: int = 1
 
-    def covers(self, ask: Ask, digest: str) -> bool:
-        """Tell whether one thing of the action with this digest is covered."""
+    def covers(self, ask: Ask, exact: str) -> bool:
+        """Tell whether one thing of an action is covered, within what the policy lets be remembered of it.
+
+        Args:
+            exact: what identifies the action (`exact_action`).
+        """
+        limits = ask.limits.within(SEVERE) if ask.severity == "high" else ask.limits
+        if self.uses > limits.max_uses:
+            return False
         if self.action:
-            return digest == self.action
+            return "action" in limits.scopes and exact == self.action
         return any(pattern.covers(ask) for pattern in self.patterns)
 
     def why_not(self, action: Action, requester: str, policy: str, now: int) -> str:
@@ -161,7 +221,9 @@ def read_scope(text: str) -> Scope | None:
         patterns = tuple(_pattern(each) for each in said.pop("patterns"))
         scope = Scope(patterns=patterns, **said)
         texts = (scope.action, scope.project, scope.agent, scope.requester, scope.policy, scope.run)
-        whole = all(type(each) is str for each in texts) and type(scope.until) is int and type(scope.uses) is int
+        whole = all(type(each) is str for each in texts) and all(
+            type(each) is int and each > 0 for each in (scope.until, scope.uses, scope.approvals)
+        )
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
     return scope if whole and scope.text() == text else None
@@ -170,9 +232,13 @@ def read_scope(text: str) -> Scope | None:
 def _pattern(said: dict[str, Any]) -> Pattern:
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     pattern = Pattern(**plain)
+    if not type(pattern.verb) is type(pattern.flags) is tuple:
+        raise ValueError("not a pattern")
     texts = (pattern.rule, pattern.kind, pattern.role, pattern.operands, pattern.operand, pattern.value)
     if not all(type(each) is str for each in (*texts, pattern.program, *pattern.verb, *pattern.flags)):
         raise ValueError("not a pattern")
+    if pattern.operands not in _SCOPES:
+        raise ValueError(f"unknown operands: {pattern.operands}")
     return pattern
 
 
@@ -214,6 +280,16 @@ def why_never(decision: PolicyDecision) -> str:
     return ""
 
 
+def exact_action(decision: PolicyDecision, digest: str) -> str:
+    """Return what identifies an action together with all that must be approved of it: the same text may do something
+    else once a link leads elsewhere.
+
+    Args:
+        digest: of the action, as a human approves it.
+    """
+    return hashlib.sha256(canonical([digest, [repr(ask) for ask in decision.asks]])).hexdigest()
+
+
 def limits_of(decision: PolicyDecision) -> Limits:
     """Return how far an approval of all that a decision asks about may be remembered."""
     severe = "high" in (decision.severity, *(ask.severity for ask in decision.asks))
@@ -235,12 +311,13 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
     if decision.confinable and decision.confinement is None and not all(_is_certain(ask) for ask in decision.asks):
         limits = Limits(("action",), limits.max_age, limits.max_uses)
     found = []
+    exact = exact_action(decision, request.digest)
 
     def offer(name: str, what: str, age: int, patterns: tuple[Pattern, ...] = (), *, run: bool = True) -> None:
         where = "in this run" if run else f"for {duration(age)}"
         scope = Scope(
             patterns=patterns,
-            action="" if patterns else request.digest,
+            action="" if patterns else exact,
             project=request.action.project,
             agent=request.action.agent,
             requester=request.requester,
@@ -248,9 +325,17 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
             run=request.action.run_id if run else "",
             until=0,
             uses=limits.max_uses,
+            approvals=max(1, request.needed),
         )
-        found.append(Offer(name, f"{what}, {where}", age, scope))
+        with suppress(ValueError):  # a name that is no valid Unicode can't be signed
+            scope.text()
+            found.append(Offer(name, f"{what}, {where}", age, scope))
 
+    if request.action.type == PLAN:
+        lasts = read_plan(request.action.content, request.action.cwd).lasts_ms
+        ahead = tuple(dict.fromkeys(pattern for ask in decision.asks for pattern in _ahead(ask)))
+        offer(PLAN, _words(ahead), min(lasts or limits.max_age, limits.max_age), ahead, run=not lasts)
+        return tuple(found)
     if "action" in limits.scopes:
         offer("action", _EXACT, limits.max_age)
     narrow = _patterns(decision, limits, ())
@@ -262,6 +347,36 @@ def offers(request: ApprovalRequest) -> tuple[Offer, ...]:
         else:
             offer("hour", _words(narrow), min(HOUR_MS, limits.max_age), narrow, run=False)
     return tuple(found)
+
+
+class Covers(Protocol):
+    """One grant, as far as it says which asks of a decision it covers, by their numbers."""
+
+    def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]: ...
+
+
+C = TypeVar("C", bound=Covers)
+
+
+def enough(able: Iterable[C], decision: PolicyDecision, digest: str) -> list[C]:
+    """Return grants that together cover all that a decision asks about, no more of them than are needed; none where
+    there are none that do.
+
+    Args:
+        able: grants that are good for the action.
+        digest: of the action.
+    """
+    if why_never(decision):
+        return []
+    covered = [(each, each.covers(decision, digest)) for each in able]
+    missing, chosen = set(range(len(decision.asks))), []
+    while missing:
+        best, of_these = max(covered, key=lambda pair: len(missing & pair[1]), default=(None, frozenset()))
+        if best is None or not missing & of_these:
+            return []
+        chosen.append(best)
+        missing -= of_these
+    return chosen
 
 
 def covered_before(scope: Scope, requests: Iterable[ApprovalRequest]) -> list[ApprovalRequest]:
@@ -277,12 +392,40 @@ def covered_before(scope: Scope, requests: Iterable[ApprovalRequest]) -> list[Ap
         for each in requests
         if each.action.project == scope.project
         and not why_never(each.decision)
-        and all(scope.covers(ask, each.digest) for ask in each.decision.asks)
+        and all(scope.covers(ask, exact_action(each.decision, each.digest)) for ask in each.decision.asks)
     ]
 
 
 def _is_certain(ask: Ask) -> bool:
     return ask.operand is not None and not ask.unread
+
+
+def _may_vary(ask: Ask) -> bool:
+    """Tell whether an approval of it may be remembered for more than the exact action."""
+    if not _is_certain(ask) or ask.kind not in _KINDS or ask.severity not in ("low", "medium"):
+        return False
+    if ask.kind == "process":
+        return ask.program in _BY_NAME and ask.role == "operand"
+    return not (ask.kind == "network" and ask.code)
+
+
+def _is_from_registry(ask: Ask) -> bool:
+    """Tell whether a package is one that the usual registry is asked for by its name."""
+    if ask.role != "operand":
+        return False
+    name = ask.operand or ""
+    named = _PACKAGE.fullmatch(name) or (ask.program == "go" and _MODULE.fullmatch(name))
+    return bool(named) and not _ARCHIVE.fullmatch(name)
+
+
+def _telling(program: str, words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a command that say what it does."""
+    harmless = _HARMLESS.get(program)
+    if harmless is None:
+        return tuple(words)
+    if program == "curl":  # -sSL is -L
+        words = (_FIRST.sub("-", word) if _FIRST.match(word) else word for word in words)
+    return tuple(word for word in words if word != "-" and not harmless.fullmatch(word))
 
 
 def _patterns(decision: PolicyDecision, limits: Limits, any_of: Iterable[str]) -> tuple[Pattern, ...] | None:
@@ -293,22 +436,34 @@ def _patterns(decision: PolicyDecision, limits: Limits, any_of: Iterable[str]) -
     return tuple(dict.fromkeys(each for each in found if each is not None)) if all(found) else None
 
 
+def _ahead(ask: Ask) -> Iterator[Pattern]:
+    """Yield what covers one thing that a plan asks for: it, and where that is a directory, all below it."""
+    who: dict[str, Any] = {"program": ask.program, "verb": ask.verb, "flags": ask.flags} if ask.program else {}
+    if not ask.places:
+        yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.operand or "", ask.value, **who)
+        return
+    for value in ("", ALL_BELOW):
+        yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.places[0], value, **who)
+    yield Pattern(ask.rule, ask.kind, ask.role, "below", ask.places[0], **who)
+
+
 def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
-    if not _is_certain(ask) or len(ask.places) > 1 or (ask.kind == "network" and ask.code):
+    if not _may_vary(ask) or len(ask.places) > 1:
         return None
     reads = ask.kind == "read" and ask.role in _READS
     who: dict[str, Any] = {} if reads else {"program": ask.program, "verb": ask.verb, "flags": ask.flags}
     if not reads and not ask.program:
         return None
-    if ask.kind in any_of:
+    if ask.kind in any_of and _is_from_registry(ask):
         return Pattern(ask.rule, ask.kind, ask.role, "any", **who)
     folder = _folder(ask) if ask.kind in _BELOW and "directory" in limits.scopes else ""
+    role = "operand" if (ask.kind, ask.role) == ("read", "setting") else ask.role
     if folder:
-        return Pattern(ask.rule, ask.kind, ask.role, "below", folder, **who)
+        return Pattern(ask.rule, ask.kind, role, "below", folder, **who)
     if "operand" not in limits.scopes:
         return None
     operand = ask.places[0] if ask.places else ask.operand or ""
-    return Pattern(ask.rule, ask.kind, ask.role, "exact", operand, "" if ask.places else ask.value, **who)
+    return Pattern(ask.rule, ask.kind, role, "exact", operand, ask.value, **who)
 
 
 def _folder(ask: Ask) -> str:
@@ -319,15 +474,26 @@ def _folder(ask: Ask) -> str:
     """
     if not ask.places:
         return ""
-    place = ask.places[0]
-    folder = place if ask.role == "list" else posixpath.dirname(place)
-    if ask.kind == "read":
-        folder = "/".join(folder.split("/")[: _DEPTH + 1])
-    return folder if folder.count("/") >= _LEAST_DEPTH and not _HOME.match(folder) else ""
+    place, wild = ask.places[0], _WILD.search(ask.places[0])
+    if ask.kind != "read":
+        return _if_deep(posixpath.dirname(place))
+    above = place[: wild.start()] if wild else posixpath.dirname(place)
+    folder = _if_deep("/".join(above.split("/")[: _DEPTH + 1]))
+    return folder or (_if_deep(place) if ask.role in _OF_FOLDERS and not wild else "")
+
+
+def _if_deep(folder: str) -> str:
+    return "" if is_wide(folder) else folder
 
 
 def _is_below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    """Tell whether a path lies in a directory, and not in a hidden part of it: what is put there is often run later."""
+    above = directory.rstrip("/") + "/"
+    return path.startswith(above) and not any(part.startswith(".") for part in path.removeprefix(above).split("/"))
 
 
 # In words
@@ -338,6 +504,13 @@ _DOES = {
     "metadata": "changing the rights of", "network": "contacting", "listen": "listening on", "process": "signalling",
     "environment": "setting", "execute": "running", "database": "using",
 }  # fmt: skip
+
+_DOES_AS = {
+    ("read", "list"): "listing",
+    ("read", "repository"): "reading the repository",
+    ("network", "service-read"): "reading from",
+}
+"""The same of effects in a role that says more."""
 
 
 def in_words(scopes: Sequence[Scope]) -> str:
@@ -353,7 +526,9 @@ def in_words(scopes: Sequence[Scope]) -> str:
 
 
 def _words(patterns: Sequence[Pattern]) -> str:
-    told = [pattern for pattern in patterns if pattern.role != "itself" or len(patterns) == 1]
+    wide = {(each.kind, each.operand) for each in patterns if each.operands == "below"}
+    told = [each for each in patterns if each.role != "itself" or len(patterns) == 1]
+    told = [each for each in told if each.operands == "below" or (each.kind, each.operand) not in wide]
     said = list(dict.fromkeys(map(_phrase, told or patterns)))
     more = f" and {len(said) - _SHOWN + 1} more" if len(said) > _SHOWN else ""
     return " and ".join(said[: _SHOWN - 1] if more else said) + more
@@ -366,17 +541,20 @@ def _phrase(pattern: Pattern) -> str:
         >>> _phrase(Pattern("read-outside", "read", "operand", "below", "/srv/data"))
         'reading anything below /srv/data'
     """
-    listed = pattern.role == "list" and pattern.kind == "read"
-    does = "listing" if listed else _DOES.get(pattern.kind, "")
+    does = _DOES_AS.get((pattern.kind, pattern.role)) or _DOES.get(pattern.kind, "")
     shown = one_line(pattern.operand)
     if pattern.kind == "network" and pattern.value:
         shown = f"{shown}:{one_line(pattern.value)}"
-    who = " ".join(filter(None, (one_line(pattern.program), one_line(pattern.verb[0] if pattern.verb else ""))))
+    who = " ".join(one_line(each) for each in (pattern.program, *pattern.verb[:1]) if each not in ("", ANY))
+    if named := [each for each in pattern.verb[1:] if "=" in each and not each.endswith("=None") and each[:3] != "in="]:
+        who = f"{who} ({one_line(', '.join(named))})"
+    if pattern.role == "itself":
+        return who
     if pattern.kind == "package":
         return f"{who} of any package" if pattern.operands == "any" else f"{who} of {shown}"
     if pattern.operands == "any":
         return f"{who} {does or 'for any ' + pattern.kind}"
-    if pattern.operands == "below":
+    if pattern.operands == "below" or pattern.value == ALL_BELOW:
         shown = f"anything below {shown}"
     if not does:
         does, shown = "for", f"the {pattern.kind} {shown}"

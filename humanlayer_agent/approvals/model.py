@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.confine.journal import MovedAside
 from humanlayer_agent.policy.decision import PolicyDecision
@@ -27,6 +27,10 @@ RequestState = Literal[
     "invalidated",
 ]
 AnswerKind = Literal["approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"]
+
+_ANSWERS: Mapping[str, frozenset[AnswerKind]] = {QUESTION: frozenset({"respond", "reject", "escalate", "terminate"})}
+"""The answers that may be given to what is no command, by the type of the action."""
+_ANY: frozenset[AnswerKind] = frozenset({"approve", "reject", "edit", "respond", "escalate", "terminate", "revoke"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,8 @@ class ApprovalRequest:
             adopt it; where nobody has for a while, it is withdrawn for that.
         held: whatever its run starts, and has started so far, runs confined: nothing of it reaches the human's
             terminal. Known to the process that asks, and to no other.
+        to_type: what whoever answers at the channel of the process that asks has to type to approve it, because their
+            last answers came too quickly; "" where they need not.
         earlier: reads the newest so many requests of its store that are settled, oldest first, for what a scope would
             have meant (`channels.offers.foresight`). It may raise StoreError. Only the process that asks knows any.
         beside: gives the requests of the same run that wait for their turn at the same human. The same.
@@ -172,8 +178,14 @@ class ApprovalRequest:
     since: int = 0
     abandoned: bool = False
     held: bool = False
+    to_type: str = ""
     earlier: Callable[[int], Sequence["ApprovalRequest"]] = field(default=_none_known, compare=False, repr=False)
     beside: Callable[[], Sequence["ApprovalRequest"]] = field(default=tuple, compare=False, repr=False)
+
+    @property
+    def answers(self) -> frozenset[AnswerKind]:
+        """The answers that may be given: no channel offers another, and none counts."""
+        return _ANSWERS.get(self.action.type, _ANY)
 
     @property
     def ending(self) -> RequestState | Literal["abandoned"]:
@@ -306,6 +318,7 @@ class Denial:
         edited: what a human had changed the command to; `decision` and `reason` are about that.
         answer: what the human said, where one did.
         in_a_row: the run ends because of so many denials in a row.
+        question: it is no denial, but what became of a question to a human: nothing was to run.
         halted: because every agent of the store is stopped (`hla stop`), not only this one.
 
     Example:
@@ -324,6 +337,7 @@ class Denial:
     answer: AnswerKind | None = None
     in_a_row: int = 0
     halted: bool = False
+    question: bool = False
 
     def __str__(self) -> str:
         return self.reason

@@ -36,6 +36,9 @@ from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.redaction.redactor import Redactor
 
+NEVER_RUNS = "a plan or a question is no action: it never runs, whatever a human says to it"
+"""Why there is no permit for a plan."""
+
 
 def now_ms() -> int:
     """Milliseconds since the epoch, UTC."""
@@ -194,6 +197,12 @@ class Store(Protocol):
         Args:
             authority: says whether this person may answer.
             signer: signs the vote; its key must be one of the authority's.
+        """
+        ...
+
+    def to_type(self, request_id: str, principal: str, authority: Authority) -> str:
+        """Return what `principal` has to type with an approval of this request, because their last answers came too
+        quickly (`attention`); "" where they need not.
         """
         ...
 

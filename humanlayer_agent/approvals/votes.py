@@ -33,6 +33,8 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         "not-told-apart": "this person can't be told from another who answers, or who started the run",
         "voted-before": "this person has answered already",
         "nobody-further": "there is nobody further to ask",
+        "no-such-answer": "this is not answered so",
+        "hasty": "the last answers came too quickly: what this is about has to be typed",
         "no-such-scope": "nothing of that scope is offered for this request",
     }
 )

@@ -68,6 +68,8 @@ def alike_to(request: ApprovalRequest, others: Iterable[ApprovalRequest]) -> tup
 
 def why_alone(request: ApprovalRequest, *, longest: int = LONGEST) -> str:
     """Return why a request must be looked at by itself; "" where it may stand in a list with others."""
+    if "approve" not in request.answers:
+        return "it is answered in words"
     if request.decision.severity not in ("low", "medium"):
         return f"it is of {one_line(request.decision.severity)} severity"
     if request.body.get("stdin", _NOTHING) != _NOTHING:

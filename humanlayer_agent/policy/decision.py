@@ -127,10 +127,10 @@ class Ask:
         program: the program, as the catalog has it; "" where that is not known.
         kind, role: of the effect; kind is "command" where it is about a command as a whole.
         operand: what the effect is done to, or the text of the command; None where that is not certain.
-        value: of the effect: the port of a host, and the like.
+        value: of the effect: the port of a host, that all below a path is meant, and the like.
         places: where the operand is, if it is a path, once links are followed: itself, and its name where it stands.
-        verb: the sub-command and the account, cluster or place that is meant: what has to be the same.
-        flags: canonical names of the options.
+        verb: the sub-command, the account, cluster or place that is meant, and what the command runs under.
+        flags: the words by which it does more or less, in their order: all that do not only name what it is done to.
         severity: of the rule.
         unread: it is code that nobody has read.
         code: it comes from program text, of which options and operands say little.

@@ -8,12 +8,21 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import PLAN, QUESTION, Action
+from humanlayer_agent.approvals.attention import HOUR_MS, IN_A_ROW, SEVERE, is_hasty, is_typed, to_type
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.grants import MAIL, offers
-from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, RequestState, Vote, VoteResult
+from humanlayer_agent.approvals.model import (
+    Answer,
+    ApprovalRequest,
+    Approver,
+    RequestState,
+    Vote,
+    VoteResult,
+)
 from humanlayer_agent.approvals.store_interface import edit_fault
 from humanlayer_agent.approvals.votes import REFUSALS, Refusal, Seat, counts, seat_of, tally
 from humanlayer_agent.audit import events
@@ -22,7 +31,7 @@ from humanlayer_agent.errors import ConfigError
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.store.grants import give
 from humanlayer_agent.store.rows import load_action, load_decision, load_demands, load_rule, sayable, storable
-from humanlayer_agent.store.statements import Ledger
+from humanlayer_agent.store.statements import Ledger, Log
 
 _REACHED: dict[str, RequestState] = {
     "approve": "approved",
@@ -50,6 +59,8 @@ def record_answer(
         revoking: the answer takes an approval back; no other may, and it may do nothing else.
     """
     row = ledger.request(request_id)
+    if row is not None and answer.kind == "approve" and not answer.scope and _is_plan(row):
+        answer = replace(answer, scope=PLAN)  # there is no once of what does not run
     if before := _same_id(ledger, answer):
         return _repeated(ledger, row, before, request_id, answer)
     admitted = _admitted(row, answer, authority, signer, revoking=revoking)
@@ -75,12 +86,12 @@ def record_answer(
         if len(due) == len(steps):
             return _refused(ledger, request_id, answer, row, Refusal("nobody-further", REFUSALS["nobody-further"]))
         level, to = len(due) + 1, steps[len(due)].to
-    scope = _scope(row, answer, ledger.now)
+    scope = _too_hasty(ledger, row, answer, seat, rule) or _scope(ledger, row, answer)
     if isinstance(scope, Refusal):
         return _refused(ledger, request_id, answer, row, scope)
     vote = _signed(ledger, request_id, answer, seat, signer, scope)
     ledger.vote(row, vote)
-    missing = _missing([*votes, vote], row, rule)
+    missing = _missing(ledger, [*votes, vote], row, rule)
     if answer.kind == "escalate":
         ledger.escalate(row, level, to, answer.approver.principal)
         return VoteResult("recorded", "pending", missing=missing)
@@ -106,11 +117,49 @@ def _counted(ledger: Ledger, row: sqlite3.Row, answer: Answer, missing: int) -> 
     return VoteResult("recorded", state)
 
 
-def _missing(votes: Sequence[Vote], row: sqlite3.Row, rule: ApprovalRule) -> int:
-    """Return how many approvals a request with these votes still needs, as far as its rows say."""
+def demanded(ledger: Log, row: sqlite3.Row, person: str, rule: ApprovalRule) -> str:
+    """Return what `person` has to type to approve a request, because their last answers came too quickly; "" where they
+    need not.
+    """
+    severity = load_demands(row["decision"])[1]
+    if not rule.slow_down_ms or severity not in SEVERE:
+        return ""
+    found = ledger.rows(
+        "SELECT vote.at - request.created AS took FROM vote JOIN request ON request.id = vote.request_id "
+        "WHERE person = ? AND answer = 'approve' AND vote.at > ? "
+        "AND json_extract(request.decision, '$.severity') IN (?, ?) ORDER BY vote.at DESC LIMIT ?",
+        *(person, ledger.now - HOUR_MS, *SEVERE, IN_A_ROW),
+    )
+    hasty = is_hasty((each["took"] for each in found), rule.slow_down_ms)
+    return to_type(load_decision(row["decision"])) if hasty else ""
+
+
+def _too_hasty(ledger: Ledger, row: sqlite3.Row, answer: Answer, seat: Seat, rule: ApprovalRule) -> Refusal | None:
+    wanted = demanded(ledger, row, seat.person, rule) if answer.kind == "approve" else ""
+    if not wanted or is_typed(wanted, answer.comment):
+        return None
+    quickly = f"the last {IN_A_ROW} of high severity were approved within {rule.slow_down_ms / 1000:g} s each"
+    return Refusal("hasty", f"{quickly}: write what this is about with the approval: {wanted}")
+
+
+def _missing(ledger: Ledger, votes: Sequence[Vote], row: sqlite3.Row, rule: ApprovalRule) -> int:
+    """Return how many approvals a request with these votes still needs, as far as its rows say: one more than its route
+    wants, where one of those who approved it has approved too many others within the hour.
+    """
     people = {vote.person for vote in votes if vote.answer == "approve"}
     needed: int = max(row["needed"], rule.quorum)
+    if rule.second_after and any(vote.answer == "approve" and _tired(ledger, vote, rule) for vote in votes):
+        needed += 1
     return max(0, needed - len(people - {""}))
+
+
+def _tired(ledger: Ledger, vote: Vote, rule: ApprovalRule) -> bool:
+    (found,) = ledger.rows(
+        "SELECT count(*) AS approvals FROM vote "
+        "WHERE person = ? AND answer = 'approve' AND at > ? AND at <= ? AND request_id <> ?",
+        *(vote.person, vote.at - HOUR_MS, vote.at, vote.request_id),
+    )
+    return bool(found["approvals"] >= rule.second_after)
 
 
 def _admitted(
@@ -126,6 +175,8 @@ def _admitted(
     action = as_asked(row)
     if action is None:
         return _refusal("altered")
+    if action.type == QUESTION and answer.kind in ("approve", "edit"):
+        return Refusal("no-such-answer", "a question is answered in words: nothing of it could be approved")
     if fault := edit_fault(answer, action.content):
         return Refusal("bad-edit", fault)
     if answer.kind == "respond" and not answer.comment.strip():
@@ -218,16 +269,27 @@ def _has_answered(votes: Sequence[Vote], seat: Seat, approver: Approver) -> bool
     )
 
 
-def _scope(row: sqlite3.Row, answer: Answer, now: int) -> str | Refusal:
-    """The scope that an answer chose of those that are offered, as it is signed; "" where it chose none."""
+def _is_plan(row: sqlite3.Row) -> bool:
+    with suppress(*_UNREADABLE):
+        return load_action(row["action"]).type == PLAN
+    return False
+
+
+def _scope(ledger: Ledger, row: sqlite3.Row, answer: Answer) -> str | Refusal:
+    """The scope that an answer chose of those that are offered, as it is signed; "" where it chose none.
+
+    It is made of what the row says must be approved: that has to be what the log says that was asked.
+    """
     if not answer.scope:
         return ""
     if answer.kind != "approve" or answer.approver.assurance in MAIL:
         return Refusal("no-such-scope", "only an approval has a scope, and none that comes by mail")
+    if not ledger.is_as_asked(row):
+        return _refusal("altered")
     offered = {offer.name: offer for offer in offers(read_request(row))}
     if (chosen := offered.get(answer.scope)) is None:
         return Refusal("no-such-scope", f"{REFUSALS['no-such-scope']}: {sayable(answer.scope)[:40]}")
-    return replace(chosen.scope, until=now + chosen.age).text()
+    return replace(chosen.scope, until=ledger.now + chosen.age).text()
 
 
 def _signed(ledger: Ledger, request_id: str, answer: Answer, seat: Seat, signer: Signer, scope: str) -> Vote:

@@ -11,9 +11,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
-from humanlayer_agent.approvals.grants import Grant, GrantUse, Scope, UsedFor, in_words, read_scope, why_never
+from humanlayer_agent.approvals.grants import (
+    Grant,
+    GrantUse,
+    Scope,
+    UsedFor,
+    enough,
+    exact_action,
+    in_words,
+    read_scope,
+    why_never,
+)
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Vote
 from humanlayer_agent.approvals.votes import granting
 from humanlayer_agent.audit import events
@@ -27,6 +37,8 @@ _TOLD = (
     "SELECT type, count(*) AS times FROM audit_event WHERE type IN ('grant.used', 'grant.revoked') "
     "AND json_extract(body, '$.grant') = ? GROUP BY type"
 )
+_GIVEN = "SELECT seq FROM audit_event WHERE request = ? AND type = 'grant.given'"
+_PAST = "SELECT 1 FROM audit_event WHERE json_extract(body, '$.at') >= ? AND seq > ? LIMIT 1"
 _OPERANDS = 50
 """So many operands of an action are written down at most."""
 _USED_FOR = (
@@ -52,10 +64,9 @@ class _Proved:
 
     def covers(self, decision: PolicyDecision, digest: str) -> frozenset[int]:
         """Return which of the asks of a decision are covered, by their numbers."""
+        exact = exact_action(decision, digest)
         return frozenset(
-            number
-            for number, ask in enumerate(decision.asks)
-            if all(scope.covers(ask, digest) for scope in self.scopes)
+            number for number, ask in enumerate(decision.asks) if all(scope.covers(ask, exact) for scope in self.scopes)
         )
 
 
@@ -131,6 +142,9 @@ def _proved(
         return "it was revoked"
     if _was_taken_back(ledger, grant_id):
         return "the log says that its request was not approved in the end"
+    given = ledger.rows(_GIVEN, grant_id)
+    if not given:
+        return "the log does not say that it was given"
     now = _time(ledger)
     counted = granting(ledger.votes(grant_id), decision, requester, authority, now)
     if isinstance(counted, str):
@@ -142,11 +156,23 @@ def _proved(
         if why := scope.why_not(action, requester, decision.policy_digest, now):
             return why
         scopes.append(scope)
+    if ledger.rows(_PAST, min(scope.until for scope in scopes), given[0]["seq"]):
+        return "the log has seen the end of it"
+    if any(scope.approvals > len(scopes) for scope in scopes):
+        return "some of the approvals are missing that it was given by"
     uses = told.get(events.GRANT_USED.name, 0)
     if found[0]["uses"] != uses:
         return "its row and the log disagree on how often it was used"
     people = tuple(vote.person for vote in counted)
     return _Proved(grant_id, people, tuple(scopes), uses, min(scope.uses for scope in scopes))
+
+
+def _says(ledger: Ledger, grant_id: str, decision: PolicyDecision, exact: str) -> bool:
+    """Tell whether a grant covers any of what is asked about if its votes are what they seem. (To prove them all would
+    take the longer the more grants there are.)
+    """
+    scopes = [read_scope(vote.scope) for vote in ledger.votes(grant_id) if vote.answer == "approve"]
+    return any(all(scope is not None and scope.covers(ask, exact) for scope in scopes) for ask in decision.asks)
 
 
 def _was_taken_back(ledger: Ledger, request_id: str) -> bool:
@@ -158,9 +184,7 @@ def _was_taken_back(ledger: Ledger, request_id: str) -> bool:
 
 
 def _time(ledger: Ledger) -> int:
-    """Return the time (ms) that grants are judged by: what the log has seen does not come again, so that a clock which
-    is set back makes none of them live longer.
-    """
+    """Return the time (ms) that grants are judged by: not before what was written last, should a clock step back."""
     newest = ledger.newest("TRUE")
     told = newest.get("at") if newest is not None else None
     return max(ledger.now, told) if type(told) is int else ledger.now
@@ -260,7 +284,9 @@ class SQLiteGrants:
         authority: Callable[[], Authority],
         use_by_ms: int,
     ) -> Permit | None:
-        if decision.verdict is not Verdict.ASK or why_never(decision) or not self._has_open(action, decision):
+        if action.type in INERT or decision.verdict is not Verdict.ASK or why_never(decision):
+            return None
+        if not self._has_open(action, decision):
             return None
         counting = authority()
         with self._admitted(action, decision, digest, counting) as ledger:
@@ -331,16 +357,11 @@ class SQLiteGrants:
             f"SELECT id FROM given_grant WHERE {_OPEN} ORDER BY given, rowid",
             *(storable(action.project), decision.policy_digest, ledger.now),
         )
-        proved = [_proved(ledger, row["id"], action, decision, requester, authority) for row in rows]
+        exact = exact_action(decision, digest)
+        said = [row["id"] for row in rows if _says(ledger, row["id"], decision, exact)]
+        proved = [_proved(ledger, each, action, decision, requester, authority) for each in said]
         able = [each for each in proved if not isinstance(each, str) and each.uses < each.max_uses]
-        missing, chosen = set(range(len(decision.asks))), []
-        while missing:
-            best = max(able, key=lambda each: len(missing & each.covers(decision, digest)), default=None)
-            if best is None or not missing & best.covers(decision, digest):
-                return []
-            chosen.append(best)
-            missing -= best.covers(decision, digest)
-        return chosen
+        return enough(able, decision, digest)
 
 
 def _count(ledger: Ledger, grant: _Proved, permit_id: str) -> GrantUse:

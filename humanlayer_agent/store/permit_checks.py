@@ -7,8 +7,10 @@ say that it may happen. The log is heard as well: a request that was made to liv
 import sqlite3
 from dataclasses import dataclass
 
+from humanlayer_agent.action import INERT
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Refused, Vote
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS
 from humanlayer_agent.approvals.votes import tally
 from humanlayer_agent.audit import events
 from humanlayer_agent.errors import LOST
@@ -63,6 +65,8 @@ def unproved(ledger: Ledger, permit: Permit, row: sqlite3.Row, digest: str, auth
         digest: of what is about to run.
     """
     request = permit.request
+    if permit.action.type in INERT:
+        return NEVER_RUNS
     if digest != permit.digest:
         return "what is about to run is not what was permitted"
     if ledger.now >= permit.use_by:

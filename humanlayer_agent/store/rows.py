@@ -6,7 +6,7 @@ import json
 import sqlite3
 from typing import Any
 
-from humanlayer_agent.action import Action, FileDigest
+from humanlayer_agent.action import QUESTION, Action, FileDigest
 from humanlayer_agent.approvals.authority import ApprovalRule, Step
 from humanlayer_agent.approvals.model import AnswerKind, Approver, Vote
 from humanlayer_agent.canonical_json import canonical
@@ -125,6 +125,7 @@ def action_fields(action: Action, digest: str) -> dict[str, Any]:
         "call_id": action.call_id or None,
         "question": action.question or None,
         "digest": digest,
+        **({"asked_as": action.type} if action.type == QUESTION else {}),
         "command": action.content,
         "cwd": action.cwd,
         "project": action.project,

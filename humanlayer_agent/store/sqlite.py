@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from humanlayer_agent.action import Action
+from humanlayer_agent.action import INERT, Action
 from humanlayer_agent.approvals.authority import Authority
 from humanlayer_agent.approvals.model import (
     Answer,
@@ -30,19 +30,19 @@ from humanlayer_agent.approvals.model import (
     VoteResult,
 )
 from humanlayer_agent.approvals.stop import STOPPED, Halted
-from humanlayer_agent.approvals.store_interface import now_ms
+from humanlayer_agent.approvals.store_interface import NEVER_RUNS, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.audit.anchor import Loss, anchor_file, anchor_of
 from humanlayer_agent.audit.chain import GENESIS, Entry
 from humanlayer_agent.audit.events import EventType
 from humanlayer_agent.audit.heads import Head
 from humanlayer_agent.audit.verify import Verification, verify
-from humanlayer_agent.errors import LOST, AgentsStopped, RunLost, StoreError, StoreTampered
+from humanlayer_agent.errors import LOST, AgentsStopped, ConfigError, RunLost, StoreError, StoreTampered
 from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.policy.decision import PolicyDecision
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.redaction.redactor import Redactor, redactor
-from humanlayer_agent.store.answer_record import adoptable, read_request, record_answer
+from humanlayer_agent.store.answer_record import adoptable, demanded, read_request, record_answer
 from humanlayer_agent.store.connection import Database
 from humanlayer_agent.store.deliveries import ABANDONED, SQLiteSurfaces
 from humanlayer_agent.store.grants import SQLiteGrants
@@ -54,11 +54,12 @@ from humanlayer_agent.store.rows import (
     action_fields,
     decision_fields,
     enforcement_fields,
+    load_demands,
     read_vote,
     sayable,
 )
 from humanlayer_agent.store.rows_against_log import Agreement
-from humanlayer_agent.store.statements import Ledger, log_key
+from humanlayer_agent.store.statements import Ledger, Log, log_key
 from humanlayer_agent.store.stops import SQLiteHalts
 
 _PAGE = 500  # events a read: readers must not hold a snapshot for long, the write-ahead log would grow behind it
@@ -465,6 +466,19 @@ class SQLiteStore:
         with self._transaction() as ledger:
             return record_answer(ledger, request_id, answer, authority, signer)
 
+    def to_type(self, request_id: str, principal: str, authority: Authority) -> str:
+        person = authority.person_of(principal)
+        with self._database.read() as connection:
+            log = Log(connection, self._clock())
+            row = next(iter(log.rows("SELECT * FROM request WHERE id = ?", request_id)), None)
+            if row is None:
+                return ""
+            try:
+                rule = authority.rule_of(*load_demands(row["decision"]))
+            except ConfigError:  # nobody can approve it
+                return ""
+            return demanded(log, row, person.id if person else principal, rule)
+
     def revoke(self, request_id: str, answer: Answer, authority: Authority, signer: Signer) -> VoteResult:
         with self._transaction() as ledger:
             return record_answer(ledger, request_id, answer, authority, signer, revoking=True)
@@ -488,6 +502,8 @@ class SQLiteStore:
     def permit(self, request: ApprovalRequest, authority: Authority, *, use_by_ms: int) -> Permit | Refused:
         with self._transaction() as ledger:
             row = self._known(ledger, request.id)
+            if request.action.type in INERT:
+                return Refused(NEVER_RUNS)
             if halts := self.halts.standing_in(ledger, authority):
                 common = {"run": row["run_id"], "request": request.id, "digest": row["digest"]}
                 ledger.append(events.PERMIT_REFUSED, **common, why=STOPPED, halt=halts[0].id)
@@ -671,6 +687,8 @@ class SQLiteStore:
         use_by_ms: int,
         edit_of: str | None = None,
     ) -> Permit:
+        if action.type in INERT:
+            raise StoreError(NEVER_RUNS)
         use_by = ledger.now + use_by_ms
         permit_id = ledger.issue(action.run_id, digest, use_by, None)
         self._judged(ledger, action, decision, digest, permit=permit_id, edit_of=edit_of)

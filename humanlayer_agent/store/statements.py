@@ -6,6 +6,7 @@ The audit log's part in one write transaction of the SQLite store: what is appen
 """
 
 import hashlib
+import json
 import os
 import secrets
 import sqlite3
@@ -231,6 +232,16 @@ class Ledger(Log):
         places = ", ".join("?" * len(names))
         query = f"SELECT 1 FROM audit_event WHERE request = ? AND type IN ({places}) LIMIT 1"
         return bool(self.rows(query, request_id, *names))
+
+    def is_as_asked(self, row: sqlite3.Row) -> bool:
+        """Tell whether the action and the decision in the row of a request are those that the log says were asked."""
+        found = self.rows(
+            "SELECT body FROM audit_event WHERE request = ? AND type = ?", row["id"], events.REQUEST_CREATED.name
+        )
+        said = [json.loads(each["body"]) for each in found]
+        asked = {"context": context_digest(row["action"], row["decision"]), "needed": row["needed"]}
+        written = self.redactor().fields(asked)
+        return len(said) == 1 and all(said[0].get(name) in (asked[name], written[name]) for name in asked)
 
     def waiting(self, draft: ApprovalRequest) -> sqlite3.Row | None:
         """The pending request that `draft` would repeat, where nobody else waits for its answer."""

@@ -5,6 +5,7 @@ import pickle
 import secrets
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.gate import Gate
-from humanlayer_agent.approvals.model import ApprovalRequest, Run
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.approvals.model import ApprovalRequest, Permit, Run
+from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.store import heartbeats
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_AUTHORITY, ScriptedAsker, ScriptedDirector
+from tests.support.granting import ALICE, BOB, READ, TEAM, TESTER, reading
 
 START = 1_700_000_000_000
 
@@ -122,6 +124,41 @@ def make_gate(store: SQLiteStore, clock: Clock) -> Callable[..., Gate]:
         director = fields.pop("director", None) or ScriptedDirector({"rm": Verdict.DENY, "ask": Verdict.ASK})
         chosen = {"clock": clock, "monotonic": clock.seconds, "run_id": "run-1", "agent": "agent"} | fields
         return Gate(director, chosen.pop("store", store), asker, **chosen)
+
+    return make
+
+
+@pytest.fixture
+def give(store: SQLiteStore, draft: Callable[..., ApprovalRequest], run: str) -> Callable[..., ApprovalRequest]:
+    """A request that bob approves with a scope, and the tester with another where there are two."""
+
+    def make(*asks: Ask, scopes: tuple[str, ...] = ("run",), content: str = "cat x", **said: Any) -> ApprovalRequest:
+        request = store.create_request(draft(content, asks=asks or (READ,), **said), TEAM.authority)
+        for approver, scope in zip((BOB, TESTER), scopes, strict=False):
+            assert TEAM.vote(store, request, "approve", approver, scope=scope).outcome == "recorded"
+        return request
+
+    return make
+
+
+@pytest.fixture
+def use(
+    store: SQLiteStore, act: Callable[..., Action], decide: Callable[..., PolicyDecision]
+) -> Callable[..., Permit | None]:
+    """What grants make of an action that is asked about."""
+
+    def make(*asks: Ask, content: str = "cat y", said: Any = None, by: Any = None, **fields: Any) -> Permit | None:
+        action, decision = act(content, **fields), decide(asks=asks or (reading("/srv/data/y"),))
+        decision = replace(decision, **(said or {}))
+        used: Permit | None = (by or store).grants.use(
+            action,
+            decision,
+            action.digest(decision.policy_digest),
+            requester=ALICE,
+            authority=lambda: TEAM.authority,
+            use_by_ms=10_000,
+        )
+        return used
 
     return make
 

@@ -1,5 +1,5 @@
 """The fixtures of tests/approvals: the store is where approvals are kept."""
 
-from tests.approvals.conftest import act, clock, decide, draft, in_child, make_gate, path, run, store
+from tests.approvals.conftest import act, clock, decide, draft, give, in_child, make_gate, path, run, store, use
 
-__all__ = ["act", "clock", "decide", "draft", "in_child", "make_gate", "path", "run", "store"]
+__all__ = ["act", "clock", "decide", "draft", "give", "in_child", "make_gate", "path", "run", "store", "use"]

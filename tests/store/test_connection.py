@@ -385,7 +385,7 @@ def test_disk_full(
         gate = make_gate(store=SQLiteStore(path))
         ran: list[str] = []
         acknowledged = 0
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         denials: list[str] = []
         for number in range(2_000):
             action = act(f"echo {number} " + "x" * 500)

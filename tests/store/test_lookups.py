@@ -16,18 +16,19 @@ from typing import Any
 import pytest
 
 from humanlayer_agent.action import Action
-from humanlayer_agent.approvals.model import ApprovalRequest, Outcome, Permit, Run
+from humanlayer_agent.approvals.authority import Authority
+from humanlayer_agent.approvals.model import ApprovalRequest, Execution, Outcome, Permit, Run
 from humanlayer_agent.errors import AgentsStopped
-from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.processes.identity import identity
-from humanlayer_agent.store import answer_record, deliveries, sqlite, statements, stops
+from humanlayer_agent.store import answer_record, deliveries, grants, sqlite, statements, stops
 from humanlayer_agent.store.heartbeats import beat
 from humanlayer_agent.store.log_heads import known_signers, note_signers, signers_at_start
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import POLICY_DIGEST, TEST_APPROVER, ScriptedApprovers, answer
 
 TEAM = ScriptedApprovers()
-GROWING = r"audit_event|request|vote|permit|execution|run|presentation|delivery"
+GROWING = r"audit_event|request|vote|permit|execution|run|presentation|delivery|grant_use"
 OPEN = r"run_open|permit_issued|execution_started"
 """Indexes of what goes on at this moment only: reading one from end to end reads nothing that is over."""
 
@@ -90,6 +91,9 @@ class Used:
             assert row is not None
             ledger.escalate(row, 1, "slack", "me")
         _ = store.expire(four.id), store.votes(one.id), store.get(one.id), store.ids(one.id[:4])
+        rule = replace(TEAM.authority.routes["default"], slow_down_ms=1, second_after=1)
+        careful = ScriptedApprovers(Authority(TEAM.authority.people, {"default": rule}))
+        careful.vote(store, self.ask("severe", severity="high"))
         for state in (None, "pending", "settled", "approved"):
             for run, last in (("run-1", None), ("run-1", 5), (None, 5)):
                 _ = store.requests(state=state, run=run, last=last)  # type: ignore[arg-type]
@@ -126,6 +130,33 @@ class Used:
         self.command()
         store.record_decision(*action)
         _ = store.halts.running(), store.supervisors()
+
+    def grants(self) -> None:
+        store, grants = self.store, self.store.grants
+        decision = PolicyDecision(Verdict.ASK, "asks", "test", POLICY_DIGEST, asks=(Ask("r1", "", "command"),))
+        for last in (False, True):
+            request = self.ask("granted", asks=decision.asks)
+            TEAM.vote(store, request, scope="action")
+            for how in ("used", "left"):
+                permit = grants.use(
+                    request.action,
+                    request.decision,
+                    request.digest,
+                    requester=request.requester,
+                    authority=lambda: TEAM.authority,
+                    use_by_ms=10_000,
+                )
+                assert isinstance(permit, Permit)
+                if how == "used":
+                    assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Execution)
+                    store.finish(permit.id, Outcome(0))
+            assert grants.revoke(request.id, "os:1:bob", "enough") or last
+            _ = (
+                grants.uses(request.id),
+                grants.get(request.id),
+                grants.given(project="/srv/app", active=True),
+                grants.given(),
+            )
 
     def command(self) -> None:
         """One that the policy allows, from its decision to its end."""
@@ -178,9 +209,9 @@ def used(plans: dict[str, list[str]], path: Path, clock: Any, draft: Draft) -> U
 
 def test_every_statement_uses_an_index(plans: dict[str, list[str]], used: Used) -> None:
     used.run("run-1")
-    for part in (used.asks, used.shows, used.allows, used.reads, used.ends):
+    for part in (used.asks, used.shows, used.allows, used.grants, used.reads, used.ends):
         part()
-    for module in (statements, sqlite, stops, deliveries, answer_record):
+    for module in (statements, sqlite, stops, deliveries, answer_record, grants):
         for begin in literals(module):
             assert any(sql.startswith(begin) for sql in plans), f"not tried: {begin}"
     for sql, steps in plans.items():

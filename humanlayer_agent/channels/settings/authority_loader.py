@@ -135,6 +135,8 @@ def _rule(name: str, route: "schema.Route", groups: dict[str, tuple[str, ...]]) 
         usergroup_high=route.usergroup_high,
         timeout_ms=route.timeout,
         valid_for_ms=route.valid_for,
+        slow_down_ms=route.slow_down or 0,
+        second_after=route.second_after or 0,
         steps=tuple(Step(step.to, step.after, _expanded(step.approvers or (), groups)) for step in route.steps),
     )
 

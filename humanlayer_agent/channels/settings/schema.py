@@ -176,6 +176,8 @@ class Route(_Strict):
     usergroup_high: bool = False
     timeout: Duration = 3_600_000
     valid_for: Duration = 60_000
+    slow_down: Duration | None = None
+    second_after: Annotated[int, Field(ge=1, le=10_000)] | None = None
     steps: Annotated[list[Step], Field(min_length=1, max_length=16)]
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from humanlayer_agent.cli.policy.replay_grants import print_grants, public_grants
 from humanlayer_agent.cli.policy.show import STYLES
 from humanlayer_agent.cli.shared.output import print_record, print_records
 from humanlayer_agent.cli.shared.records import ReplayedRecord, ReplayRecord
@@ -19,6 +20,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.policy import Policy
 from humanlayer_agent.policy_tools.replay import Engine, Judged
+from humanlayer_agent.policy_tools.replay.approvers import Approvers, Choice
 from humanlayer_agent.policy_tools.replay.figures import NO_RULE, Figures, RuleFigures
 from humanlayer_agent.policy_tools.replay.formats import Found, Log, find
 from humanlayer_agent.policy_tools.replay.run_files import CheckoutReader
@@ -43,6 +45,7 @@ def run_replay(
     rows: bool = False,
     top: int | None = None,
     checkout: Path | None = None,
+    grant: Choice | None = None,
 ) -> int:
     """Replay logs and print what comes of it. Returns the exit code: 5 where rows could not be replayed.
 
@@ -54,13 +57,18 @@ def run_replay(
         rows: print every command, and not the figures.
         top: how many commands are shown; None: the kinds of reasons alone.
         checkout: where the files of the logs' projects are now.
+        grant: the scope that simulated approvers choose; None: they approve once, and nothing is remembered.
 
     Raises:
         ConfigError: a log can't be read, or is in no known format.
     """
     found = find(paths)
     figures = Figures(rules={rule.id: RuleFigures(rule.id, rule.decision) for rule in rules_of([policy])})
-    judged = figures.count(engine([policy], project, confined=confined, checkout=checkout).replay(items(found)))
+    if grant is not None and (rows or format == "html"):
+        raise ConfigError("--grant has figures alone: leave --rows out, with --format table, json or jsonl")
+    approvers = Approvers(grant) if grant is not None else None
+    replayed = engine([policy], project, confined=confined, checkout=checkout).replay(items(found))
+    judged = figures.count(approvers.watch(replayed) if approvers is not None else replayed)
     if rows and format == "html":
         raise ConfigError("--rows has no page: --format table, json or jsonl")
     if rows and format == "table":
@@ -73,12 +81,17 @@ def run_replay(
         pass
     elif format == "table":
         print_figures(figures, policy, found, top=top)
+        if approvers is not None:
+            print_grants(Console(highlight=False), approvers, top)
     elif format == "html":
         from humanlayer_agent.report.pages import replay_page
 
         print(replay_page(figures, policy, found))
     else:
-        print_record(public(figures, policy, found), format)
+        record = public(figures, policy, found)
+        if approvers is not None:
+            record["grants"] = public_grants(approvers)
+        print_record(record, format)
     if figures.unreadable_count:
         name_unreadable(figures.unreadable, figures.unreadable_count)
         return INCOMPLETE

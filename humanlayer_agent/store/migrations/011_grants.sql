@@ -35,6 +35,9 @@ CREATE TABLE grant_use (
 CREATE INDEX audit_event_grant ON audit_event (json_extract(body, '$.grant'), type)
 WHERE type IN ('grant.used', 'grant.revoked');
 
+-- The end of a grant is over once the log has seen it, wherever a clock is set to afterwards.
+CREATE INDEX audit_event_at ON audit_event (json_extract(body, '$.at'));
+
 CREATE TRIGGER given_grant_of_approved BEFORE INSERT ON given_grant
 WHEN NEW.uses <> 0 OR NEW.revoked IS NOT NULL
   OR NOT EXISTS (SELECT 1 FROM request WHERE id = NEW.id AND state = 'approved')

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("compiled")
 
 RUN = "import sys; from humanlayer_agent.cli import main; sys.exit(main())"
 DATA = Path(os.environ.get("HLA_DATA", Path(__file__).parents[4] / "shared" / "data")) / "agent_runs.jsonl"
+ASKED = {"before": 0, "after": 0}
 Capture = pytest.CaptureFixture[str]
 HOSTILE = "echo '<script>alert(1)</script> \x1b[2J\u202e' > /srv/x"
 
@@ -78,6 +80,32 @@ def test_a_diff_is_confined_where_that_is_wanted(runs: Path, capsys: Capture) ->
         found[confined] = json.loads(capsys.readouterr().out)
     assert found[("--confined",)]["tightened"] > found[()]["tightened"]
     assert main(["policy", "diff", "default", "guard", str(runs), "--format", "html", "--confined"]) in (0, 1)
+
+
+@pytest.mark.parametrize("format", ["table", "json", "jsonl"])
+def test_approvers_who_approve_more_than_once(tmp_path: Path, capsys: Capture, format: str) -> None:
+    path = tmp_path / "runs.jsonl"
+    commands = ["cat /srv/other/docs/a", "cat /srv/other/docs/b", f"cat /srv/other/docs/c; {HOSTILE}"]
+    path.write_text("".join(json.dumps(row(2 * n, each)) + "\n" for n, each in enumerate(commands)))
+    assert main(["policy", "replay", "default", str(path), "--grant", "second", "--format", format]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b[2J" not in out
+    if format == "table":
+        assert re.search(r"certain asks +3 +2 +33.3 %", out)
+        assert "1 grant, of which 1 answered a later ask" in out
+        assert "1 reading anything below /srv/other/docs, in this run" in " ".join(out.split())
+        return
+    found = json.loads(out)["grants"]
+    assert (found["choice"], found["certain"], found["others"]) == ("second", ASKED | {"before": 3, "after": 2}, ASKED)
+    assert found["runs"] == [{"run": "r0", "before": 3, "after": 2}]
+    assert found["grants"][0]["words"] == "reading anything below /srv/other/docs, in this run"
+    assert [each["command"] for each in found["grants"][0]["answered"]] == [commands[1]]
+
+
+@pytest.mark.parametrize("more", [["--rows"], ["--format", "html"]])
+def test_what_has_no_place_for_grants(runs: Path, more: list[str], capsys: Capture) -> None:
+    assert main(["policy", "replay", "default", str(runs), "--grant", "second", *more]) == 2
+    assert "leave --rows out" in capsys.readouterr().err
 
 
 def test_rows_that_cant_be_replayed_are_named_and_counted(runs: Path, capsys: Capture) -> None:
