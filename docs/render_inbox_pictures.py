@@ -24,6 +24,7 @@ from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedAsker
 from tests.support.browser_session import chromium
+from tests.support.mail_servers import free_port
 
 PROJECT = "/srv/shop"
 COMMANDS = [
@@ -60,7 +61,13 @@ def main() -> None:
         approvers = ScriptedApprovers(Authority((person,), {"default": rule}))
         director = build_director("default", project=PROJECT)
         lines: list[str] = []
-        channel = WebChannel("web", Web(type="web"), None, (), show=lambda line: lines.append(line) is None)
+        channel = WebChannel(
+            "web",
+            Web(type="web", listen=f"127.0.0.1:{free_port()}"),
+            None,
+            (),
+            show=lambda line: lines.append(line) is None,
+        )
         channel.start(StoreDesk(store, "web", approvers.authority, approvers.signer))
         try:
             asked: list[str] = []
