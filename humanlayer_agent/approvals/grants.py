@@ -119,9 +119,10 @@ class Pattern:
 
     def covers(self, ask: Ask) -> bool:
         """Tell whether what is asked about is certainly of this kind."""
-        if (self.rule, self.kind) != (ask.rule, ask.kind) or not _may_vary(ask):
-            return False
         reads = self.kind == "read" and self.role == "operand" and ask.role in _READS
+        only_names = reads and ask.role == "list" and ask.severity == "low"  # less than to read it, whatever asks
+        if self.kind != ask.kind or not (self.rule == ask.rule or only_names) or not _may_vary(ask):
+            return False
         if self.role not in (ask.role, ANY) and not reads:
             return False
         if not self.program and not (self.kind == "read" and ask.role in _READS):

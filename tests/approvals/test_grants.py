@@ -62,6 +62,9 @@ COVERED = [
     ("cat /srv/data/x", "grep -rn --include='*.ts' word /srv/data"),
     ("ls /srv/data/x.png", "ls -la /srv/data/*.png"),
     ("cat /srv/data/x", "git -C /srv/data log --oneline"),
+    # To name what may be read is less, by whichever rule it is asked about.
+    ("cat /srv/data/x", "ls -la /srv/data/y"),
+    ("cat /srv/data/x", "find /srv/data -name '*.md' | sort"),
     # To read from a service is to read from the same account.
     ("aws s3 ls", "aws cloudformation list-stacks --region us-east-1 --output json"),
     ("kubectl get pods", "kubectl describe pod a"),
@@ -187,6 +190,12 @@ UNCOVERED = {
         ("kubectl get pods", "kubectl --server=https://example.com get pods"),
         ("aws s3 ls", "aws s3 ls --endpoint-url https://example.com"),
         ("gh api repos/o/r", "gh api repos/o/r --hostname example.com"),
+    ],
+    "more than to name": [
+        ("ls /srv/data/x", "cat /srv/data/x"),
+        ("cat /srv/data/x", "ls /srv/data2"),
+        ("cat /srv/data/x", "find /srv/data -name x -delete"),
+        ("cat /srv/data/x", "find /srv -name x"),
     ],
     "other places of many": [
         ("cat /srv/data/x", "cat /srv/data2/*.md"),

@@ -232,8 +232,8 @@ def replay(
     Reads trajectories of mini-swe-agent (1 and 2), SWE-agent and Harbor (ATIF), events of OpenHands, Claude Code's
     session files, our audit export, and JSON lines with "id", "command" and "cwd".
 
-    Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app;
-    hla policy replay default runs/ --confined --grant second
+    Examples: hla policy replay default ~/.claude/projects;  hla policy replay default runs/ --checkout ~/src/app;  hla
+    policy replay default runs/ --confined --grant second
     """
     from humanlayer_agent.cli.policy.replay import run_replay
 
