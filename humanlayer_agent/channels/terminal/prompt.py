@@ -414,7 +414,7 @@ class Prompt:
 
     def _choose(self, number: int) -> None:
         """Takes the scope of this number, from 1, once it was shown whole."""
-        if not self._pager.has_shown(number):
+        if self._pager.too_small or not self._pager.has_shown(number):
             self._note("look at it first: space shows the next page")
         else:
             self._after_silence(Decision("approve", scope=self._view.offers[number - 1].name))

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from humanlayer_agent.action import PLAN
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.audit import events
 from humanlayer_agent.cli.shared.human_signature import typed_word
@@ -251,12 +252,12 @@ def _remembered(wish: Wish, request: ApprovalRequest) -> str:
     Raises:
         ConfigError: it can't be remembered, or not so.
     """
-    if not wish.scope:
+    if wish.kind != "approve" or not (wish.scope or request.action.type == PLAN):
         return ""
     from humanlayer_agent.channels.offers import no_offer, offer_views
 
     views = {view.name: view for view in offer_views(request)}
-    if (chosen := views.get(SCOPES[wish.scope])) is not None:
+    if (chosen := views.get(SCOPES.get(wish.scope, PLAN))) is not None:
         return chosen.remembered
     if not views:
         raise ConfigError(f"{request.id[:12]} can be approved once only: {no_offer(request)}")
@@ -293,6 +294,8 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore",
     if remembered:
         parts.append(_foreseen(request, opened, _columns(fd)))
         purpose = f"let it run, and remember: {remembered}"
+        if request.action.type == PLAN:
+            purpose = f"let what it needs run: {remembered}"
     return _Typed(edited, "terminal") if typed_word(fd, "\n\n".join(parts), wish.kind, purpose) else None
 
 
@@ -342,7 +345,7 @@ def _told(result: VoteResult, wish: Wish, request: ApprovalRequest, opened: "SQL
     short = request.id[:12]
     if result.outcome in ("recorded", "duplicate"):
         more = f"; {result.missing} more must approve it" if result.missing else ""
-        given = opened.grants.get(request.id) if wish.scope and result.state == "approved" else None
+        given = opened.grants.get(request.id) if wish.kind == "approve" and result.state == "approved" else None
         if given is not None:
             more = f"; and remembered: {one_line(given.remembered)}"
         print(f"{_DONE[wish.kind]}: {short}{more}")
