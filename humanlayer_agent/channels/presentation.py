@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from humanlayer_agent.action import BASH
-from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
@@ -96,6 +96,7 @@ class Presentation:
     `teaching` says how to have a program known that is not; "" where none is unknown.
     `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
+    `type` is that of the action, and `can` are the answers that may be given to it.
     `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
@@ -124,6 +125,8 @@ class Presentation:
     edited: bool
     offers: tuple[OfferView, ...] = ()
     no_offer: str = ""
+    type: str = "bash"
+    can: frozenset[AnswerKind] = frozenset()
 
     @property
     def urgent(self) -> tuple[FindingView, ...]:
@@ -182,6 +185,8 @@ def present(
         edited=bool(request.parent),
         offers=offer_views(request),
         no_offer=no_offer(request),
+        type=action.type,
+        can=request.answers,
     )
 
 

@@ -24,6 +24,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style as Styles
 
+from humanlayer_agent.action import PLAN
 from humanlayer_agent.channels.offers import Foresight
 from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, batch_rows, editing_rows, offer_rows, rows
 from humanlayer_agent.channels.presentation import Presentation
@@ -245,6 +246,7 @@ class Prompt:
     ) -> None:
         self._view = view
         self._unconfined = unconfined
+        self._worded = "" if not view.can or "approve" in view.can else "it is answered in words: n"
         self._foresee = foresee
         self._until = until
         self._cancelled = cancelled
@@ -478,7 +480,7 @@ class Prompt:
 
         @keys.add("y", filter=asking)
         def _(event: KeyPressEvent) -> None:
-            if why_not := self._not_yet():
+            if why_not := self._worded or self._not_yet():
                 self._note(why_not)
             else:
                 self._after_silence(Decision("approve"))
@@ -486,6 +488,7 @@ class Prompt:
         @keys.add("n", filter=asking)
         def _(event: KeyPressEvent) -> None:
             self._switch("reason")
+            self._responds = bool(self._worded)
 
         @keys.add("e", filter=asking & editable)
         def _(event: KeyPressEvent) -> None:
@@ -669,7 +672,11 @@ class Prompt:
             ]
         armed = self._guard.armed
         ready = armed and not self._not_yet()
-        found = [key_label("y", "run once", ready), key_label("n", "reject", armed)]
+        if self._worded:
+            found = [key_label("n", "answer", armed)]
+        else:
+            often = "allow" if self._view.type == PLAN else "run once"
+            found = [key_label("y", often, ready), key_label("n", "reject", armed)]
         if self._view.offers:
             found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:
