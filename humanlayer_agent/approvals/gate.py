@@ -351,13 +351,14 @@ class Gate:
         with suppress(StoreError):
             self.store.stop_run(self.run_id, why)
 
-    def request_plan(self, plan: str, *, project: str, why: str = "") -> Grant | Denial:
+    def request_plan(self, plan: str, *, project: str = "", why: str = "") -> Grant | Denial:
         """Put before a human what a task will need, before it starts, and wait. What they approve is not asked again;
         everything else is asked about as ever, and nothing runs by it.
 
         Args:
             plan: YAML, or lines such as "network example.org by curl" (see `policy.plan`).
-            project: the directory that the agent works for; paths in the plan are relative to it.
+            project: the directory that the agent works for; paths in the plan are relative to it. That of the Director
+                where it is empty.
             why: the agent's own words.
 
         Returns:
@@ -371,6 +372,7 @@ class Gate:
 
             granted = gate.request_plan("read /srv/docs, network example.org by curl", project="/srv/app")
         """
+        project = project or str(getattr(self.director, "project", "") or os.getcwd())
         read = read_plan(plan, project)
         action = self._own(
             Action(read.text, type=PLAN, cwd=project, project=project, interpreter=(), model_intent=why or read.why)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from humanlayer_agent.action import PLAN, QUESTION
 from humanlayer_agent.channels.offers import Foresight, OfferView
 from humanlayer_agent.channels.presentation import FindingView, Fragment, Line, PartView, Presentation, Style, joined
 from humanlayer_agent.policy.decision import Verdict
@@ -161,15 +160,19 @@ def batch_rows(views: Sequence[Presentation], width: int) -> list[Row]:
 # ---- the pieces ------------------------------------------------------------------------------------
 
 
-_RUNS = " wants to run this"
-_WANTS = {QUESTION: " asks you this", PLAN: " wants to be allowed this before it starts"}
+def _wants(view: Presentation) -> str:
+    if view.edited:
+        return " would run this, as it was changed"
+    if view.plan:
+        return " wants to be allowed this before it starts"
+    return " asks you this" if view.can and "approve" not in view.can else " wants to run this"
 
 
 def _head(view: Presentation, width: int) -> list[Row]:
     title = (
         Fragment(Style.PLAIN, " "),
         Fragment(Style.STRONG, view.agent),
-        Fragment(Style.STRONG, " would run this, as it was changed" if view.edited else _WANTS.get(view.type, _RUNS)),
+        Fragment(Style.STRONG, _wants(view)),
     )
     place = (Fragment(Style.DIM, " " + " · ".join(view.place)),) if view.place else ()
     return [Row(piece) for line in (title, place) if line for piece in wrap(line, width, hang=1)]

@@ -34,8 +34,10 @@ _FETCHES: Mapping[str, frozenset[str] | None] = {
 }
 """Programs that get something from a host and send it nothing but the question, by their sub-commands (None: all)."""
 FETCHERS = frozenset(_FETCHES)
-_SENDS = re.compile(r"(data|form|upload|post|body|json|publish|request|config|header|cookie|cert|key|user|quote).*")
-"""Options of theirs by which more is sent, another method is used, or a file says what is done."""
+_SENDS = re.compile(
+    r"(data|form|upload|post|body|json|publish|request|config|header|cookie|cert|key|user|quote|recurse).*"
+)
+"""Options of theirs by which more is sent, another method is used, or a file (`.gitmodules`) says what is done."""
 _ASKED = re.compile(r"(?:https?|ftp|ssh|git)://\S+|[^:/?#\s]+(?::\d+)?(?:[/?#]\S*)?", re.IGNORECASE)
 """What names a host that is asked by a protocol which sends no more than the question does (not gopher, nor telnet)."""
 _READ_ONLY = "service-read"
@@ -49,7 +51,7 @@ _HOME = re.compile(r"(?:/[^/]+)*/(?:root|(?:home|homes|Users)(?:/[^/]+)?)\Z")
 _LEAST_DEPTH = 2
 _CODE = re.compile(r" line \d+: ")
 """Stands in the origin of effects that program text has."""
-_NAMED = frozenset({"operand", "redirect"})
+_NAMED = frozenset({"operand", "redirect", "list"})
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _FOLLOWED = frozenset({"script", "import", "code"})
 """Roles of code whose effects stand beside it."""
@@ -193,7 +195,7 @@ def _words(command: SimpleCommand, effect: Effect | None) -> tuple[str, ...] | N
         for effect in command.effects
         if effect.resolved
         and effect.operand
-        and not effect.pattern
+        and (not effect.pattern or effect.kind == "read")
         and (effect.role in _NAMED or effect.kind in _CHANGES)
     }
     found = []

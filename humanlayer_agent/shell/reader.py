@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from humanlayer_agent.shell.program import Program
+from humanlayer_agent.shell.wildcards import Listing
 
 MAX_TEXT = 262_144
 """Longest file that is read as code, in bytes."""
@@ -107,6 +108,16 @@ class DiskLooks(ABC):
         lies below it and is no folder: () where there is none. None where nobody can say, or there are too many.
         Never raises.
         """
+
+    @abstractmethod
+    def listing(self, folder: str, pattern: str) -> Listing | None:
+        """Return the names that a pattern stands for in a folder (absolute), a backslash before what is no wildcard of
+        it. None where that can't be said. Never raises.
+        """
+
+    @abstractmethod
+    def real(self, path: str) -> str:
+        """Return the path without links that a path (absolute) leads to, or would lead to. Never raises."""
 
     @abstractmethod
     def stored_sql(self, path: str) -> tuple[str, ...] | None:

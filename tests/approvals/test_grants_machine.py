@@ -36,11 +36,14 @@ LIMITS = Limits(max_age=AGE, max_uses=USES)
 ANN, EVE = "os:1:ann", "os:9:eve"
 BOB = Approver("slack:T/U", "slack", "chat")
 CARL = Approver("os:3:carl", "terminal", "terminal")
+DORA = Approver("os:4:dora", "terminal", "terminal")
+"""Who ends a stop: she never leaves, and approves nothing."""
 WHO = {"bob": BOB, "carl": CARL}
 PEOPLE = (
     Person("ann", ("os:1",)),
     Person("bob", (BOB.principal,)),
     Person("carl", ("os:3",)),
+    Person("dora", ("os:4",)),
     Person("eve", ("os:9",)),
 )
 OUR_KEY, STRANGE_KEY = Signer(), Signer()
@@ -108,7 +111,7 @@ def team(*without: str) -> Authority:
     """The people who may decide, but for those who have left."""
     here = tuple(name for name in WHO if name not in without)
     routes = {name: ApprovalRule(name, here, quorum=min(count, len(here))) for name, count in QUORUM.items()}
-    routes["default"] = replace(routes["one"], name="default")  # that of who resumes
+    routes["default"] = ApprovalRule("default", ("dora",))  # that of who resumes
     return Authority(PEOPLE, routes, frozenset((OUR_KEY.fingerprint,)))
 
 
@@ -357,7 +360,7 @@ class Granting(RuleBasedStateMachine):
     def resume(self) -> None:
         if self.halts:
             self.now = max(self.now, *(halt.at for halt in self.halts), 0)  # nobody resumes what is still to come
-            assert self.stores[1].halts.resume(self.halts, CARL, "", team(), OUR_KEY) is None
+            assert self.stores[1].halts.resume(self.halts, DORA, "", team(), OUR_KEY) is None
             self.halts = []
             self.wrote()
 

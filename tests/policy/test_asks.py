@@ -67,7 +67,7 @@ def test_a_decision_that_asks_says_about_what() -> None:
         ("git fetch --depth 1 origin", ("fetch", "--depth", "1", "origin")),
         ("x=644; chmod $x /opt/tool/a", ("644",)),
         ("python3 -c \"open('/opt/tool/a', 'w')\"", ("-c", "open('/opt/tool/a', 'w')")),
-        ("kubectl get pods -o yaml", ()),  # it only reads
+        ("kubectl get pods -o yaml", ()),
     ],
 )
 def test_words_are_what_does_not_only_name_things(command: str, words: tuple[str, ...]) -> None:
@@ -79,6 +79,8 @@ def test_words_are_what_does_not_only_name_things(command: str, words: tuple[str
     [
         ("chmod $MODE /opt/tool/a", None),  # a word that nobody knows
         ('cat "$F"', None),
+        ("cat /srv/data/*.py", "/srv/data/*.py"),
+        ("chmod 644 /opt/tool/*", None),
         ("cat /srv/data/*.md", "/srv/data/*.md"),
         ("cat /srv/*/../x.md", None),
         ("rm /srv/data/*.md", None),

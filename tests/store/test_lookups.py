@@ -151,7 +151,12 @@ class Used:
                     assert isinstance(store.consume(permit, permit.digest, TEAM.authority), Execution)
                     store.finish(permit.id, Outcome(0))
             assert grants.revoke(request.id, "os:1:bob", "enough") or last
-            _ = grants.get(request.id), grants.given(project="/srv/app", active=True), grants.given()
+            _ = (
+                grants.uses(request.id),
+                grants.get(request.id),
+                grants.given(project="/srv/app", active=True),
+                grants.given(),
+            )
 
     def command(self) -> None:
         """One that the policy allows, from its decision to its end."""

@@ -447,7 +447,8 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
     """
     fd, over = question.fd, question.over
     tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
-    once = "yes to run it once, " if "approve" in question.request.answers else ""
+    yes = "approve the plan" if question.view.plan else "run it once"
+    once = f"yes to {yes}, " if "approve" in question.request.answers else ""
     more = f"{_MORE} to allow more than once, " if question.view.offers else ""
     try:
         while not over():

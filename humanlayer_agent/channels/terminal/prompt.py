@@ -24,7 +24,6 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style as Styles
 
-from humanlayer_agent.action import PLAN
 from humanlayer_agent.channels.offers import Foresight
 from humanlayer_agent.channels.plain_text import MIN_WIDTH, Row, batch_rows, editing_rows, offer_rows, rows
 from humanlayer_agent.channels.presentation import Presentation
@@ -156,6 +155,7 @@ TICK = 0.1
 REPAINT = 1.0
 """Seconds after which everything is drawn anew, in case another program wrote on the screen."""
 
+_IGNORED = "ignored: keys came too early or all at once"
 FORWARD = (" ", "v", "f", "j", "pagedown", "down")
 BACK = ("b", "k", "pageup", "up")
 BY_ROW = frozenset({"j", "k", Keys.Down, Keys.Up})
@@ -262,7 +262,7 @@ class Prompt:
             input,
             self._guard,
             strict=lambda: self._mode not in WRITING,
-            ignored=lambda: self._note("ignored: keys came too early or all at once"),
+            ignored=lambda: self._note(_IGNORED),
         )
         self._output = output
         self._mode: Mode = "ask"
@@ -380,7 +380,12 @@ class Prompt:
         batches, mode = self._guard.batches, self._mode
 
         def decide() -> None:
-            if self._guard.batches == batches and self._mode == mode:
+            begun = self._input.flush_keys()  # an Esc in the same read, which the parser has kept for what may follow
+            if self._mode != mode:
+                return
+            if begun or self._guard.batches != batches:
+                self._note(_IGNORED)
+            else:
                 self._finish(None if self._closed() else decision)
 
         asyncio.get_running_loop().call_later(QUIET, decide)
@@ -392,8 +397,12 @@ class Prompt:
 
     def _offer(self) -> None:
         """Shows the scopes by which more than this once may be approved, or says why there are none."""
-        if why_not := self._view.no_offer or self._not_yet():
-            self._note(f"it can't be remembered: {why_not}" if self._view.no_offer else why_not)
+        if not self._view.offers:
+            why = f"it can't be remembered: {self._view.no_offer}"
+            self._note(why if self._view.no_offer else "there is nothing to choose: y approves all of it")
+            return
+        if why_not := self._not_yet():
+            self._note(why_not)
             return
         views = self._view.offers
         seen = [*self._foresee(), *[None] * len(views)][: len(views)]
@@ -675,8 +684,8 @@ class Prompt:
         if self._worded:
             found = [key_label("n", "answer", armed)]
         else:
-            often = "allow" if self._view.type == PLAN else "run once"
-            found = [key_label("y", often, ready), key_label("n", "reject", armed)]
+            yes = "approve the plan" if self._view.plan else "run once"
+            found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
         if self._view.offers:
             found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:

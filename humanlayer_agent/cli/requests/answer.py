@@ -252,12 +252,12 @@ def _remembered(wish: Wish, request: ApprovalRequest) -> str:
     Raises:
         ConfigError: it can't be remembered, or not so.
     """
-    if wish.kind != "approve" or not (wish.scope or request.action.type == PLAN):
+    if not wish.scope:
         return ""
     from humanlayer_agent.channels.offers import no_offer, offer_views
 
     views = {view.name: view for view in offer_views(request)}
-    if (chosen := views.get(SCOPES.get(wish.scope, PLAN))) is not None:
+    if (chosen := views.get(SCOPES[wish.scope])) is not None:
         return chosen.remembered
     if not views:
         raise ConfigError(f"{request.id[:12]} can be approved once only: {no_offer(request)}")
@@ -290,18 +290,16 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore",
         parts.append("Changed to (it is judged again before it runs):\n" + _indented(edited))
     if wish.comment:
         parts.append("With the words:\n" + _indented(wish.comment))
-    purpose = _means(wish.kind)
+    purpose = _means(wish.kind, request)
     if remembered:
         parts.append(_foreseen(request, opened, _columns(fd)))
         purpose = f"let it run, and remember: {remembered}"
-        if request.action.type == PLAN:
-            purpose = f"let what it needs run: {remembered}"
     return _Typed(edited, "terminal") if typed_word(fd, "\n\n".join(parts), wish.kind, purpose) else None
 
 
-def _means(kind: Kind) -> str:
+def _means(kind: Kind, request: ApprovalRequest) -> str:
     return {
-        "approve": "let it run once",
+        "approve": "approve all that it lists" if request.action.type == PLAN else "let it run once",
         "reject": "reject it",
         "edit": "put that in its place",
         "respond": "answer the agent in these words; nothing runs",

@@ -140,7 +140,8 @@ class _Word:
         if not self.texts:
             return MAYBE if self.multiplies or item.may_begin(self.prefix) else NO
         answers = {item.has(text) for text in self.texts}
-        return answers.pop() if len(answers) == 1 else MAYBE
+        answer = answers.pop() if len(answers) == 1 else MAYBE
+        return min(answer, MAYBE) if self.multiplies else answer
 
 
 def argv_matches(items: Sequence[TextSet | None], argv: Sequence[str], fields: Sequence[Field] = ()) -> int:
@@ -180,5 +181,7 @@ def _spelled(text: str) -> _Word:
 def _word(field: Field) -> _Word:
     if field.texts:
         return _Word(field.texts)
+    if field.listed:
+        return _Word(field.listed, multiplies=True)
     # A pattern stays itself where no file matches it, unless the shell was told otherwise (it is `many` then).
     return _Word((), field.prefix, vanishes=field.many, multiplies=field.many or field.pathname)

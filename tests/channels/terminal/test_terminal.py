@@ -126,7 +126,7 @@ def test_a_question_in_plain_lines(open_screen):
 
 def test_a_plan_is_allowed_and_not_run(open_screen):
     screen = open_screen(command=["needs: [{host: x.example}]"], action={"type": "plan"})
-    screen.armed("y allow")
+    screen.armed("y approve the plan")
     assert "deploy-bot wants to be allowed this before it starts" in screen.text()
     screen.send("y")
     assert screen.result()[0] == "approve"
