@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
-from humanlayer_agent.action import QUESTION, Action
+from humanlayer_agent.action import PLAN, QUESTION, Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority
 from humanlayer_agent.approvals.delivery_failures import asked_elsewhere, due_by_now, elsewhere, not_at, unreached
 from humanlayer_agent.approvals.model import Answer, AnswerKind, ApprovalRequest, Asker, Denial, Permit, Vote
@@ -305,16 +305,22 @@ class Asking:
                 more = "approval is" if result.missing == 1 else "approvals are"
                 self._tell(f"recorded: {result.missing} more {more} needed")
                 return None
-            if answer.scope and result.state == "approved":
-                given = self._store.grants.get(request.id)
-                all_of_them = "approved, and not remembered: not every approver has said that it may be"
-                self._tell(f"approved, and remembered: {given.remembered}" if given else all_of_them)
+            if result.state == "approved" and (remembered := self._remembered(request, answer)):
+                self._tell(remembered)
         reached = self._store.get(request.id)
         if reached is not None and reached.state == "pending":
             raise ChannelError("the channel ended without an answer")
         if reached is not None and (answer is None or result.outcome == "late"):
             self._tell_who(reached)
         return self._conclude(request, reached)
+
+    def _remembered(self, request: ApprovalRequest, answer: Answer) -> str:
+        """Say what is remembered of an approval that was given just now; "" where it was for once."""
+        if not answer.scope and request.action.type != PLAN:
+            return ""
+        if (given := self._store.grants.get(request.id)) is None:
+            return "approved, and not remembered: not every approver has said that it may be"
+        return f"approved, and remembered: {given.remembered}"
 
     def _not_here(self, request: ApprovalRequest, why: str) -> Permit | Denial | None:
         """Our own channel brought no answer that counts. None where others may still answer."""

@@ -543,9 +543,9 @@ def _phrase(pattern: Pattern) -> str:
         'reading anything below /srv/data'
     """
     does = _DOES_AS.get((pattern.kind, pattern.role)) or _DOES.get(pattern.kind, "")
-    shown = one_line(pattern.operand)
-    if pattern.kind == "network" and pattern.value:
-        shown = f"{shown}:{one_line(pattern.value)}"
+    shown = _named(
+        f"{pattern.operand}:{pattern.value}" if pattern.kind == "network" and pattern.value else pattern.operand
+    )
     who = " ".join(one_line(each) for each in (pattern.program, *pattern.verb[:1]) if each not in ("", ANY))
     if named := [each for each in pattern.verb[1:] if "=" in each and not each.endswith("=None") and each[:3] != "in="]:
         who = f"{who} ({one_line(', '.join(named))})"
@@ -560,6 +560,20 @@ def _phrase(pattern: Pattern) -> str:
     if not does:
         does, shown = "for", f"the {pattern.kind} {shown}"
     return " ".join(filter(None, (who, does, shown)))
+
+
+def _named(text: str) -> str:
+    """Return what a command names, whole, in quotes where it could read as words of ours.
+
+    Example:
+        >>> _named("/srv/x, for 1 hour"), _named("/srv/x")
+        ('"/srv/x, for 1 hour"', '/srv/x')
+    """
+    shown = one_line(text)
+    if not any(char.isspace() or char in '"`,()' for char in shown):
+        return shown
+    escaped = shown.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def duration(ms: int) -> str:

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from humanlayer_agent.action import INERT
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.policy.decision import COMMAND
 from humanlayer_agent.safe_text import one_line, visible
@@ -68,8 +69,8 @@ def alike_to(request: ApprovalRequest, others: Iterable[ApprovalRequest]) -> tup
 
 def why_alone(request: ApprovalRequest, *, longest: int = LONGEST) -> str:
     """Return why a request must be looked at by itself; "" where it may stand in a list with others."""
-    if "approve" not in request.answers:
-        return "it is answered in words"
+    if request.action.type in INERT:
+        return "it is no command"
     if request.decision.severity not in ("low", "medium"):
         return f"it is of {one_line(request.decision.severity)} severity"
     if request.body.get("stdin", _NOTHING) != _NOTHING:

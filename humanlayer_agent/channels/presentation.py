@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from humanlayer_agent.action import BASH, PLAN
-from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
 from humanlayer_agent.policy.decision import PartVerdict, PolicyDecision, Verdict
@@ -96,6 +96,7 @@ class Presentation:
     `teaching` says how to have a program known that is not; "" where none is unknown.
     `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
+    `can` are the answers that may be given to it: a question of the agent is answered in words.
     `edited` says that the command is what a human made of another one. `plan` says that it is none, but what a task
     will need: a yes runs nothing, and is all that can be approved of it. `digest` is "" where a secret is not shown: it
     could be guessed by it.
@@ -126,6 +127,7 @@ class Presentation:
     offers: tuple[OfferView, ...] = ()
     no_offer: str = ""
     plan: bool = False
+    can: frozenset[AnswerKind] = frozenset()
 
     @property
     def urgent(self) -> tuple[FindingView, ...]:
@@ -185,6 +187,7 @@ def present(
         offers=() if action.type == PLAN else offer_views(request),
         no_offer="" if action.type == PLAN else no_offer(request),
         plan=action.type == PLAN,
+        can=request.answers,
     )
 
 

@@ -21,6 +21,7 @@ from humanlayer_agent.testing.approvers import (
     TEST_AUTHORITY,
     ScriptedApprovers,
     ScriptedAsker,
+    ScriptedDirector,
     answer,
 )
 from humanlayer_agent.testing.patience import until
@@ -456,3 +457,31 @@ def test_words_of_humans_reach_the_model_as_data(gate: Callable[..., Gate], act:
     lines = denial_text(denial).splitlines()
     assert not any(line.startswith("Ignore") for line in lines)
     assert any('no\\"\\nIgnore' in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("step", "lines"),
+    [
+        (("grant", "action"), ["approved, and remembered: this exact command, in this run (50 uses)"]),
+        ("approve", []),
+    ],
+)
+def test_what_is_remembered_is_told(store: SQLiteStore, step: Any, lines: list[str]) -> None:
+    asker = ScriptedAsker([step])
+    gate = Gate(ScriptedDirector({"ask": Verdict.ASK}), store, asker)
+    assert isinstance(gate.check(Action("ask", cwd="/srv", project="/srv")), Permit)
+    assert asker.told == lines
+
+
+def test_whoever_is_asked_is_given_what_was_asked_before(store: SQLiteStore) -> None:
+    known: list[list[str]] = []
+
+    def look(request: Any) -> Any:
+        known.append([each.action.content for each in request.earlier(2)])
+        assert request.beside() == []
+        return answer(request, "approve")
+
+    gate = Gate(ScriptedDirector({"ask": Verdict.ASK}), store, ScriptedAsker([look] * 4))
+    for number in range(4):
+        gate.check(Action(f"ask {number}", cwd="/srv", project="/srv"))
+    assert known == [[], ["ask 0"], ["ask 0", "ask 1"], ["ask 1", "ask 2"]]

@@ -40,7 +40,7 @@ from humanlayer_agent.errors import HumanlayerError
 from tests.channels.asking import build_grantable, build_request
 
 options = json.loads(sys.argv[1])
-request = build_request(*options.get("command", []))
+request = build_request(*options.get("command", []), **options.get("action", {}))
 if "earlier" in options:
     request = build_grantable(*options.get("command", []), earlier=options["earlier"])
 cancel = options.get("cancel", "")

@@ -18,15 +18,24 @@ from humanlayer_agent.cli import main
 from humanlayer_agent.cli.shared.completion import grant_ids
 from humanlayer_agent.cli.shared.records import GrantRecord
 from humanlayer_agent.locations import default_store_path
-from humanlayer_agent.policy.decision import Verdict
+from humanlayer_agent.policy.decision import Ask, PolicyDecision, Verdict
 from humanlayer_agent.processes import identity
 from humanlayer_agent.processes.execution import SUPERVISED
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import ScriptedAsker, ScriptedDirector
+from humanlayer_agent.testing.approvers import ScriptedAsker
 from tests.support import children
 from tests.support.records import faults
 
 RUN = [sys.executable, "-m", "humanlayer_agent.cli", "grants"]
+
+
+class Judge:
+    """Asks about the host that a command names."""
+
+    def evaluate(self, action: Action) -> PolicyDecision:
+        program, _, host = action.content.partition(" ")
+        ask = Ask("network", program, "network", "operand", host)
+        return PolicyDecision(Verdict.ASK, "a rule says so", "test", "0" * 64, rules=("network",), asks=(ask,))
 
 
 class Agent:
@@ -34,9 +43,8 @@ class Agent:
 
     def __init__(self, *scopes: str) -> None:
         self.store = SQLiteStore(default_store_path())
-        director = ScriptedDirector({"make": Verdict.ASK})
         script = [("grant", scope) if scope else "approve" for scope in scopes]
-        self.gate = Gate(director, self.store, ScriptedAsker(script), agent="builder")
+        self.gate = Gate(Judge(), self.store, ScriptedAsker(script), agent="builder")
 
     def does(self, command: str) -> bool:
         """Tell whether it may: by a grant, or because the human says so, who has nothing more to say in the end."""
@@ -89,7 +97,7 @@ def test_ls_has_what_holds(agent: Agent, human: None, capsys: pytest.CaptureFixt
         "active",
         "1 of 50",
         "0 of 50",
-        "make for the command make a",
+        "make contacting a",
         "agent builder",
     ):
         assert text in shown
@@ -129,7 +137,7 @@ def test_show_has_every_use(agent: Agent, human: None, capsys: pytest.CaptureFix
     first, second = ids(agent)
     assert main(["grants", "show", first[:8]]) == 0
     shown = capsys.readouterr().out
-    for text in (first, "make for the command make a", "1 of 50", "It was given with this approval:", "  1 │ make a"):
+    for text in (first, "make contacting a", "1 of 50", "It was given with this approval:", "  1 │ make a"):
         assert text in shown
     assert "It has let through:" in shown
     assert agent.gate.run_id[:8] in shown
@@ -154,7 +162,7 @@ def test_when_the_run_has_ended_it_does_not_hold(agent: Agent, human: None, caps
 def test_completion_has_those_that_hold(agent: Agent, human: None) -> None:
     first, second = ids(agent)
     agent.store.grants.revoke(second, "os:1")
-    assert grant_ids("") == [(first[:12], "make for the command make a")]
+    assert grant_ids("") == [(first[:12], "make contacting a")]
 
 
 def at_terminal(*arguments: str, **environ: str) -> tuple[int, str]:
@@ -170,7 +178,7 @@ def test_revoke(elsewhere: None, agent: Agent, everything: bool) -> None:
     first, second = ids(agent)
     code, shown = at_terminal("revoke", *(["--all"] if everything else [first[:8]]), "--reason", "done\x1b[2J")
     assert code == 0, shown
-    assert f"revoked: {first[:12]}  make for the command make a, in this run (50 uses)" in shown
+    assert f"revoked: {first[:12]}  make contacting a, in this run (50 uses)" in shown
     assert (f"revoked: {second[:12]}" in shown) == everything
     assert not agent.does("make a")
     (event, *_) = [entry.event for entry in agent.store.events(type="grant.revoked")]

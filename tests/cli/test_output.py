@@ -45,7 +45,7 @@ examples:
 SAYS = {
     *("hook", "demo", "run", "exec", "init", "hub", "stop", "resume", "channel test", "policy trust"),
     *("policy allow", "policy suggest"),
-    *("requests approve", "requests reject", "requests edit", "requests respond"),
+    *("requests approve", "requests reject", "requests edit", "requests respond", "grants revoke"),
     "catalog new",
     *("audit purge", "audit accept-loss"),
     "audit export",  # writes the log's own lines, in the one form that can be verified
@@ -79,6 +79,8 @@ CALLS = {
     ("channel ls", ""): "channel ls --channels CHANNELS/terminal.yaml",
     ("requests ls", ""): "requests ls --all",
     ("requests show", ""): "requests show REQUEST",
+    ("grants ls", ""): "grants ls --all",
+    ("grants show", ""): "grants show REQUEST",
 }
 ELSEWHERE = {("undo", ""), ("undo", "--dry-run"), ("undo", "--run ID --list"), ("requests watch", "")}
 """What needs more than one process: tested with the command itself."""
@@ -127,7 +129,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: None) -> str
     Path("./milder.yaml").write_text(POLICY.replace("decision: deny", "decision: allow").replace("mine", "milder"))
     Path("log.jsonl").write_text('{"id": "1", "command": "curl http://x"}\n{"id": "2", "command": "ls"}\n')
     director = ScriptedDirector({"ask": Verdict.ASK, "rm": Verdict.DENY})
-    with_human = ScriptedAsker(["approve", ("reject", "no \x1b[1m")])
+    with_human = ScriptedAsker([("grant", "action"), ("reject", "no \x1b[1m")])
     gate = Gate(director, SQLiteStore(default_store_path()), with_human, run_id="run-1")
     for command in ("ls -u me:hunter22", HOSTILE, "ask again", "rm x"):
         permit = gate.check(Action(command, cwd="/srv", project="/srv"))

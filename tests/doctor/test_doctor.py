@@ -879,7 +879,7 @@ HOST = Ask("network", "curl", "network", "host", "x.example", "443")
     [
         (HOST, "run", "builder", "ok", "curl contacting x.example:443, in this run (50 uses), used 1 of 50 times"),
         (HOST, "run", "", "warning", "it is for any agent of the same user"),
-        (Ask("packages", "pip", "package", "", "left-pad"), "any", "builder", "warning", "it covers any operand"),
+        (Ask("packages", "pip", "package", "operand", "left-pad"), "any", "builder", "warning", "it covers any operand"),
         (
             Ask("reads", "cat", "read", "operand", "/opt/data/x", places=("/opt/data/x",)),
             "run", "builder", "warning", "it covers all below /opt/data",

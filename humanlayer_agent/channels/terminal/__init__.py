@@ -317,7 +317,7 @@ def _prompted(question: _Question, draft: str, notice: str) -> Decision | OpenEd
             question.view,
             until=question.until,
             cancelled=question.cancelled,
-            command=question.request.action.content,
+            command=question.request.action.content if "edit" in question.request.answers else "",
             draft=draft,
             notice=notice,
             unconfined=_unconfined(question.request),
@@ -447,18 +447,21 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
     """
     fd, over = question.fd, question.over
     tty.write(fd, as_text(question.view, min(_columns(fd) - 1, 100)) + "\n\n" + (f"{notice}\n\n" if notice else ""))
+    yes = "approve the plan" if question.view.plan else "run it once"
+    once = f"yes to {yes}, " if "approve" in question.request.answers else ""
     more = f"{_MORE} to allow more than once, " if question.view.offers else ""
     try:
         while not over():
-            yes = "approve the plan" if question.view.plan else "run it once"
             said = _line_after(
                 question,
-                f"Type yes to {yes}, {more}no REASON to reject it, tell WORDS to answer it, stop to stop the run: ",
+                f"Type {once}{more}no REASON to reject it, tell WORDS to answer it, stop to stop the run: ",
             )
             word, _, comment = said.partition(" ")
             kind = _WORDS.get(word)
             if said == _MORE and (chosen := _plain_scope(question)) is not None:
                 return chosen
+            if kind not in question.request.answers:
+                continue
             if kind is not None and (kind == "reject" or bool(comment.strip()) == (kind == "respond")):
                 return Decision(kind, comment)
     except KeyboardInterrupt as error:

@@ -246,6 +246,7 @@ class Prompt:
     ) -> None:
         self._view = view
         self._unconfined = unconfined
+        self._worded = "" if not view.can or "approve" in view.can else "it is answered in words: n"
         self._foresee = foresee
         self._until = until
         self._cancelled = cancelled
@@ -396,8 +397,12 @@ class Prompt:
 
     def _offer(self) -> None:
         """Shows the scopes by which more than this once may be approved, or says why there are none."""
-        if why_not := self._view.no_offer or self._not_yet():
-            self._note(f"it can't be remembered: {why_not}" if self._view.no_offer else why_not)
+        if not self._view.offers:
+            why = f"it can't be remembered: {self._view.no_offer}"
+            self._note(why if self._view.no_offer else "there is nothing to choose: y approves all of it")
+            return
+        if why_not := self._not_yet():
+            self._note(why_not)
             return
         views = self._view.offers
         seen = [*self._foresee(), *[None] * len(views)][: len(views)]
@@ -420,7 +425,7 @@ class Prompt:
 
     def _choose(self, number: int) -> None:
         """Takes the scope of this number, from 1, once it was shown whole."""
-        if not self._pager.has_shown(number):
+        if self._pager.too_small or not self._pager.has_shown(number):
             self._note("look at it first: space shows the next page")
         else:
             self._after_silence(Decision("approve", scope=self._view.offers[number - 1].name))
@@ -484,7 +489,7 @@ class Prompt:
 
         @keys.add("y", filter=asking)
         def _(event: KeyPressEvent) -> None:
-            if why_not := self._not_yet():
+            if why_not := self._worded or self._not_yet():
                 self._note(why_not)
             else:
                 self._after_silence(Decision("approve"))
@@ -492,6 +497,7 @@ class Prompt:
         @keys.add("n", filter=asking)
         def _(event: KeyPressEvent) -> None:
             self._switch("reason")
+            self._responds = bool(self._worded)
 
         @keys.add("e", filter=asking & editable)
         def _(event: KeyPressEvent) -> None:
@@ -675,8 +681,11 @@ class Prompt:
             ]
         armed = self._guard.armed
         ready = armed and not self._not_yet()
-        yes = "approve the plan" if self._view.plan else "run once"
-        found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
+        if self._worded:
+            found = [key_label("n", "answer", armed)]
+        else:
+            yes = "approve the plan" if self._view.plan else "run once"
+            found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
         if self._view.offers:
             found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:

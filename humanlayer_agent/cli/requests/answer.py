@@ -343,7 +343,7 @@ def _told(result: VoteResult, wish: Wish, request: ApprovalRequest, opened: "SQL
     short = request.id[:12]
     if result.outcome in ("recorded", "duplicate"):
         more = f"; {result.missing} more must approve it" if result.missing else ""
-        given = opened.grants.get(request.id) if wish.scope and result.state == "approved" else None
+        given = opened.grants.get(request.id) if wish.kind == "approve" and result.state == "approved" else None
         if given is not None:
             more = f"; and remembered: {one_line(given.remembered)}"
         print(f"{_DONE[wish.kind]}: {short}{more}")

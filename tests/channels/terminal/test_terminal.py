@@ -98,6 +98,40 @@ def test_tab_answers_in_words_instead(open_screen):
     assert "answered by" in screen.text()
 
 
+def test_a_question_is_answered_in_words(open_screen):
+    screen = open_screen(command=["Which branch?\n\n1. main\n2. next"], action={"type": "question"})
+    screen.armed("n answer")
+    text = screen.text()
+    assert "deploy-bot asks you this" in text
+    assert all(key not in text for key in ("y run once", "a allow", "e edit"))
+    screen.send("y")
+    screen.shows("it is answered in words: n")
+    screen.armed("n answer")
+    screen.send("n")
+    screen.shows("Tell it:")
+    screen.send("main")
+    screen.shows("Tell it: main")
+    screen.send("\r")
+    assert screen.result()[:2] == ["respond", "main"]
+
+
+def test_a_question_in_plain_lines(open_screen):
+    screen = open_screen(command=["Which branch?"], action={"type": "question"}, env={"TERM": "dumb"}, rows=60)
+    screen.shows("Type no REASON to reject it, tell WORDS to answer it")
+    screen.send("yes\n")
+    screen.until(lambda: screen.text().count("Type no REASON") == 2, "the question again")
+    screen.send("tell main\n")
+    assert screen.result()[:2] == ["respond", "main"]
+
+
+def test_a_plan_is_allowed_and_not_run(open_screen):
+    screen = open_screen(command=["needs: [{host: x.example}]"], action={"type": "plan"})
+    screen.armed("y approve the plan")
+    assert "deploy-bot wants to be allowed this before it starts" in screen.text()
+    screen.send("y")
+    assert screen.result()[0] == "approve"
+
+
 def test_y_inside_a_reason_is_text_and_escape_goes_back(open_screen):
     screen = open_screen()
     screen.armed()

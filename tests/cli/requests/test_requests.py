@@ -48,7 +48,7 @@ class Judge:
             policy="test",
             policy_digest="0" * 64,
             severity=self.severity,
-            asks=(Ask("r1", "make", "command", operand=action.content, severity=self.severity),) if asked else (),
+            asks=(Ask("r1", "make", "network", "operand", "x.example", severity=self.severity),) if asked else (),
         )
 
 
@@ -484,8 +484,8 @@ def _name() -> str:
     ("scope", "words", "name"),
     [
         ("action", "this exact command, in this run (50 uses)", "action"),
-        ("run", "make for the command make deploy, in this run (50 uses)", "run"),
-        ("1h", "make for the command make deploy, for 1 hour (50 uses)", "hour"),
+        ("run", "make contacting x.example, in this run (50 uses)", "run"),
+        ("1h", "make contacting x.example, for 1 hour (50 uses)", "hour"),
     ],
 )
 def test_approve_for_more_than_once(agent: Callable[..., Waiting], scope: str, words: str, name: str) -> None:
@@ -523,7 +523,11 @@ def test_what_it_would_have_let_through_is_shown(agent: Callable[..., Waiting]) 
     [
         ("critical", "1h", "can be approved once only: it is of critical severity"),
         ("high", "1h", "can't be approved for 1h, but for these (action: this exact command, in this run)"),
-        ("medium", "any", "but for these (action: this exact command, in this run; run: make for the command"),
+        (
+            "medium",
+            "any",
+            "but for these (action: this exact command, in this run; run: make contacting x.example, in this run",
+        ),
     ],
 )
 def test_what_is_not_offered_is_not_given(agent: Callable[..., Waiting], severity: str, scope: str, why: str) -> None:
