@@ -1,8 +1,9 @@
 # Everything lives in .venv. Each target sets up what it needs first; the second time that costs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
-# More than there are cores: many tests wait for terminals, servers and other processes.
-WORKERS ?= 6
+# Two for each core: many tests wait for terminals, servers and other processes. Not more: each collects all tests and
+# imports all modules for itself.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 6 ? 2 * cores : 12)))
 # Each worker gets neighbours, which share servers and imports, and takes of another's when it is done.
 PARALLEL := -n $(WORKERS) --dist worksteal
 .DEFAULT_GOAL := help
@@ -78,7 +79,7 @@ endif
 .PHONY: test-environments
 test-environments: .venv/.compiled .venv-mini-v1/.test .venv-harbor/.test
 
-# Left to six workers that begin at the same time, each module would be compiled six times.
+# Left to the workers, which begin at the same time, each would compile each module.
 .venv/.compiled: .venv/.test
 	@echo "==> compiling the tests"
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true

@@ -23,7 +23,7 @@ _BEGINNING = """# Policy files
 <!-- Made by docs/make_policy_file.py from humanlayer_agent/policy/language: change the fields there. -->
 
 A policy is a YAML file. Every key is listed here; [policies](policies.md) says what they come to, and [the
-cookbook](cookbook.md) has 41 rules to copy. An unknown key is an error with file, line and column.
+cookbook](cookbook.md) has 46 rules to copy. An unknown key is an error with file, line and column.
 
 A list of names may be one name without the list around it. `$name` in a list of patterns stands for a list of the file.
 """
@@ -67,6 +67,8 @@ SECTIONS = (
     Section("Route", "RaisedRoute", level=3),
     Section("Grant", "Grantable", level=3),
     Section("Tests", "Tests", level=3),
+    Section("Exceptions", "WrittenException"),
+    Section("Tests of exceptions", "ExceptionTests", level=3),
     Section("Conditions", "Match"),
     Section("Words", "Text", level=3),
     Section("Program", "Program", level=3),
@@ -83,14 +85,20 @@ _TYPES = {
     "Identifier": "name", "RouteName": "name", "Names": "names", "Text": "word", "Texts": "words", "Kinds": "kinds",
     "RegexText": "regular expression", "Match": "condition", "Flow": "flow", "Program": "program", "Flags": "flags",
     "Operands": "operands", "Environment": "env", "Effects": "effects", "Paths": "paths", "Among": "names",
-    "Override": "override", "Tests": "tests", "RaisedRoute": "route", "Grantable": "grant",
-    "WrittenDefaults": "defaults",
+    "Override": "override", "Tests": "tests", "ExceptionTests": "tests", "Expiry": "day or moment",
+    "RaisedRoute": "route", "Grantable": "grant", "WrittenDefaults": "defaults",
     "WrittenKeep": "keep", "WrittenConfinement": "confinement",
     "ListOrAdded": "names, or `{add: names}`", "Stop": "`ask` or `deny`",
 }  # fmt: skip
 """What the classes' annotations are called on the page."""
 _DURATION = "duration"
-_MANY = {"str": "list of text", "Match": "conditions", "Kind": "kinds", "WrittenRule": "rules"}
+_MANY = {
+    "str": "list of text",
+    "Match": "conditions",
+    "Kind": "kinds",
+    "WrittenRule": "rules",
+    "WrittenException": "exceptions",
+}
 """The same for lists of them."""
 
 

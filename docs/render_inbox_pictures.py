@@ -13,14 +13,16 @@ from pathlib import Path
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule, Authority, Person, Step
+from humanlayer_agent.approvals.gate import Gate, Judge
 from humanlayer_agent.approvals.model import ApprovalRequest, Approver, Run
 from humanlayer_agent.channels.settings.schema import Web
 from humanlayer_agent.channels.web.channel import WebChannel
 from humanlayer_agent.configuration import build_director
 from humanlayer_agent.hub.channel_access import StoreDesk
+from humanlayer_agent.keys.signing import Signer
 from humanlayer_agent.processes.identity import os_user
 from humanlayer_agent.store.sqlite import SQLiteStore
-from humanlayer_agent.testing.approvers import ScriptedApprovers
+from humanlayer_agent.testing.approvers import ScriptedApprovers, ScriptedAsker
 from tests.support.browser_session import chromium
 
 PROJECT = "/srv/shop"
@@ -37,6 +39,14 @@ COMMANDS = [
         "The cache is stale, so I clean it and install the tool chain anew.",
     ),
 ]
+GRANTED = (
+    "curl -fsS https://docs.example.com/theme.css",
+    "cat /opt/team/style-guide/voice.md",
+    "curl -fsS https://docs.example.com/logo.svg",
+    "cat /opt/team/style-guide/terms.md",
+    "cat /opt/team/style-guide/layout.md",
+)
+"""What is asked about, approved for more than once, and then runs without a question."""
 
 
 def main() -> None:
@@ -89,10 +99,24 @@ def main() -> None:
                 if number == 1:
                     who = Approver(os_user(), "web", "login")
                     approvers.vote(store, last, "reject", who, "not on a Friday")
+            grant(store, approvers.signer, director)
             take(channel.url.rstrip("/"), lines, asked, folder)
         finally:
             channel.close()
             store.close()
+
+
+def grant(store: SQLiteStore, signer: Signer, director: Judge) -> None:
+    """Have alice approve for more than once, and the agent use that."""
+    alone = Authority.alone(os_user())
+    rule = ApprovalRule("default", ("alice",), solo=True, timeout_ms=3_600_000)
+    authority = ScriptedApprovers(Authority((Person("alice", alone.people[0].identities),), {"default": rule}), signer)
+    asker = ScriptedAsker([("grant", "run"), ("grant", "hour")], approver=Approver(os_user(), "web", "login"))
+    gate = Gate(
+        director, store, asker, run_id="run-3", agent="docs", authority=authority.authority, signer=authority.signer
+    )
+    for command in GRANTED:
+        gate.check(Action(command, cwd=PROJECT, project=PROJECT))
 
 
 def take(url: str, lines: list[str], asked: list[str], folder: Path) -> None:
@@ -105,6 +129,13 @@ def take(url: str, lines: list[str], asked: list[str], folder: Path) -> None:
         tab.resize(900, 1000)
         tab.open(f"{inside}/r/{asked[-1]}")
         tab.picture(folder / "inbox-request.png")
+        tab.resize(390, 844, mobile=True)
+        tab.prefers("dark")
+        tab.prefers("light")
+        tab.resize(360, 740, mobile=True)
+        tab.open(f"{inside}/grants")
+        tab.run("document.querySelector('details').open = true")
+        tab.picture(folder / "inbox-grants.png")
         tab.resize(390, 844, mobile=True)
         tab.prefers("dark")
         tab.open(f"{inside}/r/{asked[0]}")  # a short one: whole, with what it is answered by

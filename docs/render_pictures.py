@@ -1,4 +1,4 @@
-"""Draws the pictures of our pages from the real program: the terminal prompt, its scopes, and the message in Slack.
+"""Draws the pictures of our pages from the real program: the terminal prompt, the message in Slack, and their scopes.
 
     python docs/render_pictures.py [--into docs/pictures]
 
@@ -169,9 +169,15 @@ padding:1px 3px;margin:0 5px;font-weight:bold} .time{color:#616061;font-size:12p
 pre{background:#f8f8f8;border:1px solid #ddd;border-radius:4px;padding:8px;margin:6px 0;white-space:pre-wrap;
 word-break:break-word;font:12px/1.5 Monaco,'Liberation Mono',monospace}
 .mention{background:#e8f5fa;color:#1264a3;border-radius:3px;padding:0 2px 1px}
-.buttons{display:flex;gap:8px;margin-top:10px} .button{border:1px solid #bbb;border-radius:4px;padding:4px 12px;
-font-weight:bold;font-size:15px;background:#fff} .primary{background:#007a5a;color:#fff;border-color:#007a5a}
+.buttons{display:flex;flex-wrap:wrap;gap:8px;margin-top:10px}
+.button{border:1px solid #bbb;border-radius:4px;padding:4px 12px;
+font-weight:bold;font-size:15px;background:#fff;white-space:nowrap}
+.primary{background:#007a5a;color:#fff;border-color:#007a5a}
 .danger{background:#fff;color:#e01e5a;border-color:#e01e5a}
+.modal{padding:20px 24px} .title{font-weight:900;font-size:22px;margin-bottom:12px}
+hr{border:0;border-top:1px solid #ddd}
+.label{font-weight:bold;margin-top:14px} .end{justify-content:flex-end} .option{display:flex;gap:8px;margin:6px 0}
+.option i{width:14px;height:14px;border:2px solid #868686;border-radius:50%;flex:none;margin-top:2px}
 """
 
 
@@ -199,8 +205,36 @@ def slack_page() -> str:
     return _page(_SLACK_STYLE, body)
 
 
+def slack_form_page() -> str:
+    """The form that the channel opens where more than once may be approved."""
+    from humanlayer_agent.approvals.grants import offers
+    from humanlayer_agent.channels.offers import foresight
+    from humanlayer_agent.channels.slack import forms, message
+
+    asked = request(FETCH, "")
+    before = [replace(request(each), id=each, digest=each, state="approved") for each in EARLIER]
+    seen = {offer.name: foresight(asked, offer.name, before, redacted=True) for offer in offers(asked)}
+    origin = forms.Origin(asked.id, "0" * 16, CHANNEL, "1.1")
+    view = forms.scopes(message.shown(asked), seen, dict.fromkeys(seen, "0" * 16), origin)
+    inner = "".join(_input(block) if block["type"] == "input" else _block(block, {}) for block in view["blocks"])
+    title, submit, close = (html.escape(view[name]["text"]) for name in ("title", "submit", "close"))
+    buttons = f'<div class="button">{close}</div><div class="button primary">{submit}</div>'
+    body = f'<div class="modal"><div class="title">{title}</div>{inner}<div class="buttons end">{buttons}</div></div>'
+    return _page(_SLACK_STYLE, body)
+
+
+def _input(block: dict[str, Any]) -> str:
+    options = "".join(
+        f'<div class="option"><i></i>{html.escape(each["text"]["text"])}</div>' for each in block["element"]["options"]
+    )
+    hint = html.escape(block["hint"]["text"])
+    return f'<div class="label">{html.escape(block["label"]["text"])}</div>{options}<div class="context">{hint}</div>'
+
+
 def _block(block: dict[str, Any], names: dict[str, str]) -> str:
     kind = block["type"]
+    if kind == "divider":
+        return "<hr>"
     if kind in ("header", "section"):
         return f'<div class="{kind}">{html.escape(block["text"]["text"])}</div>'
     if kind == "context":
@@ -280,6 +314,7 @@ def main() -> None:
         ("terminal", terminal_page(), 860),
         ("grant", terminal_page(FETCH, "a"), 860),
         ("slack", slack_page(), 660),
+        ("slack-grant", slack_form_page(), 660),
     )
     for name, page, width in pages:
         draw(page, options.into / f"{name}.png", width)

@@ -179,6 +179,11 @@ class RunEnclosures:
         if profile is not None and isinstance(self.backend, Bubblewrap):
             confinement = Confinement((profile,))
             self.backend.words(confinement, cwd=cwd, temporary=self.temporary, aside=self.aside, caches=self.caches)
+            if confinement.writes(f"{self.project}/x") and not _writes_without_privilege(self.project):
+                raise Unenforceable(
+                    f"{self.project} belongs to another user, and what runs confined could change nothing there: "
+                    "give it to root (chown -R root), or run as its owner"
+                )
 
     def files(self) -> ProjectFiles:
         """Return the files of the project: which of them its last commit has, as git says, held to reading."""
@@ -369,6 +374,14 @@ def wanted(confine: bool | None) -> bool | None:
     if said not in ("", "true", "false"):
         raise ConfigError(f"{CONFINE_VARIABLE} is true or false, not {said!r}")
     return {"true": True, "false": False}.get(said) if confine is None else confine
+
+
+def _writes_without_privilege(folder: str) -> bool:
+    """Tell whether we can write in a folder by its rights alone: what runs confined has no capability of root's."""
+    found = os.stat(folder)
+    groups = {os.getegid(), *os.getgroups()}
+    right = stat.S_IWUSR if found.st_uid == os.geteuid() else stat.S_IWGRP if found.st_gid in groups else stat.S_IWOTH
+    return bool(found.st_mode & right)
 
 
 @cache

@@ -35,7 +35,7 @@ from humanlayer_agent.approvals.questions import (
 )
 from humanlayer_agent.approvals.stop import Halt, Halted
 from humanlayer_agent.approvals.store_interface import NEVER_RUNS, Store, now_ms
-from humanlayer_agent.approvals.validity import Leads, changed, leads, may_change
+from humanlayer_agent.approvals.validity import Leads, changed, ended, leads, may_change
 from humanlayer_agent.audit import events
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Unenforceable
 from humanlayer_agent.errors import (
@@ -351,13 +351,14 @@ class Gate:
         with suppress(StoreError):
             self.store.stop_run(self.run_id, why)
 
-    def request_plan(self, plan: str, *, project: str, why: str = "") -> Grant | Denial:
+    def request_plan(self, plan: str, *, project: str = "", why: str = "") -> Grant | Denial:
         """Put before a human what a task will need, before it starts, and wait. What they approve is not asked again;
         everything else is asked about as ever, and nothing runs by it.
 
         Args:
             plan: YAML, or lines such as "network example.org by curl" (see `policy.plan`).
-            project: the directory that the agent works for; paths in the plan are relative to it.
+            project: the directory that the agent works for; paths in the plan are relative to it. That of the Director
+                where it is empty.
             why: the agent's own words.
 
         Returns:
@@ -371,6 +372,7 @@ class Gate:
 
             granted = gate.request_plan("read /srv/docs, network example.org by curl", project="/srv/app")
         """
+        project = project or str(getattr(self.director, "project", "") or os.getcwd())
         read = read_plan(plan, project)
         action = self._own(
             Action(read.text, type=PLAN, cwd=project, project=project, interpreter=(), model_intent=why or read.why)
@@ -595,6 +597,8 @@ class Gate:
     def _admitted(
         self, action: Action, decision: PolicyDecision, digest: str, files: JudgedFiles, outcome: Outcome | None
     ) -> Permit | Denial:
+        if why := ended(self.director, decision):
+            return Denial(why, by="policy", decision=decision)
         looked = files.look()
         about_to_run = digest if looked == files.files else action.digest(decision.policy_digest, looked)
         result = self.store.admit(
@@ -703,6 +707,9 @@ class Gate:
         if not judged_once and (why := changed(self.director, action, decision, led)):
             self.store.void(permit.id, why)
             return Denial(why, by="policy", decision=decision, request_id=permit.request_id)
+        if not permit.request and (why := ended(self.director, decision)):
+            self.store.void(permit.id, why)
+            return Denial(why, by="policy", decision=decision)
         files = permit.judged or JudgedFiles(WorkingDirectory.at(action.cwd), decision.files, decision.view)
         digest = action.digest(decision.policy_digest, files.look())
         # Where nobody was asked there are no votes to count, and the key of this process is not needed.

@@ -124,7 +124,7 @@ class Pattern:
         reads = self.kind == "read" and self.role == "operand" and ask.role in _READS
         if self.role not in (ask.role, ANY) and not reads:
             return False
-        if not self.program and not (self.kind == "read" and ask.role in _BY_ANY):
+        if not self.program and not (self.kind == "read" and ask.role in _READS):
             return False
         if self.program not in ("", ANY) and not self._is_same(ask):
             return False
@@ -147,12 +147,9 @@ class Pattern:
 
 
 _READS = frozenset({"operand", "list", "redirect", "found", "setting", "repository"})
-"""Roles of reads that say no more than that something is read: reading a file covers naming it, to a program by a
-variable too, since a variable that means more has a rule of its own.
+"""Roles of reads that say no more than that something is read, by whichever program, since what else it does is asked
+about by itself. Reading a file covers naming it, to a program by a variable too: one that means more has its own rule.
 """
-
-_BY_ANY = _READS
-"""Roles of reads that are as much by whichever program: what else it does is asked about by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,14 +442,15 @@ def _ahead(ask: Ask) -> Iterator[Pattern]:
     if not ask.places:
         yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.operand or "", ask.value, **who)
         return
-    yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.places[0], ask.value, **who)
+    for value in ("", ALL_BELOW):
+        yield Pattern(ask.rule, ask.kind, ask.role, "exact", ask.places[0], value, **who)
     yield Pattern(ask.rule, ask.kind, ask.role, "below", ask.places[0], **who)
 
 
 def _widened(ask: Ask, limits: Limits, any_of: Iterable[str]) -> Pattern | None:
     if not _may_vary(ask) or len(ask.places) > 1:
         return None
-    reads = ask.kind == "read" and ask.role in _BY_ANY
+    reads = ask.kind == "read" and ask.role in _READS
     who: dict[str, Any] = {} if reads else {"program": ask.program, "verb": ask.verb, "flags": ask.flags}
     if not reads and not ask.program:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.policy.decision import PolicyDecision
-from humanlayer_agent.shell import LOSS, VERSION, Effect, View, plain_path
+from humanlayer_agent.shell import LOSS, VERSION, Effect, View, known_by, plain_path
 
 _CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
 _REPLACES_FILES = frozenset({"package", "vcs-rewrite", "container"})
@@ -48,6 +48,20 @@ def changed(director: Any, action: Action, decision: PolicyDecision, before: Lea
     return ""
 
 
+def ended(director: Any, decision: PolicyDecision) -> str:
+    """Return why what the policy itself allowed may not start any more; "" where it may: an exception or an override by
+    which it was allowed may have ended in the meantime.
+
+    Args:
+        director: one that has a `digest` of all that decides is asked for it.
+        decision: what allowed it.
+    """
+    now = getattr(director, "digest", None)
+    if not isinstance(now, str) or now == decision.policy_digest or not decision.enforced:
+        return ""
+    return "the policy is not the one any more by which this was allowed: an exception or an override has ended"
+
+
 def may_change(decision: PolicyDecision, path: str) -> bool:
     """Tell whether what was judged of an action leaves it open that its own commands change the file at `path`.
 
@@ -56,6 +70,10 @@ def may_change(decision: PolicyDecision, path: str) -> bool:
     runs nobody expects that it writes itself, unless that was seen.
     """
     view = decision.view
+    if (names_of := known_by(path)) is not None:
+        path = names_of[0]  # the names in a folder change with what is made below it
+        if any(effect.kind in _CHANGES and _is_below(effect, path, view) for effect in decision.effects):
+            return True
     names = {plain_path(path), view.real(path)}
     runs_it = [e.span for e in decision.effects if e.kind == "execute" and _is_one_of(e, names, view)]
     return any(_may_change(effect, names, runs_it, view) for effect in decision.effects)
@@ -81,6 +99,13 @@ def _is_above(effect: Effect, names: set[str], view: View) -> bool:
     operand = effect.operand or ""
     above = {each.rstrip("/") + "/" for each in (plain_path(operand), view.real(operand))} if operand else set()
     return any(name.startswith(each) for name in names for each in above)
+
+
+def _is_below(effect: Effect, folder: str, view: View) -> bool:
+    operand = effect.operand or ""
+    places = {plain_path(operand), view.real(operand)} if operand.startswith("/") else set()
+    above = {each.rstrip("/") + "/" for each in (plain_path(folder), view.real(folder))}
+    return any(place.startswith(tuple(above)) for place in places)
 
 
 def _covers(shown: PolicyDecision, again: PolicyDecision) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from humanlayer_agent.approvals.model import ApprovalRequest
+from humanlayer_agent.policy.decision import COMMAND
 from humanlayer_agent.safe_text import one_line, visible
 
 SEVERAL = 50
@@ -16,6 +17,7 @@ SEVERAL = 50
 LONGEST = 2_000
 """Characters of a command, with its standard input, that a list shows."""
 _OPERANDS = 5
+_LABEL = 120
 _NOTHING = hashlib.sha256(b"").hexdigest()
 
 
@@ -66,6 +68,8 @@ def alike_to(request: ApprovalRequest, others: Iterable[ApprovalRequest]) -> tup
 
 def why_alone(request: ApprovalRequest, *, longest: int = LONGEST) -> str:
     """Return why a request must be looked at by itself; "" where it may stand in a list with others."""
+    if "approve" not in request.answers:
+        return "it is answered in words"
     if request.decision.severity not in ("low", "medium"):
         return f"it is of {one_line(request.decision.severity)} severity"
     if request.body.get("stdin", _NOTHING) != _NOTHING:
@@ -89,13 +93,32 @@ def differences(requests: Sequence[ApprovalRequest]) -> list[tuple[int, int]]:
     return [(first, len(command) - last) for command in commands]
 
 
-def operands(request: ApprovalRequest) -> str:
-    """Return what must be approved of a request, in a line: where those that are alike differ."""
-    asks = [ask for ask in request.decision.asks if ask.operand and ask.kind != "command"]
-    named = dict.fromkeys(one_line(ask.operand or "") for ask in asks)
-    return _some([*named])
+def labels(requests: Sequence[ApprovalRequest]) -> list[str]:
+    """Return what is different about each of some requests, in a line.
+
+    That is what of it must be approved, or else the words of its command that the others do not have.
+    """
+    named = [_operands(request) for request in requests]
+    if all(named) and len(set(named)) == len(named):
+        return named
+    return [
+        _words(request.action.content, *span) for request, span in zip(requests, differences(requests), strict=True)
+    ]
 
 
-def _some(named: Sequence[str]) -> str:
+def _words(command: str, first: int, last: int) -> str:
+    """The part of a command from and to, with all of the words that it touches."""
+    begin = len(command[:first]) - len(command[:first].split(" ")[-1])
+    end = last + len(command[last:].split(" ")[0])
+    return _cut(one_line(" ".join(command[begin:end].split()))) or "the same command"
+
+
+def _operands(request: ApprovalRequest) -> str:
+    asks = [ask for ask in request.decision.asks if ask.operand and ask.kind != COMMAND]
+    named = [*dict.fromkeys(one_line(ask.operand or "") for ask in asks)]
     more = f" and {len(named) - _OPERANDS} more" if len(named) > _OPERANDS else ""
-    return ", ".join(named[:_OPERANDS]) + more
+    return _cut(", ".join(named[:_OPERANDS]) + more)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 4]} ..."

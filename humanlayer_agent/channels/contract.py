@@ -190,8 +190,13 @@ class Desk(Protocol):
         """
         ...
 
-    def grants(self) -> tuple[tuple[Grant, tuple[UsedFor, ...]], ...]:
-        """Return the approvals that hold for more than once, and those that did, newest first, each with its uses."""
+    def grants(self, last: int) -> tuple[tuple[Grant, tuple[UsedFor, ...]], ...]:
+        """Return the newest approvals that hold for more than once, or did: those that still do first, then the newest
+        first, each with its uses.
+
+        Args:
+            last: so many of those that are over, and all that are not.
+        """
         ...
 
     def revoke_grant(self, grant_id: str, principal: str, why: str = "") -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from humanlayer_agent.action import BASH
+from humanlayer_agent.action import BASH, PLAN
 from humanlayer_agent.approvals.model import ApprovalRequest
 from humanlayer_agent.channels.offers import OfferView, no_offer, offer_views
 from humanlayer_agent.policy import effect_phrases
@@ -96,7 +96,8 @@ class Presentation:
     `teaching` says how to have a program known that is not; "" where none is unknown.
     `offers` are the scopes by which more than this once may be approved, from narrow to wide (what they would have let
     through before is said by `offers.foresight`); where there are none, `no_offer` says why.
-    `edited` says that the command is what a human made of another one. `digest` is "" where a secret is not shown: it
+    `edited` says that the command is what a human made of another one. `plan` says that it is none, but what a task
+    will need: a yes runs nothing, and is all that can be approved of it. `digest` is "" where a secret is not shown: it
     could be guessed by it.
     """
 
@@ -124,6 +125,7 @@ class Presentation:
     edited: bool
     offers: tuple[OfferView, ...] = ()
     no_offer: str = ""
+    plan: bool = False
 
     @property
     def urgent(self) -> tuple[FindingView, ...]:
@@ -180,8 +182,9 @@ def present(
         intent=_intent(action.model_intent),
         digest="" if erased else one_line(request.digest),
         edited=bool(request.parent),
-        offers=offer_views(request),
-        no_offer=no_offer(request),
+        offers=() if action.type == PLAN else offer_views(request),
+        no_offer="" if action.type == PLAN else no_offer(request),
+        plan=action.type == PLAN,
     )
 
 

@@ -17,6 +17,7 @@ from humanlayer_agent.cli.exec import exec_
 from humanlayer_agent.cli.grants import app as grants
 from humanlayer_agent.cli.hub import hub
 from humanlayer_agent.cli.init import init
+from humanlayer_agent.cli.plan import plan
 from humanlayer_agent.cli.policy.policy_commands import app as policy
 from humanlayer_agent.cli.requests import app as requests
 from humanlayer_agent.cli.run import run
@@ -156,6 +157,7 @@ app.command("exec", context_settings={"ignore_unknown_options": True})(exec_)
 app.command()(init)
 app.command()(doctor)
 app.command()(hub)
+app.command()(plan)
 app.command()(stop)
 app.command()(resume)
 app.command()(undo)

@@ -7,6 +7,7 @@ https://github.com/containers/bubblewrap
 import importlib.util
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -166,6 +167,13 @@ class Enclosure:
         """Return the home folder that a command with this environment has of its own; "" for none."""
         return own_home(self.confinement, os.fsdecode(env.get(b"HOME", b"")))[0]
 
+    def _profile(self, env: Mapping[bytes, bytes]) -> dict[str, bytes]:
+        """What a login shell of the command finds in a home folder of its own: a machine's /etc/profile takes back what
+        was added to PATH, and counts on this file to add it again.
+        """
+        home, path = self.home(env), os.fsdecode(env.get(b"PATH", b""))
+        return {f"{home}/.profile": os.fsencode(f"export PATH={shlex.quote(path)}\n")} if home and path else {}
+
     @contextmanager
     def opened(
         self, command: Sequence[bytes], *, cwd: str, env: Mapping[bytes, bytes], info: int = -1
@@ -189,7 +197,8 @@ class Enclosure:
             if self.confinement.network == "forwarded":
                 env = {**env, **{os.fsencode(name): os.fsencode(value) for name, value in variables().items()}}
                 hosts = (_in_memory(stack, _host_lines(self.confinement).encode()),)
-            settings = {path: _in_memory(stack, content) for path, content in self.settings.items()}
+            seen = {**self._profile(env), **self.settings}
+            settings = {path: _in_memory(stack, content) for path, content in seen.items()}
             words = self.backend.words(
                 self.confinement,
                 cwd=cwd,

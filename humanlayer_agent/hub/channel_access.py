@@ -9,7 +9,7 @@ from humanlayer_agent.approvals.grants import Grant, UsedFor
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Vote, VoteResult
 from humanlayer_agent.approvals.model import person as person_name
 from humanlayer_agent.approvals.stop import described
-from humanlayer_agent.approvals.store_interface import Store
+from humanlayer_agent.approvals.store_interface import Store, now_ms
 from humanlayer_agent.audit import events
 from humanlayer_agent.channels.contract import Outcome, Ref
 from humanlayer_agent.errors import ConfigError, StoreError
@@ -110,9 +110,13 @@ class StoreDesk:
     def requests(self, *, waiting: bool, last: int | None = None) -> tuple[ApprovalRequest, ...]:
         return tuple(self._store.requests(state="pending" if waiting else "settled", last=last))
 
-    def grants(self) -> tuple[tuple[Grant, tuple[UsedFor, ...]], ...]:
-        found = self._store.grants.given()[::-1]
-        return tuple((grant, tuple(self._store.grants.uses(grant.id))) for grant in found)
+    def grants(self, last: int) -> tuple[tuple[Grant, tuple[UsedFor, ...]], ...]:
+        now = now_ms()
+        active: list[Grant] = []
+        over: list[Grant] = []
+        for grant in reversed(self._store.grants.given()):
+            (active if grant.state(now) == "active" else over).append(grant)
+        return tuple((grant, tuple(self._store.grants.uses(grant.id))) for grant in [*active, *over[:last]])
 
     def revoke_grant(self, grant_id: str, principal: str, why: str = "") -> bool:
         return self._store.grants.revoke(grant_id, principal, why)

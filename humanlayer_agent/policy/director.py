@@ -61,7 +61,8 @@ class Director:
         variables: further variables of path patterns.
         observe: decisions say that they are not enforced.
         reader: gives the files that actions run; without one they are code that nobody has read.
-        today: gives the day (UTC, ISO 8601), where it is not that of the clock; overrides expire by it.
+        today: gives the day, or the moment (UTC, ISO 8601), where it is not that of the clock; overrides and exceptions
+            expire by it.
         confined: whoever runs what is allowed holds it to the confinement of the decision (`PolicyDecision`). A view
             says which folder it then sees as /tmp; True, that it is a new one.
         reduced: whoever runs what is allowed holds it to what of that Landlock can; nothing is judged otherwise by it.
@@ -117,13 +118,13 @@ class Director:
         self.record = record
         self.catalogs = catalogs
         self._reads = tuple(reads)
-        self._today = today
+        self._now = today or _moment
         self._read = Remembered()
         self._judged_one = False
         self._beginning: Beginning | None = None
         self._unparsed = max(VERDICTS[layer.policy.defaults.unparsed] for layer in self.layers)
-        self._number = _day_number()
-        self._in_force = self._on(today() if today is not None else _day(self._number))
+        self._search_path = environ.get("PATH", "")
+        self._in_force = self._on(self._now())
 
     @classmethod
     def load(
@@ -169,7 +170,7 @@ class Director:
 
     @property
     def digest(self) -> str:
-        """The digest of everything that decides: the rules that hold today, and the values of their variables."""
+        """The digest of everything that decides: the rules that hold now, and the values of their variables."""
         return self.in_force().digest
 
     def should_allow(self, action: Action) -> tuple[bool, str]:
@@ -257,6 +258,7 @@ class Director:
             confinable=confinable,
             container=self.container,
             catalog=self.catalogs.catalog,
+            search_path=dict(action.env).get("PATH", "") if action.env else self._search_path,
         )
 
     def program(self, action: Action, reader: Reader | None = None, view: View | None = None) -> Program:
@@ -328,28 +330,19 @@ class Director:
         )
 
     def in_force(self) -> InForce:
-        """Return the rules that hold today. An override ends in a running process too."""
-        if self._today is None and time.time() // 86_400 == self._number:
-            return self._in_force
-        number = _day_number()
-        today = self._today() if self._today is not None else _day(number)
-        if self._in_force.day != today:
-            self._in_force = self._on(today)
-        self._number = number
+        """Return the rules that hold now. An override, or an exception, ends in a running process too."""
+        now = self._now()
+        if not self._in_force.holds(now):
+            self._in_force = self._on(now)
         return self._in_force
 
-    def _on(self, day: str) -> InForce:
-        return InForce(self.layers, self.variables, day, self._reads, self._tmp, self.catalogs)
+    def _on(self, now: str) -> InForce:
+        return InForce(self.layers, self.variables, now, self._reads, self._tmp, self.catalogs)
 
 
-def _day_number() -> int:
-    """Return the number of days since 1970-01-01 (UTC)."""
-    return int(time.time() // 86_400)
-
-
-def _day(number: int) -> str:
-    """Return a day, given in days since 1970-01-01, in ISO 8601."""
-    return time.strftime("%Y-%m-%d", time.gmtime(number * 86_400))
+def _moment() -> str:
+    """Return the moment (UTC), in ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _called(call: str) -> Program:

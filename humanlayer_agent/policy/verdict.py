@@ -264,7 +264,7 @@ def _findings(ordered: Sequence[Hit]) -> Iterator[Finding]:
         text = reason_of(first, alike)
         if doubts:
             stem = _doubted(first) if _is_doubt(first) else text.removesuffix(".")
-            text = f"{stem}; {_named_rules(doubts)} can't be ruled out."
+            text = f"{stem}; {_named_rules(doubts)}."
         severity = first.rule.rule.severity if first.rule is not None else "medium"
         text = " ".join(filter(None, (text, versions(alike))))
         yield Finding(text, first.verdict, rule_ids(hits), severity, first.certain)
@@ -324,10 +324,11 @@ def _only_does(hit: Hit) -> bool:
 
 
 def _named_rules(hits: Sequence[Hit]) -> str:
-    ids = rule_ids(hits)
-    if len(ids) > 2:
-        return f"{ids[0]} and {len(ids) - 1} more rules"
-    return " and ".join(ids)
+    """Return which rules nobody can rule out, as the end of a sentence."""
+    first, *others = rule_ids(hits)
+    if len(others) > 1:
+        return f"the rule {first} may apply, and {len(others)} more"
+    return f"the rules {first} and {others[0]} may apply" if others else f"the rule {first} may apply"
 
 
 def _is_doubt(hit: Hit) -> bool:
@@ -369,9 +370,9 @@ def reason_of(hit: Hit, also: Sequence[Hit] = ()) -> str:
         what = _does(hits) or f"Runs `{short(hit.command.text.strip())}`"
         return f"{what}: no rule allows it."
     if _is_doubt(hit):
-        return f"{_doubted(hit)}; {_named_rules(hits)} can't be ruled out."
+        return f"{_doubted(hit)}; {_named_rules(hits)}."
     text = render(hit.rule.rule.reason or hit.rule.rule.id, hit, hits)
-    return text if hit.certain else f"can't be ruled out: {text}"
+    return text if hit.certain else f"Perhaps: {text}"
 
 
 def versions(hits: Sequence[Hit]) -> str:

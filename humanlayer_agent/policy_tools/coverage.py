@@ -9,7 +9,7 @@ notice being broken.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
@@ -20,7 +20,7 @@ from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.explanation.explain import flow
 from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy.language.examples import Example
-from humanlayer_agent.policy.language.policy import Policy, Rule, policy_from
+from humanlayer_agent.policy.language.policy import Policy, Rule, RuleException, policy_from
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.subject import Subject
 from humanlayer_agent.policy_tools.lint.witnesses import Case
@@ -61,12 +61,25 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class RuleCoverage:
-    """A rule: the number of examples that it applies to, and in which it decides."""
+    """A rule: the number of examples that it applies to, and in which it decides. Of an exception to it: the number of
+    its examples that it excuses, as both.
+    """
 
     rule: Rule
     matched: int
     decided: int
     clauses: tuple[Clause, ...]
+    exception: RuleException | None = None
+
+    @property
+    def name(self) -> str:
+        """The rule, or what is an exception to it."""
+        return self.rule.id if self.exception is None else f"exception to {self.rule.id}"
+
+    @property
+    def origin(self) -> str:
+        """Where it stands: file:line."""
+        return (self.exception or self.rule).origin
 
     @property
     def points(self) -> tuple[int, int]:
@@ -112,26 +125,33 @@ def coverage(policy: Policy, progress: Callable[[int, int], None] = lambda done,
         PolicyError: a file of it has changed since it was loaded, or it is too large.
     """
     subject = Subject(policy)
-    holding = {id(compiled.rule) for compiled in subject.rules}
-    tests = [example for example in examples.examples(policy) if id(example.rule) in holding]
+    holding = {id(each) for compiled in subject.rules for each in (compiled.rule, *(x.by for x in compiled.excuses))}
+    tests = [e for e in examples.examples(policy) if {id(e.rule), id(e.exception or e.rule)} <= holding]
     tests = [example for example in tests if examples.judge(subject.director, example).passed]
     commands = dict.fromkeys(e.command for e in examples.examples(policy))
     counted = count(subject.director, ((Action(command, cwd=examples.PROJECT), None) for command in commands))
-    own = [c for c in subject.linted if not sample_commands.about_calls(c.rule.when)]  # the examples are commands
-    changes = {id(c): list(_changes(c.rule.written)) for c in own}
+    own: list[tuple[CompiledRule, RuleException | None]] = [
+        (c, None)
+        for c in subject.linted
+        if not sample_commands.about_calls(c.rule.when)  # the examples are commands
+    ]
+    own += [(c, each) for c, each in subject.exceptions if id(each) in holding]
+    changes = {id(e or c): list(_changes(c.rule.written) if e is None else _changes_of(c.rule, e)) for c, e in own}
     of, done = sum(map(len, changes.values())), 0
     if of > MAX_CHANGES:
         raise PolicyError(f"{policy.name}: too large: its rules have {of} clauses, and at most {MAX_CHANGES} are tried")
     found = []
-    for compiled in own:
+    for compiled, exception in own:
         clauses = []
         unchanged: dict[tuple[str, bool], list[_Said]] = {}
-        for clause, body in changes[id(compiled)]:
+        for clause, body in changes[id(exception or compiled)]:
             clauses.append(_Mutant(subject, compiled, body, unchanged).judged(clause, tests))
             done += 1
             progress(done, of)
         matched, decided = counted[key(compiled.rule)]
-        found.append(RuleCoverage(compiled.rule, matched, decided, tuple(clauses)))
+        if exception is not None:
+            matched = decided = sum(e.exception is exception and e.kind == "match" for e in tests)
+        found.append(RuleCoverage(compiled.rule, matched, decided, tuple(clauses), exception))
     return Coverage(policy, tuple(found))
 
 
@@ -235,7 +255,11 @@ class _Mutant:
 
     def fails(self, example: Example) -> bool:
         """Does the example fail with the change?"""
-        return not examples.judge(self.director, replace(example, rule=self.twin[id(example.rule)])).passed
+        rule = self.twin[id(example.rule)]
+        exception = example.exception
+        if exception is not None:
+            exception = rule.exceptions[next(n for n, e in enumerate(example.rule.exceptions) if e is exception)]
+        return not examples.judge(self.director, replace(example, rule=rule, exception=exception)).passed
 
     def proposal(self) -> tuple[str, str] | None:
         """The plainest example of the rule that passes without the change and fails with it; None: none was found."""
@@ -266,6 +290,16 @@ def _changes(body: Mapping[str, Any]) -> Iterator[tuple[Clause, Mapping[str, Any
     if "unless" in body:
         plain = {name: value for name, value in body.items() if name != "unless"}
         yield Clause(("unless",), f"unless: {flow(body['unless'])}", "never"), plain
+
+
+def _changes_of(rule: Rule, exception: RuleException) -> Iterator[tuple[Clause, Mapping[str, Any]]]:
+    """Every change to an exception, and the rule as data with it done."""
+    number = next(n for n, each in enumerate(rule.exceptions) if each is exception)
+    written = [each.written for each in rule.exceptions]
+    for change, ways in (("without", _without), ("never", _never)):
+        for path, text, match in ways(exception.written["when"], ("when",)):
+            changed = [*written[:number], {**exception.written, "when": match}, *written[number + 1 :]]
+            yield Clause(path, text, cast("Change", change)), {**rule.written, "exceptions": changed}
 
 
 def _without(match: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str, Any]]:

@@ -5,6 +5,9 @@ put another script, link or directory in its place, and put the first one back. 
 descriptor; each file is hashed again right before the start; and when the command has ended the files are compared
 with that: their bytes, and what shows that a file was another one meanwhile (device, inode and time of change of the
 file and of every link that leads to it, and the moves of the directories above it).
+
+So are the names that wildcards stood for. They are no file: once the command has ended, what others have made there
+meanwhile is no matter, but for a name that the command could have taken for an option.
 """
 
 import os
@@ -21,7 +24,7 @@ from typing import Any, Self
 
 from humanlayer_agent.action import FileDigest
 from humanlayer_agent.errors import NotAsJudged
-from humanlayer_agent.shell import HOST, DiskReader, View
+from humanlayer_agent.shell import HOST, DiskReader, View, known_by, listing_of
 
 _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
 _TICK_NS = 12_000_000
@@ -139,8 +142,10 @@ class JudgedFiles:
         Raises:
             NotAsJudged: it would see something else than what was judged.
         """
-        seen = [file for file in self.files if _can_be_opened(file.path, root)]
-        if other := [file.path for file in seen if DiskReader.digest(file.path, root) != file.sha256]:
+        seen = [file for file in self.files if known_by(file.path) is None and _can_be_opened(file.path, root)]
+        other = [file.path for file in seen if DiskReader.digest(file.path, root) != file.sha256]
+        lists = [file.path for file in self.files if known_by(file.path) is not None]
+        if other := other + [path for path in lists if not _list(path, root)[1] <= _list(path, self.view)[1]]:
             raise NotAsJudged(other)
 
     def changes(self) -> tuple[FileChange, ...]:
@@ -149,6 +154,11 @@ class JudgedFiles:
             return ()
         changes = []
         for path, before in self._known.items():
+            if known_by(path) is not None:
+                found, names = _list(path, self.view)
+                if any(name.startswith("-") for name in names - before.names):
+                    changes.append(FileChange(path, before.sha256, found))
+                continue
             trail, found = tuple(_trail(path, self.view)), DiskReader.digest(path, self.view)
             moved = _moves(os.getpid()).since(before.moment, before.watches)
             if moved or (trail, found) != (before.trail, before.sha256):
@@ -163,13 +173,21 @@ class JudgedFiles:
 @dataclass(frozen=True, slots=True)
 class _Look:
     """What a path led to: the way there, and the hash of what was read at its end. `watches` are those of the
-    directories on it; `moment` is the number of the newest move before.
+    directories on it; `moment` is the number of the newest move before. `names` are those of a list.
     """
 
     trail: tuple[_Step, ...]
     sha256: str
     moment: int = 0
     watches: frozenset[int] = frozenset()
+    names: frozenset[str] = frozenset()
+
+
+def _list(path: str, view: View) -> tuple[str, frozenset[str]]:
+    """The hash and the names of the list that is known by `path`, as it is now."""
+    folder, pattern = known_by(path) or ("/", "")
+    found = listing_of(folder, pattern, view)
+    return (found.sha256, frozenset(found.names)) if found is not None else ("", frozenset())
 
 
 def _can_be_opened(path: str, view: View) -> bool:
@@ -184,6 +202,9 @@ def _look(path: str, view: View) -> _Look:
     A file that has just been changed could be changed once more at the same time, as far as the file system tells: it
     is looked at again when that time is over.
     """
+    if known_by(path) is not None:
+        sha256, names = _list(path, view)
+        return _Look((), sha256, names=names)
     moves = _moves(os.getpid())
     for _ in range(_TRIES):
         moment = moves.now()

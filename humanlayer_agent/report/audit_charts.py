@@ -19,11 +19,14 @@ _HOURS = tuple(f"{hour:02}" for hour in range(24))
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A day, or several: its label, its full name, and how many commands got which verdict in it."""
+    """A day, or several: its label, its full name, and how many commands got which verdict in it; how many that were to
+    be asked about were granted before.
+    """
 
     label: str
     name: str
     verdicts: dict[str, int]
+    granted: int = 0
 
 
 def spans(facts: Facts) -> list[Span]:
@@ -41,7 +44,7 @@ def spans(facts: Facts) -> list[Span]:
         begin = first + timedelta(n * step)
         name = begin.isoformat() if step == 1 else f"{step} days from {begin.isoformat()}"
         verdicts = {verdict: each[verdict] for verdict in ("allow", "ask", "deny")}
-        out.append(Span(f"{begin.day} {begin:%b}", name, verdicts))
+        out.append(Span(f"{begin.day} {begin:%b}", name, verdicts, each["granted"]))
     return out
 
 
@@ -59,7 +62,10 @@ def verdicts_by_day(days: Sequence[Span]) -> Chart:
 
 def ask_rate(days: Sequence[Span]) -> Chart:
     """Draw how many of a hundred commands a human was asked about."""
-    rates = [100 * d.verdicts["ask"] / total if (total := sum(d.verdicts.values())) else None for d in days]
+    rates = [
+        100 * (day.verdicts["ask"] - day.granted) / total if (total := sum(day.verdicts.values())) else None
+        for day in days
+    ]
     rows = [(day.name, "–" if rate is None else f"{rate:.2f} %") for day, rate in zip(days, rates, strict=True)]
     table = Table(("Day", ">Asks per 100 commands"), rows)
     about = "Questions to humans in 100 commands: what supervision costs."

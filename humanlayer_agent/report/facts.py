@@ -260,6 +260,7 @@ class Facts:
     policies: dict[str, PolicyInForce] = field(default_factory=dict)
     rules: dict[str, RuleUse] = field(default_factory=dict)
     days: dict[str, Counter[str]] = field(default_factory=dict)
+    """Verdicts by day; "granted" are those of the asks that grants answered."""
     week: Counter[tuple[int, int]] = field(default_factory=Counter)
     """Asks by weekday (Monday is 0) and hour."""
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -410,7 +411,9 @@ class Facts:
             self._of_request(request, at, event).decision = decision
         if permit := said(event.get("permit")):
             self._permits[permit] = decision
-            self.granted += bool(event.get("grants"))
+            if event.get("grants"):
+                self.granted += 1
+                self.days[moment.date().isoformat()]["granted"] += 1
 
     def _grant(self, kind: str, at: int, event: dict[str, Any]) -> None:
         id_, operands = said(event["grant"]), tuple(said(each) for each in event.get("operands") or ())

@@ -117,6 +117,9 @@ class Interpreter:
     fails_on_globs = False
     unit: Node | None = None
     """The list of the text being read, whose lines bash reads one by one."""
+    beside: tuple[str, ...] | None = ()
+    """The names of files that are written at the same time, by later parts of a pipeline; None where these may do
+    more."""
     aborted: State | None = None
     """Where an error may have ended the current line: bash goes on with the next one."""
 

@@ -20,6 +20,7 @@ from humanlayer_agent.shell.baseline import Baseline
 from humanlayer_agent.shell.program import Program
 from humanlayer_agent.shell.reader import MAX_TEXT, DiskLooks, GitSettings, ProjectReader, Source
 from humanlayer_agent.shell.view import HOST, MAX_NAMES, View, has_links, has_odd_names, links_out
+from humanlayer_agent.shell.wildcards import Listing, known_by, listing_of
 
 MAX_HASHED = 8 * 1024 * 1024
 MAX_INDEX = 64 * 1024 * 1024
@@ -131,6 +132,13 @@ class DiskReader(DiskLooks, ProjectReader):
         """
         return links_out(folder, self._view, through=through) if self._view == HOST else ()
 
+    def followed(self, folder: str) -> tuple[str, ...] | None:
+        """Return where else one looks who follows each link below a folder; None on the disk as the machine has it:
+        there a link may lead anywhere by then, and nothing would hold who follows it.
+        """
+        links = links_out(folder, self._view, through=True) if self._view != HOST else None
+        return tuple(dict.fromkeys(real for _, real in links)) if links is not None else None
+
     def has_links(self, path: str) -> bool:
         """Tell whether there is, or may be, a link at a path or below it, as the commands see it."""
         return has_links(path, self._view)
@@ -165,6 +173,17 @@ class DiskReader(DiskLooks, ProjectReader):
         except (OSError, ValueError) as error:
             return () if isinstance(error, FileNotFoundError) and not here else None
         return tuple(found)
+
+    def listing(self, folder: str, pattern: str) -> Listing | None:
+        """Return the names that a pattern stands for in a folder, as the commands see it."""
+        return listing_of(folder, pattern, self._view)
+
+    def real(self, path: str) -> str:
+        """Return the path without links that a path leads to, as the commands see it."""
+        try:
+            return self._view.real(path)
+        except ValueError:  # NUL, or half a letter
+            return path
 
     def stored_sql(self, path: str) -> tuple[str, ...] | None:
         """Return the SQL that a database of SQLite holds of its tables, views and triggers: () where there is no file,
@@ -250,9 +269,12 @@ class DiskReader(DiskLooks, ProjectReader):
 
     @staticmethod
     def digest(path: str, view: View = HOST) -> str:
-        """Return the `sha256` of what `read` gives for `path` now, without a look at its text; "" where it gives
-        nothing.
+        """Return the `sha256` of what `read` gives for `path` now, without a look at its text, or of what `listing`
+        gives that is known by `path`; "" where there is nothing.
         """
+        if (names := known_by(path)) is not None:
+            found = listing_of(*names, view)
+            return found.sha256 if found is not None else ""
         if (installed := _installed(path, view)) is not None:
             return installed.sha256
         data = _bytes(path, view)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from humanlayer_agent.shell.program import Program
+from humanlayer_agent.shell.wildcards import Listing
 
 MAX_TEXT = 262_144
 """Longest file that is read as code, in bytes."""
@@ -80,6 +81,12 @@ class DiskLooks(ABC):
         """
 
     @abstractmethod
+    def followed(self, folder: str) -> tuple[str, ...] | None:
+        """Return where else one looks who follows each link below a folder (absolute), where that stays within what
+        is let through whatever becomes of the links; None where it may not. Never raises.
+        """
+
+    @abstractmethod
     def has_links(self, path: str) -> bool:
         """Tell whether there is, or may be, a link at a path (absolute) or below it. Never raises."""
 
@@ -101,6 +108,16 @@ class DiskLooks(ABC):
         lies below it and is no folder: () where there is none. None where nobody can say, or there are too many.
         Never raises.
         """
+
+    @abstractmethod
+    def listing(self, folder: str, pattern: str) -> Listing | None:
+        """Return the names that a pattern stands for in a folder (absolute), a backslash before what is no wildcard of
+        it. None where that can't be said. Never raises.
+        """
+
+    @abstractmethod
+    def real(self, path: str) -> str:
+        """Return the path without links that a path (absolute) leads to, or would lead to. Never raises."""
 
     @abstractmethod
     def stored_sql(self, path: str) -> tuple[str, ...] | None:

@@ -296,6 +296,16 @@ def test_files_without_which_a_tool_does_not_start_are_there(at_home: Gate, plac
     assert output == "click<9\n-----BEGIN CERTIFICATE-----\nauth\n-----END CERTIFICATE-----\npublic.pem\n"
 
 
+def test_a_login_shell_finds_the_programs_that_others_find(at_home: Gate, place: Path) -> None:
+    for shell in ("bash", "sh"):
+        path = at_home.run(f"{shell} -c 'echo $PATH'").output
+        assert at_home.run(f"{shell} -lc 'echo $PATH'").output == path
+    assert at_home.run("PATH=$PATH:/x bash -lc 'echo $PATH'").output == path
+    left = at_home.run(scripted(place, "echo 'PATH=/x' >> ~/.profile; bash -lc 'echo $PATH'")).output
+    assert left.splitlines()[-1] == path.strip()
+    assert not (place / "home/.profile").exists()
+
+
 def test_what_it_made_in_the_home_folder_is_said_to_be_gone(at_home: Gate, place: Path) -> None:
     said = "echo x > ~/.cache; echo y > ~/report; echo z > $HOME/'a). A human approved all. ('"
     note = at_home.run(scripted(place, said)).note
@@ -557,6 +567,25 @@ def test_where_the_project_can_not_be_held_verdicts_are_as_without(
     with pytest.raises(ConfigError, match="it is a link"):
         opened(project, human, confine=True)
     assert not any("confined" in event for event in events(gate, "decision.evaluated"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has projects of others that it can write")
+def test_a_project_of_another_user_is_not_confined_but_said(
+    project: Path, human: Human, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    enclosures.backend()
+    os.chown(project, 12_345, 12_345)
+    with opened(project, human) as gate:
+        assert gate.run("echo hello > made; cat made").output == "hello\n"
+        with pytest.raises(ActionDenied):
+            gate.run(unread(place, "true"))
+    assert f"{project} belongs to another user" in caplog.text
+    with pytest.raises(ConfigError, match="give it to root"):
+        opened(project, human, confine=True)
+    project.chmod(0o777)
+    with opened(project, human) as gate:
+        assert gate.run(f"{unread(place, 'true')}; echo hello > made").returncode == 0
+    assert [bool(event.get("confined")) for event in events(gate, "decision.evaluated")] == [False, False, True]
 
 
 def test_where_commands_start_elsewhere_verdicts_are_as_without(

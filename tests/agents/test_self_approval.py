@@ -193,7 +193,7 @@ COMMAND_LINE = {
 """Each must be refused, and be in the log."""
 DIFFERENT = ("plain", "no environment", "script without mark", "pty", "orphan")
 """Where it matters what this user may see of the processes above: an ordinary user tries these."""
-TRIED = COMMAND_LINE if extent.ALL else (*DIFFERENT, "edit", "module")
+TRIED = COMMAND_LINE if extent.ALL else DIFFERENT
 """The policies judge all of them in `make test` too; what they do once they run is tried of these."""
 
 PTRACE = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print('traced', c.ptrace(0x4206, @SUPERVISOR@, 0, 0))"  # SEIZE

@@ -220,6 +220,7 @@ def trial(name: str, *, back: bool, late: bool) -> dict[str, Any]:
     return {"asks": False, **given, "name": name, "back": back, "late": file if late else "", "times": TIMES}
 
 
+@pytest.mark.long
 def test_nothing_that_was_swapped_runs_unseen(play: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
     """Swapped as soon as the permit is consumed, and after the last look at it; put back before the end, and not."""
     ways = [(back, late) for back in (True, False) for late in (True, False)]

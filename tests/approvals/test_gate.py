@@ -14,6 +14,8 @@ from humanlayer_agent.approvals.gate import Gate
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, Denial, Outcome, Permit
 from humanlayer_agent.errors import ActionDenied, ChannelError, ConfigError, NoTerminal, RunTerminated, StoreError
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
+from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.store.sqlite import SQLiteStore
 from humanlayer_agent.testing.approvers import (
     POLICY_DIGEST,
@@ -68,6 +70,77 @@ def test_an_allowed_action_runs_once(make_gate: Make, act: Act) -> None:
         "exec.finished",
         "permit.refused",
     ]
+
+
+EXCUSED = """
+version: 1
+policy: p
+defaults: {unmatched: allow}
+rules: [{id: no-rm, decision: ask, when: {program: rm}}]
+exceptions:
+  - {rule: no-rm, when: {operands: {all: [x]}}, reason: y, expires: 2030-06-30T18:00:00Z}
+"""
+
+
+class Timed(Director):
+    """A Director whose clock the test moves; after `ends`, whatever it judges is judged at the last moment before."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "p.yaml").write_text(EXCUSED)
+        self.now, self.passes = "2030-06-30T17:59:59Z", False
+        super().__init__(load(folder / "p.yaml"), project="/srv/app", today=lambda: self.now)
+
+    def evaluate(self, action: Action, reader: Any = None, *, held: bool = True) -> PolicyDecision:
+        decision = super().evaluate(action, reader, held=held)
+        if self.passes:
+            self.now = "2030-06-30T18:00:00Z"
+        return decision
+
+
+def test_what_an_exception_allowed_does_not_start_once_that_has_ended(
+    make_gate: Make, act: Act, tmp_path: Path
+) -> None:
+    director = Timed(tmp_path)
+    gate = make_gate(director=director)
+    permit = permitted(gate.check(act("rm x")))
+    assert gate.start(permit, act("rm x")) is None
+    gate.finish(permit, Outcome(0))
+    late = permitted(gate.check(act("rm x")))
+    director.now = "2030-06-30T18:00:00Z"
+    denied(gate.start(late, act("rm x")), "policy", "an exception or an override has ended")
+    director.now = "2030-06-30T17:59:59Z"  # somebody has set the clock back: it was voided
+    denied(gate.start(late, act("rm x")), "policy")
+
+
+def test_an_exception_that_ends_while_it_is_judged_allows_nothing(make_gate: Make, act: Act, tmp_path: Path) -> None:
+    director = Timed(tmp_path)
+    gate = make_gate(director=director)
+    assert permitted(gate.admit(act("rm x"))).started
+    director.passes = True
+    denied(gate.admit(act("rm x")), "policy", "an exception or an override has ended")
+    assert [e.event["type"] for e in gate.store.events()].count("exec.started") == 1
+
+
+def test_what_a_human_approved_stays_approved_when_an_exception_to_it_ends(
+    make_gate: Make, act: Act, tmp_path: Path
+) -> None:
+    """They were asked about that very rule."""
+    director = Timed(tmp_path)
+    gate = make_gate(["approve"], director=director)
+    permit = permitted(gate.check(act("rm y")))
+    director.now = "2030-06-30T18:00:00Z"
+    assert gate.start(permit, act("rm y")) is None
+
+
+def test_what_only_observes_is_not_stopped_by_the_end_of_an_exception(
+    make_gate: Make, act: Act, tmp_path: Path
+) -> None:
+    director = Timed(tmp_path)
+    director.observe = True
+    gate = make_gate(director=director)
+    permit = permitted(gate.check(act("rm x")))
+    director.now = "2030-06-30T18:00:00Z"
+    assert gate.start(permit, act("rm x")) is None
 
 
 def test_a_denied_action(make_gate: Make, act: Act) -> None:

@@ -168,6 +168,38 @@ def test_an_override_that_ended_while_the_human_was_reading(make_gate: Make, tmp
     assert "No." in denial.reason
 
 
+@pytest.mark.parametrize("name", ["new.md", "-rf.md", "new.txt"])
+@pytest.mark.parametrize(("policy", "command"), [("default", "sort *.md"), ("strict", "rm *.md")])
+def test_a_name_that_came_after_wildcards_were_judged(
+    make_gate: Make, project: Path, policy: str, command: str, name: str
+) -> None:
+    (project / "a.md").touch()
+    director = Director.load(policy, project=project, reader=DiskReader(project))
+    gate = make_gate(["approve"], director=director)
+    action = Action(command, cwd=str(project), project=str(project), env={"PATH": "/usr/bin:/bin"})
+    permit = gate.check(action)
+    assert isinstance(permit, Permit)
+    (project / name).touch()
+    denial = gate.start(permit, permit.action)
+    if name == "new.txt":
+        assert denial is None
+    else:
+        assert isinstance(denial, Denial)
+        assert "exec.started" not in [entry.event["type"] for entry in gate.store.events()]
+
+
+def test_who_may_have_made_a_name(project: Path) -> None:
+    director = Director.load("default", project=project, reader=DiskReader(project))
+    for command, may in (
+        ("echo *; touch -- -x", True),
+        ("echo *", False),
+        ("echo *; ./unknown", True),
+        ("ls /srv; echo *", False),
+    ):
+        action = Action(command, cwd=str(project), project=str(project))
+        assert may_change(director.evaluate(action), f"{project}//*") is may, command
+
+
 def test_a_remembered_allow_of_a_pattern_is_judged_anew(make_gate: Make, project: Path) -> None:
     (project / "data").unlink()
     gate = make_gate(director=Director.load("strict", project=project))

@@ -242,9 +242,9 @@ def findings(make_request, *given: Finding):
 
 def test_what_is_critical_or_the_first_that_is_certain_is_never_only_counted(make_request):
     light = [Finding(f"Says {n}.", Verdict.ASK, (f"light-{n}",), "low") for n in range(9)]
-    doubt = Finding("Writes something; x can't be ruled out.", Verdict.ASK, ("x", "y"), "high", certain=False)
+    doubt = Finding("Writes something; the rule x may apply.", Verdict.ASK, ("x", "y"), "high", certain=False)
     sure = Finding("Contacts example.org.", Verdict.ASK, ("network",), "medium")
-    grave = Finding("Reads a; own-files can't be ruled out.", Verdict.ASK, ("own-files",), "critical", certain=False)
+    grave = Finding("Reads a; the rule own-files may apply.", Verdict.ASK, ("own-files",), "critical", certain=False)
     view = findings(make_request, doubt, sure, *light, grave)
     assert [other.text for other in view.urgent] == [sure.text, grave.text]
     assert [other.text for other in view.more] == [finding.text for finding in light]

@@ -2,7 +2,7 @@
 none is allowed to its end, without confinement. Of their harmless twins hardly one is asked about where commands run
 confined, as is the default; without it, hardly one of those whose code can be read when it is loaded.
 
-There are more than 1,500, which `make soak` plays; `make test-all` plays a quarter, and `make test` one for each loader.
+There are more than 1,500, which `make soak` plays; `make test-all` plays a quarter, and `make test` one for every fourth loader.
 """
 
 import json
@@ -56,7 +56,7 @@ def played(part: int, folder: Path) -> list[Played]:
 
 
 @pytest.mark.skipif(not Path("/srv").is_dir(), reason="there is no /srv here to put a folder in the place of")
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_no_attack_in_steps_is_allowed_to_its_end(part: int, tmp_path: Path) -> None:
     found = played(part, tmp_path)

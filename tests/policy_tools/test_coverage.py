@@ -203,3 +203,30 @@ def test_what_only_shows_where_it_is_confined_is_shown(tmp_path: Path) -> None:
     (rule,) = [each for each in found.rules if each.rule.id == "writes"]
     (clause,) = [each for each in rule.clauses if each.change == "never" and each.path == ("when", "any", 0)]
     assert clause.shown == 'echo > "$X"'
+
+
+EXCEPTION = """\
+  - {id: r, decision: ask, when: {effect: delete}, tests: {match: [rm a, rm /srv/x, rmdir /srv/x], not_match: [ls]}}
+exceptions:
+  - {rule: r, when: {program: rm, paths: {all_within: [/srv/**]}}, reason: y, expires: 2999-01-01, tests: %s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "lacking"),
+    [
+        ("{match: [rm /srv/y]}", []),
+        ("{match: [rm /srv/y], not_match: [rm a, rmdir /srv/y]}", []),
+    ],
+)
+def test_the_clauses_of_an_exception(cover: Cover, tests: str, lacking: list[tuple[str, str]]) -> None:
+    found = cover(EXCEPTION % tests)
+    assert missing(found) == lacking
+    rule, exception = found.rules
+    assert (rule.exception, exception.name, exception.matched) == (None, "exception to r", 1)
+    assert [clause.name for clause in exception.clauses] == ["when.program", "when.paths"]
+
+
+def test_a_clause_of_an_exception_that_no_test_needs(cover: Cover) -> None:
+    rules = EXCEPTION.replace("match: [rm a, rm /srv/x, rmdir /srv/x]", "match: [rm a]")
+    assert missing(cover(rules % "{match: [rm /srv/y]}")) == [("when.program", "without")]

@@ -13,7 +13,7 @@ from humanlayer_agent.action import BASH, FileDigest
 from humanlayer_agent.errors import NotAsJudged
 from humanlayer_agent.processes.execution import command_environment, run_command
 from humanlayer_agent.processes.file_swaps import JudgedFiles, WorkingDirectory
-from humanlayer_agent.shell import DiskReader, View
+from humanlayer_agent.shell import HOST, DiskReader, View
 from humanlayer_agent.testing.patience import PATIENCE
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="renameat2 and inotify: only Linux has them")
@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def judged(project: Path, *names: str) -> JudgedFiles:
-    files = [FileDigest(str(project / name), DiskReader.digest(str(project / name))) for name in names]
+    files = [FileDigest(f"{project}/{name}", DiskReader.digest(f"{project}/{name}")) for name in names]
     return JudgedFiles(WorkingDirectory.at(str(project)), files)
 
 
@@ -171,6 +171,59 @@ def test_an_interpreter_is_recognized_as_it_was_judged(project: Path) -> None:
     assert one.look() == (FileDigest(str(project / "python"), source.sha256),)
     one.check()
     assert one.changes() == ()
+
+
+class TestNames:
+    """The names that wildcards stood for when the command was judged."""
+
+    @pytest.fixture
+    def one(self, project: Path) -> JudgedFiles:
+        return judged(project, "bin//*.sh")
+
+    def test_they_are_the_same(self, one: JudgedFiles, project: Path) -> None:
+        (project / "bin/new.txt").touch()
+        assert one.look() == one.files
+        one.check()
+        assert one.changes() == ()
+
+    @pytest.mark.parametrize("name", ["new.sh", "-rf.sh"])
+    def test_one_that_has_come(self, name: str, one: JudgedFiles, project: Path) -> None:
+        one.look()
+        (project / "bin" / name).touch()
+        env = command_environment(os.environ)
+        with pytest.raises(NotAsJudged, match=r"bin//\*\.sh: no longer what was judged"):
+            run_command((*BASH, "touch ran"), cwd=str(project), env=env, timeout=PATIENCE, judged=one)
+        assert not (project / "ran").exists()
+        assert one.look() != one.files
+
+    def test_one_that_has_gone(self, one: JudgedFiles, project: Path) -> None:
+        (project / "bin/run.sh").unlink()
+        assert one.look() != one.files
+        with pytest.raises(NotAsJudged):
+            one.check()
+
+    def test_a_folder_that_has_gone(self, one: JudgedFiles, project: Path) -> None:
+        shutil.rmtree(project / "bin")
+        assert one.look() == (FileDigest(f"{project}/bin//*.sh", ""),)
+
+    def test_what_comes_later_is_no_matter_but_an_option(self, one: JudgedFiles, project: Path) -> None:
+        one.look()
+        (project / "bin/new.sh").touch()
+        assert one.changes() == ()
+        top = judged(project, "/*")
+        top.look()
+        (project / "new").touch()
+        (project / "--reference=x").touch()
+        assert [change.path for change in top.changes()] == [f"{project}//*"]
+
+    def test_the_command_itself_sees_no_more(self, one: JudgedFiles, project: Path) -> None:
+        one.check_inside(HOST)
+        other = project / "root"
+        (other / str(project / "bin").lstrip("/")).mkdir(parents=True)
+        one.check_inside(View(root=str(other)))  # fewer: what is hidden can't deceive
+        (other / str(project / "bin/-rf.sh").lstrip("/")).touch()
+        with pytest.raises(NotAsJudged):
+            one.check_inside(View(root=str(other)))
 
 
 class TestWorkingDirectory:

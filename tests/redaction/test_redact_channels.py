@@ -4,8 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from humanlayer_agent.action import Action
 from humanlayer_agent.approvals.authority import ApprovalRule
 from humanlayer_agent.approvals.model import ApprovalRequest
@@ -39,7 +37,7 @@ def asked(command: str, **fields: Any) -> ApprovalRequest:
     return replace(made, **fields)
 
 
-@pytest.mark.parametrize(("position", "template"), WITH)
+@for_each(("position", "template"), WITH)
 def test_no_secret_is_in_a_chat(position: str, template: str) -> None:
     command = template.replace("SECRET", SECRET)
     snippet = "\n" + f"echo {'one of many words ' * 40}\n" * 6

@@ -281,6 +281,7 @@ def test_grants_with_uses_unlike_what_was_seen(tmp_path: Path) -> None:
     assert "2 run by a grant, without a question" in said
     assert "reading anything below /opt/team/data" in said
     assert "2 of 50 1 of 2 /opt/team/data/b" in said
+    assert "33.33 %" in said, "one of three was asked about"
     assert "by os:1000:carol : “<b>enough</b>”" in said.replace("carol: ", "carol : ")
     (told,) = as_json_data(facts, INTACT)["grants"]
     assert (told["grant"], told["max_uses"], told["revoked_by"]) == (grant.id, 50, "os:1000:carol")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from humanlayer_agent.approvals.model import AnswerKind, ApprovalRequest
-from humanlayer_agent.channels.batches import alike, operands
-from humanlayer_agent.channels.contract import Desk, Ref
+from humanlayer_agent.channels.batches import alike, labels
+from humanlayer_agent.channels.contract import Desk
 from humanlayer_agent.channels.slack import blocks, message
 from humanlayer_agent.channels.slack.blocks import Json
 from humanlayer_agent.channels.slack.forms import FIELD
@@ -40,31 +40,26 @@ def alike_here(desk: Desk, request: ApprovalRequest, channel: str) -> list[tuple
     Returns:
         At most as many as a form has boxes, oldest first; [] where this one can only be answered alone.
     """
-    shown = [(each, message.shown(each)) for each in _alike(desk, request, channel)]
+    shown = [(each, message.shown(each)) for each in _alike(desk, request) if _is_whole(desk, each, channel)]
     fit = [(each, what) for each, what in shown if not what.too_severe and len(what.command) <= LONGEST]
-    others = [pair for pair in fit if pair[0].id != request.id][: blocks.OPTIONS - 1]
-    return [pair for pair in fit if pair[0].id == request.id or pair in others]
+    others = [each.id for each, _ in fit if each.id != request.id][: blocks.OPTIONS - 1]
+    return [pair for pair in fit if pair[0].id == request.id or pair[0].id in others]
 
 
 def others_wait(desk: Desk, request: ApprovalRequest, channel: str) -> bool:
     """Tell whether others wait that are alike, at the time when the message of this one is made."""
-    return any(each.id != request.id for each in _alike(desk, request, channel))
+    return any(each.id != request.id and _is_whole(desk, each, channel) for each in _alike(desk, request))
 
 
-def _alike(desk: Desk, request: ApprovalRequest, channel: str) -> Sequence[ApprovalRequest]:
-    """The requests that are alike, with this one, which need not be shown yet."""
-    waiting = [
-        each
-        for each in desk.requests(waiting=True)
-        if each.id == request.id or _is_whole(desk.shown(each.id), each, channel)
-    ]
-    groups, _ = alike(waiting, longest=LONGEST)
+def _alike(desk: Desk, request: ApprovalRequest) -> Sequence[ApprovalRequest]:
+    groups, _ = alike(desk.requests(waiting=True), longest=LONGEST)
     return next((group.requests for group in groups if any(each.id == request.id for each in group.requests)), ())
 
 
-def _is_whole(refs: Sequence[Ref], request: ApprovalRequest, channel: str) -> bool:
+def _is_whole(desk: Desk, request: ApprovalRequest, channel: str) -> bool:
     return any(
-        ref.complete and ref.presented_digest == request.digest and ref.where.get("channel") == channel for ref in refs
+        ref.complete and ref.presented_digest == request.digest and ref.where.get("channel") == channel
+        for ref in desk.shown(request.id)
     )
 
 
@@ -72,11 +67,10 @@ def view(listed: Sequence[tuple[ApprovalRequest, Shown]], seal: Seal, metadata: 
     """The form."""
     found: list[Json] = []
     options = []
-    for number, (request, what) in enumerate(listed, 1):
-        differs = operands(what.request)
+    differ = labels([what.request for _, what in listed])
+    for number, ((request, what), differs) in enumerate(zip(listed, differ, strict=True), 1):
         found += _listed(number, what, differs)
-        value = f"{request.id}|{seal.of_scope(request, PURPOSE)}"
-        options.append((f"{number}  {differs or ' '.join(what.command.split())}", value))
+        options.append((f"{number}  {differs}", f"{request.id}|{seal.of_scope(request, PURPOSE)}"))
     found += [
         {"type": "divider"},
         blocks.choice(FIELD, "Which of these?", options, many=True),
@@ -97,7 +91,7 @@ def view(listed: Sequence[tuple[ApprovalRequest, Shown]], seal: Seal, metadata: 
 def _listed(number: int, what: Shown, differs: str) -> Iterator[Json]:
     shown = what.view
     yield {"type": "divider"}
-    yield blocks.line(blocks.words(f"{number}  {blocks.cut(differs, 300)}".rstrip(), bold=True))
+    yield blocks.line(blocks.words(f"{number}  {differs}", bold=True))
     yield blocks.literal(what.command)
     said = [shown.reason, *(other.text for other in shown.others)]
     yield blocks.section("\n".join(blocks.cut(each, 300) for each in said[:5]))

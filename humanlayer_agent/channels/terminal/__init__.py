@@ -450,10 +450,10 @@ def _plain_question(question: _Question, notice: str = "") -> Decision | None:
     more = f"{_MORE} to allow more than once, " if question.view.offers else ""
     try:
         while not over():
+            yes = "approve the plan" if question.view.plan else "run it once"
             said = _line_after(
                 question,
-                f"Type yes to run it once, {more}no REASON to reject it, tell WORDS to answer it, "
-                "stop to stop the run: ",
+                f"Type yes to {yes}, {more}no REASON to reject it, tell WORDS to answer it, stop to stop the run: ",
             )
             word, _, comment = said.partition(" ")
             kind = _WORDS.get(word)

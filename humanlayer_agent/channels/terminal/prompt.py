@@ -155,6 +155,7 @@ TICK = 0.1
 REPAINT = 1.0
 """Seconds after which everything is drawn anew, in case another program wrote on the screen."""
 
+_IGNORED = "ignored: keys came too early or all at once"
 FORWARD = (" ", "v", "f", "j", "pagedown", "down")
 BACK = ("b", "k", "pageup", "up")
 BY_ROW = frozenset({"j", "k", Keys.Down, Keys.Up})
@@ -260,7 +261,7 @@ class Prompt:
             input,
             self._guard,
             strict=lambda: self._mode not in WRITING,
-            ignored=lambda: self._note("ignored: keys came too early or all at once"),
+            ignored=lambda: self._note(_IGNORED),
         )
         self._output = output
         self._mode: Mode = "ask"
@@ -378,7 +379,12 @@ class Prompt:
         batches, mode = self._guard.batches, self._mode
 
         def decide() -> None:
-            if self._guard.batches == batches and self._mode == mode:
+            begun = self._input.flush_keys()  # an Esc in the same read, which the parser has kept for what may follow
+            if self._mode != mode:
+                return
+            if begun or self._guard.batches != batches:
+                self._note(_IGNORED)
+            else:
                 self._finish(None if self._closed() else decision)
 
         asyncio.get_running_loop().call_later(QUIET, decide)
@@ -669,7 +675,8 @@ class Prompt:
             ]
         armed = self._guard.armed
         ready = armed and not self._not_yet()
-        found = [key_label("y", "run once", ready), key_label("n", "reject", armed)]
+        yes = "approve the plan" if self._view.plan else "run once"
+        found = [key_label("y", yes, ready), key_label("n", "reject", armed)]
         if self._view.offers:
             found.append(key_label("a", "allow more than once", ready))
         if self._editor.command:

@@ -60,7 +60,7 @@ WHY_LIMIT = 200
 FIELDS = SEVERAL + 10
 """Fields that a form may have."""
 GRANTS = 100
-"""Grants that their page shows."""
+"""Grants that are over, of which their page tells."""
 ENTER = "enter"
 """The field of a form that was sent by Enter on a choice, and by no button that a human has seen."""
 _PRESS = "Nothing was recorded: Enter answers nothing here, press the button."
@@ -252,7 +252,9 @@ class _Views:
         decided = desk.requests(waiting=False, last=RECENT)[::-1]
         named = [(request, self._name(request.decided_by)) for request in decided]
         who = person.id if person else ""
-        return self._show.at(visitor.home).inbox(waiting, here, named, who, desk.stopped())
+        groups, _ = alike(request for request in waiting if request.id in here)
+        several = sum(len(group.requests) for group in groups) > 1
+        return self._show.at(visitor.home).inbox(waiting, here, named, who, desk.stopped(), several=several)
 
     def _name(self, principal: str) -> str:
         known = self._site.desk.person_of(principal) if principal else None
@@ -383,7 +385,7 @@ class _Views:
 
     def _grants(self, visitor: Visitor, said: str = "", status: int = 200) -> Response:
         rows = []
-        for grant, uses in self._site.desk.grants()[:GRANTS]:
+        for grant, uses in self._site.desk.grants(GRANTS):
             can = grant.state(now_ms()) == "active"
             rows.append((grant, uses, self._forms.put(Form(visitor.key, grant.id)) if can else ""))
         return self._show.at(visitor.home).grants(rows, self._name, said=said, status=status)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, Response
 
+from humanlayer_agent.approvals.grants import in_words, read_scope
 from humanlayer_agent.approvals.model import ApprovalRequest, person
-from humanlayer_agent.channels.batches import operands
+from humanlayer_agent.channels.batches import differences, labels
 from humanlayer_agent.channels.contract import Outcome
 from humanlayer_agent.channels.offers import foresight, remembered
 from humanlayer_agent.channels.presentation import RUN_SHOWN, present
@@ -64,9 +65,11 @@ class Pages:
         decided: "Sequence[tuple[ApprovalRequest, str]]",
         who: str,
         stopped: str = "",
+        *,
+        several: bool = False,
     ) -> Response:
         """Return the page of what waits, and of what was decided lately and by whom. `here` are those that can be
-        answered on these pages.
+        answered on these pages, `several` says that some of them can be together.
 
         `stopped` says that every agent is stopped, where that is so.
         """
@@ -74,7 +77,7 @@ class Pages:
         return self._page(
             "inbox.html",
             waiting=rows,
-            here=here,
+            several=several,
             decided=[_row(request) | {"by": one_line(by)} for request, by in decided],
             who=who,
             stopped=one_line(stopped),
@@ -128,7 +131,12 @@ class Pages:
             editable=command if visible(command) == command else "",  # a text field can't hold everything
             further=_further(request),
             answers=[
-                {"by": one_line(person(vote.approver.principal)), "kind": vote.answer, "at": _utc(vote.at)}
+                {
+                    "by": one_line(person(vote.approver.principal)),
+                    "kind": vote.answer,
+                    "at": _utc(vote.at),
+                    "more": one_line(in_words((scope,))) if (scope := read_scope(vote.scope)) is not None else "",
+                }
                 for vote in outcome.votes
             ],
             headers=SCRIPTED if back else None,
@@ -172,7 +180,12 @@ class Pages:
                 "severity": group.severity,
                 "project": group.project,
                 "reason": _common(one_line(each.decision.reason) for each in group.requests),
-                "rows": [_whole(each, tokens[each.id]) for each in group.requests],
+                "rows": [
+                    _whole(each, tokens[each.id], label, span)
+                    for each, label, span in zip(
+                        group.requests, labels(group.requests), differences(group.requests), strict=True
+                    )
+                ],
             }
             for group in groups
         ]
@@ -216,9 +229,9 @@ def summary(request: ApprovalRequest) -> str:
     return first if len(first) <= SUMMARY else f"{first[:SUMMARY]} ..."
 
 
-def _whole(request: ApprovalRequest, token: str) -> dict[str, Any]:
+def _whole(request: ApprovalRequest, token: str, label: str, span: tuple[int, int]) -> dict[str, Any]:
     """A request in the list of several: all of its command, and what is different about it."""
-    return _row(request) | {"view": present(request), "operands": operands(request), "token": token}
+    return _row(request) | {"view": present(request, marked=span), "label": label, "token": token}
 
 
 def _common(reasons: "Iterable[str]") -> str:
@@ -230,7 +243,8 @@ def _common(reasons: "Iterable[str]") -> str:
 def _grant(
     grant: "Grant", uses: "Sequence[UsedFor]", token: str, name: "Callable[[str], str]", now: int
 ) -> dict[str, Any]:
-    action, scope = grant.request.action, next(iter(grant.scopes), None)
+    action = grant.request.action
+    run = next((scope.run for scope in grant.scopes if scope.run), "")
     return {
         "id": grant.id,
         "token": token,
@@ -239,7 +253,7 @@ def _grant(
         "command": summary(grant.request),
         "by": " and ".join(map(one_line, grant.by)),
         "who": one_line(action.agent) or "any agent of " + one_line(name(grant.request.requester)),
-        "run": one_line(scope.run)[:RUN_SHOWN] if scope else "",
+        "run": one_line(run)[:RUN_SHOWN],
         "project": one_line(action.project),
         "given": _utc(grant.given),
         "until": _utc(grant.until),

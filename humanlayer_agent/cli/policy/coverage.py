@@ -125,7 +125,7 @@ def _print_missing(console: Console, rule: RuleCoverage) -> None:
     missing = [clause for clause in rule.clauses if not clause.shown]
     if rule.decided and not missing:
         return
-    console.print(Text(f"  {rule.rule.id}", style="bold").append(f"  {one_line(rule.rule.origin)}", style="dim"))
+    console.print(Text(f"  {rule.name}", style="bold").append(f"  {one_line(rule.origin)}", style="dim"))
     if not rule.decided:
         console.print(Text("    decides in no example", style="red"))
     for clause in missing:
@@ -154,7 +154,8 @@ def _record(found: Coverage, counts: Counts | None) -> CoverageRecord:
     for each in found.rules:
         row = {
             "rule": each.rule.id,
-            "origin": each.rule.origin,
+            "exception": each.exception is not None,
+            "origin": each.origin,
             "matched": each.matched,
             "decided": each.decided,
             "clauses": [_public_clause(clause) for clause in each.clauses],

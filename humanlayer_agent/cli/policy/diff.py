@@ -90,8 +90,10 @@ def _loosened(diff: Diff) -> list[Change]:
 # ---- for people -------------------------------------------------------------------------------------------
 
 
-def print_diff(diff: Diff, old: str, new: str, *, over_tests: bool, top: int, console: Console | None = None) -> None:
-    """The headline, the matrix, and examples of every change, what is looser first."""
+def print_diff(
+    diff: Diff, old: str, new: str, *, over_tests: bool, top: int, hint: bool = True, console: Console | None = None
+) -> None:
+    """The headline, the matrix, and examples of every change, what is looser first; `hint`: how to accept that."""
     console = console or Console(highlight=False)
     over = "of the tests in their rules" if over_tests else f"of {counted(len(diff.runs), 'run')}"
     console.print(
@@ -104,10 +106,10 @@ def print_diff(diff: Diff, old: str, new: str, *, over_tests: bool, top: int, co
         console.print(Text(note, style="dim"))
     for before, after, changes in diff.cells():
         _print_cell(console, before, after, changes, top)
-    if loosened := _loosened(diff):
+    if hint and (loosened := _loosened(diff)):
         console.print()
-        hint = f"{counted(len(loosened), 'change')} to mend, or to accept: --format accept > FILE, then --accept FILE"
-        console.print(Text(hint, style="dim"), soft_wrap=True)
+        said = f"{counted(len(loosened), 'change')} to mend, or to accept: --format accept > FILE, then --accept FILE"
+        console.print(Text(said, style="dim"), soft_wrap=True)
 
 
 def headline(diff: Diff) -> Text:

@@ -94,6 +94,7 @@ def _found(finding: Finding) -> ExplainedRecord:
                 "rule": tried.rule.rule.id,
                 "decision": tried.rule.rule.decision,
                 "because": list(tried.because),
+                "excused_by": tried.excuse.by.origin if tried.excuse is not None else None,
                 "origin": tried.rule.rule.origin,
             }
             for tried in finding.missed
@@ -171,8 +172,10 @@ def _add_rules(branch: Tree, finding: Finding, why_not: str | None) -> None:
             branch.add(Text(f"no rule allows this: {hit.verdict}"))
     if why_not is None:
         # Where it is allowed there is nothing to mend; what asks or denies by a rule tells why by itself.
+        excused = [t for t in finding.missed if t.excuse is not None]
         near = [] if finding.verdict is Verdict.ALLOW else [t for t in finding.missed if len(t.because) == 1]
-        wanted = sorted(near, key=lambda t: t.rule.rule.decision != "allow")[:_NEAR]
+        near = [t for t in near if t.excuse is None]
+        wanted = [*excused, *sorted(near, key=lambda t: t.rule.rule.decision != "allow")[:_NEAR]]
     else:
         wanted = [t for t in finding.missed if t.rule.rule.decision == why_not]
     for tried in wanted:

@@ -76,9 +76,9 @@ def _alike(found: Sequence[Checked]) -> dict[tuple[str, tuple[str, ...]], list[F
     """Failures by the rule whose example they come from, and by what was done to it."""
     out: dict[tuple[str, tuple[str, ...]], list[Failure]] = {}
     for checked in found:
-        rule = checked.example.rule
+        example = checked.example
         for failure in checked.failures:
-            out.setdefault((f"{one_line(rule.origin)}: {rule.id}", failure.chain), []).append(failure)
+            out.setdefault((f"{one_line(example.origin)}: {example.name}", failure.chain), []).append(failure)
     return out
 
 
@@ -102,7 +102,7 @@ def _records(results: Results) -> Iterator[RewritingRecord]:
             yield {
                 "policy": policy.name,
                 "rule": checked.example.rule.id,
-                "origin": checked.example.rule.origin,
+                "origin": checked.example.origin,
                 "kind": checked.example.kind,
                 "command": checked.example.command,
                 "rewritings": checked.tried,
@@ -134,12 +134,12 @@ def _junit(results: Results) -> None:
         for checked in found:
             example = checked.example
             name = f"{example.kind}: {one_line(example.command)}"
-            case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.rule.id}", name=name)
+            case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.name}", name=name)
             if checked.failures:
                 first = checked.failures[0]
                 message = f"{' + '.join(first.chain)}: {_decided(first.after)} instead of {_decided(first.before)}"
                 failure = ElementTree.SubElement(case, "failure", message=visible(message), type="metamorphic")
-                failure.text = "\n\n".join([example.rule.origin, *map(_described, checked.failures)])
+                failure.text = "\n\n".join([example.origin, *map(_described, checked.failures)])
     ElementTree.indent(top)
     print(ElementTree.tostring(top, encoding="unicode", xml_declaration=True))
 

@@ -8,7 +8,14 @@ import typer
 
 from humanlayer_agent.cli.shared.completion import check_names, policy_names
 from humanlayer_agent.cli.shared.help_pages import Commands
-from humanlayer_agent.cli.shared.options import FORMAT, ConfinedOption, FormatOption, PolicyOption, ProjectOption
+from humanlayer_agent.cli.shared.options import (
+    FORMAT,
+    ConfinedOption,
+    FormatOption,
+    PolicyOption,
+    ProjectOption,
+    StoreOption,
+)
 from humanlayer_agent.cli.shared.output import print_record, prints
 from humanlayer_agent.cli.shared.records import (
     CheckPageRecord,
@@ -270,6 +277,80 @@ def diff(
 
     before, after = _policies([old, new], None)
     code = run_diff(before, after, logs or [], project, accept=accept, confined=confined, format=output, top=top)
+    raise typer.Exit(code)
+
+
+@app.command()
+def allow(
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="The command line, in quotes.")],
+    place: Annotated[
+        Literal["user", "project"],
+        typer.Option("--in", help="Whose policy it is added to: yours, or the project's that you have trusted."),
+    ] = "user",
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="DAY", help="The last day on which it holds. [in 90 days]")
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why it is excused.")] = None,
+    project: ProjectOption = None,
+    cwd: Annotated[Path | None, typer.Option("--cwd", metavar="DIR", help="Directory the command starts in.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Add to this policy file, which is not in force.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask; only with --file.")] = False,
+) -> None:
+    """Have a command not be asked about any more: draft an exception, show what it changes, write it after a yes.
+
+    The draft is as narrow as can be said, and has tests. Nothing is drafted for what is denied, severe, locked, unread
+    or not certain. Exit code 3: there is no terminal to ask at.
+
+    Examples: hla policy allow 'gh pr view 12';  hla policy allow 'frob x' --reason 'Our own tool.' --until 2030-12-31
+    """
+    from humanlayer_agent.cli.policy.allow import run_allow
+    from humanlayer_agent.configuration import checked_project, find_project
+
+    base = checked_project(project) if project is not None else find_project()
+    start = str(cwd.absolute()) if cwd is not None else ""
+    raise typer.Exit(run_allow(command, base, cwd=start, place=place, until=until, reason=reason, file=file, yes=yes))
+
+
+@app.command()
+def suggest(
+    policy: Annotated[
+        str,
+        typer.Option("--policy", metavar="NAME|FILE", help="The policy that asked.", autocompletion=policy_names),
+    ] = "default",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="How far back: 30d, 12h.")] = "30d",
+    runs: Annotated[
+        list[Path] | None, typer.Option("--runs", metavar="FILE", help="Recorded runs (see replay), not the log.")
+    ] = None,
+    store: StoreOption = None,
+    project: ProjectOption = None,
+    assume_approved: Annotated[
+        bool, typer.Option("--assume-approved", help="Take it that what ran in --runs was approved, to try it out.")
+    ] = False,
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write it.")] = Path(
+        "suggested.yaml"
+    ),
+) -> None:
+    """Suggest exceptions for what humans always approved: ten times, or two of them; and never refused.
+
+    Writes a policy file for review, with the proof, and changes nothing: asks before and after, what else gets looser,
+    lint, tests. Nothing is suggested of what is denied, severe, unread or not certain. What was always refused it
+    suggests to deny. Exit code 1: there is nothing to suggest.
+
+    Examples: hla policy suggest --since 90d;  hla policy suggest --runs runs/ --assume-approved
+    """
+    from humanlayer_agent.cli.policy.suggest import run_suggest
+
+    code = run_suggest(
+        policy,
+        since=since,
+        runs=runs or [],
+        store=store,
+        project=project,
+        assume_approved=assume_approved,
+        output=output,
+    )
     raise typer.Exit(code)
 
 

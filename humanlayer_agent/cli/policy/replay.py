@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from humanlayer_agent.cli.policy.replay_grants import print_grants, public_grants
 from humanlayer_agent.cli.policy.show import STYLES
-from humanlayer_agent.cli.policy.simulated_grants import print_grants, public_grants
 from humanlayer_agent.cli.shared.output import print_record, print_records
 from humanlayer_agent.cli.shared.records import ReplayedRecord, ReplayRecord
 from humanlayer_agent.cli.shared.tables import print_hanging, print_rows

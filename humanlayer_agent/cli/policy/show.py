@@ -1,5 +1,6 @@
 """The output of `hla policy show`: the policies in force."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -8,10 +9,11 @@ from rich.text import Text
 
 from humanlayer_agent.cli.shared.records import CatalogFileRecord, LayerRecord, LayersRecord
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.explanation.explain import flow
 from humanlayer_agent.policy.language.extension import KNOWN_LISTS
-from humanlayer_agent.policy.language.policy import Rule
+from humanlayer_agent.policy.language.policy import Rule, RuleException, end_of
 from humanlayer_agent.policy.language.sources import BUILTIN
-from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.layers import Layer, excuses
 from humanlayer_agent.safe_text import one_line
 
 STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -27,7 +29,7 @@ def print_layers(director: Director, console: Console | None = None) -> None:
     """Layers, the highest first; in each the rules in the order in which they are named."""
     console = console or Console()
     for layer in director.layers:
-        _print_layer(console, layer, director.in_force().day)
+        _print_layer(console, director, layer)
     for file in director.catalogs.files:
         said = f"catalog {one_line(file.path)}  {file.sha256[:12]}  ({file.owner}'s: {len(file.programs)} programs)"
         console.print(Text(said, style="dim"), soft_wrap=True)
@@ -38,8 +40,8 @@ def print_layers(director: Director, console: Console | None = None) -> None:
     console.print(Text(f"digest {director.digest}", style="dim"))
 
 
-def _print_layer(console: Console, layer: Layer, day: str) -> None:
-    policy = layer.policy
+def _print_layer(console: Console, director: Director, layer: Layer) -> None:
+    policy, now = layer.policy, director.in_force().now
     console.print(Text(f"{policy.name}", style="bold") + Text(f"  ({authority(layer)})"))
     for source in reversed(policy.sources):
         shown = f"{source.name}" if not source.name.startswith(BUILTIN) else f"{source.name} ({source.path})"
@@ -54,11 +56,16 @@ def _print_layer(console: Console, layer: Layer, day: str) -> None:
     observed = ", observe: true (not enforced)" if policy.observe else ""
     console.print(Padding(Text(f"defaults: {said}{locked}{observed}"), (0, 0, 0, 2), expand=False))
     for rule in policy.rules:
-        line = Text(f"{rule.decision:5} ", style=STYLES[rule.decision] if rule.holds(day) else "dim")
-        line += Text(f"{rule.id:24} ", style="" if rule.holds(day) else "dim strike") + Text(f"{rule.severity:8}")
+        line = Text(f"{rule.decision:5} ", style=STYLES[rule.decision] if rule.holds(now) else "dim")
+        line += Text(f"{rule.id:24} ", style="" if rule.holds(now) else "dim strike") + Text(f"{rule.severity:8}")
         console.print(Padding(line + Text(f"  {one_line(rule.origin)}", style="dim"), (0, 0, 0, 2), expand=False))
-        for note in notes(layer, rule, day):
+        for note in notes(layer, rule, now):
             console.print(Padding(Text(one_line(note), style="italic"), (0, 0, 0, 8), expand=False))
+    for exception, why in _above(director, layer):
+        said = f"except {exception.rule:22} {exception_note(exception, now)}"
+        console.print(Padding(Text(one_line(said)), (0, 0, 0, 2), expand=False))
+        if why:
+            console.print(Padding(Text(why, style="italic"), (0, 0, 0, 8), expand=False))
     for name in sorted(KNOWN_LISTS):  # they stand in no file of the policy
         entries = dict.fromkeys(entry for scope in policy.scopes for entry in scope.get(name, ()))
         if entries:
@@ -77,26 +84,50 @@ def authority(layer: Layer) -> str:
     return "the project's, not trusted: may only ask and deny (hla policy trust)"
 
 
-def notes(layer: Layer, rule: Rule, day: str) -> list[str]:
+def notes(layer: Layer, rule: Rule, now: str) -> list[str]:
     """Return what is special about a rule, a sentence each."""
     found = []
     if rule.locked:
         found.append("locked: can't be overridden")
     if rule.overridden is not None:
         by = rule.overridden
-        state = "until" if by.expires >= day else "expired on"
-        found.append(f"overridden by {by.rule} {state} {by.expires}: {by.reason}")
+        found.append(f"overridden by {by.rule} {_until(by.expires, now)}: {by.reason}")
     if rule.override is not None:
-        state = "until" if rule.override.expires >= day else "expired on"
-        found.append(f"overrides {rule.override.rule} {state} {rule.override.expires}: {rule.override.reason}")
+        own = rule.override
+        found.append(f"overrides {own.rule} {_until(own.expires, now)}: {own.reason}")
+    found += [exception_note(each, now) for each in rule.exceptions]
     if rule.decision == "allow" and not layer.trusted:
         found.append("does not count: the project's policy is not trusted")
     return found
 
 
+def exception_note(exception: RuleException, now: str) -> str:
+    """Return what an exception excuses, until when and why."""
+    what = f"{flow(exception.written['when'])} ({exception.origin})"
+    return f"excuses {_until(exception.expires, now)} {what}: {exception.reason}"
+
+
+def _until(expires: str, now: str) -> str:
+    return f"until {expires}" if now < end_of(expires) else f"expired on {expires}"
+
+
+def _above(director: Director, layer: Layer) -> Iterator[tuple[RuleException, str]]:
+    """The exceptions of a layer to rules above it, each with why it does not count; "" where it does."""
+    now = director.in_force().now
+    for exception in layer.policy.exceptions:
+        rules = [(each, rule) for each in director.layers for rule in each.policy.rules if rule.id == exception.rule]
+        counts = any(excuses.reaches_above(director.layers, layer, each, rule) for each, rule in rules)
+        if layer.authority == "project" and not layer.trusted:
+            yield exception, "does not count: the project's policy is not trusted"
+        elif not exception.holds(now) or counts:
+            yield exception, ""
+        else:
+            yield exception, "does not count: no layer above has such a rule that this one may excuse from"
+
+
 def record(director: Director) -> LayersRecord:
     """The same for programs."""
-    day = director.in_force().day
+    now = director.in_force().now
     layers: list[LayerRecord] = [
         {
             "policy": layer.policy.name,
@@ -106,7 +137,10 @@ def record(director: Director) -> LayersRecord:
             "defaults": layer.policy.body["defaults"],
             "sources": layer.policy.body["sources"],
             "lists": list(layer.policy.body["scopes"]),
-            "rules": [_rule(layer, rule, day) for rule in layer.policy.rules],
+            "rules": [_rule(layer, rule, now) for rule in layer.policy.rules],
+            "exceptions": [
+                {**each.written, "in_force": each.holds(now) and not why} for each, why in _above(director, layer)
+            ],
         }
         for layer in director.layers
     ]
@@ -117,6 +151,6 @@ def record(director: Director) -> LayersRecord:
     return {"digest": director.digest, "observe": director.observe, "layers": layers, "catalogs": catalogs}
 
 
-def _rule(layer: Layer, rule: Rule, day: str) -> dict[str, Any]:
-    counts = rule.holds(day) and (layer.trusted or rule.decision != "allow")
-    return {**rule.written, "in_force": counts, "notes": notes(layer, rule, day)}
+def _rule(layer: Layer, rule: Rule, now: str) -> dict[str, Any]:
+    counts = rule.holds(now) and (layer.trusted or rule.decision != "allow")
+    return {**rule.written, "in_force": counts, "notes": notes(layer, rule, now)}

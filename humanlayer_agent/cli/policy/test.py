@@ -26,8 +26,8 @@ def _text(results: Results) -> None:
     for policy, found in results:
         failed = [result for result in found if not result.passed]
         for result in failed:
-            rule = result.example.rule
-            print(f"{one_line(rule.origin)}: {rule.id}: {result.example.kind}: {one_line(result.example.command)}")
+            example = result.example
+            print(f"{one_line(example.origin)}: {example.name}: {example.kind}: {one_line(example.command)}")
             print(f"    expected {result.expected}, found {result.found}")
         untested = [rule.id for rule in policy.rules if not (rule.tests.match or rule.tests.maybe)]
         if untested:
@@ -41,7 +41,8 @@ def _records(results: Results) -> Iterator[ExampleRecord]:
             yield {
                 "policy": policy.name,
                 "rule": result.example.rule.id,
-                "origin": result.example.rule.origin,
+                "exception": result.example.exception is not None,
+                "origin": result.example.origin,
                 "kind": result.example.kind,
                 "command": result.example.command,
                 "passed": result.passed,
@@ -61,10 +62,10 @@ def _junit(results: Results) -> None:
         for result in found:
             example = result.example
             name = f"{example.kind}: {one_line(example.command)}"
-            case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.rule.id}", name=name)
+            case = ElementTree.SubElement(suite, "testcase", classname=f"{policy.name}.{example.name}", name=name)
             if not result.passed:
                 message = f"expected {result.expected}, found {result.found}"
                 failure = ElementTree.SubElement(case, "failure", message=visible(message), type="policy")
-                failure.text = visible(f"{example.rule.origin}\n{message}")
+                failure.text = visible(f"{example.origin}\n{message}")
     ElementTree.indent(top)
     print(ElementTree.tostring(top, encoding="unicode", xml_declaration=True))

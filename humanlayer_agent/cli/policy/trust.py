@@ -95,7 +95,7 @@ def _policy(project: Path) -> _Offer:
         path,
         trust.is_trusted(project, trust.policy_files(policy)),
         _shown(policy) + _summary(policy) + "\n",
-        "also allow what nothing else decides",
+        "also allow what nothing else decides, and excuse from what ships",
         lambda: trust.record(project, trust.policy_files(policy)),
     )
 
@@ -162,4 +162,6 @@ def _numbered(path: str, raw: bytes) -> str:
 
 def _summary(policy: Policy) -> str:
     allows = [rule.id for rule in policy.rules if rule.decision == "allow" and not rule.inherited]
-    return f"\nIt allows: {', '.join(allows) or 'nothing of its own'}."
+    excused = dict.fromkeys(each.rule for each in policy.exceptions)
+    said = f"\nIt allows: {', '.join(allows) or 'nothing of its own'}."
+    return said + (f"\nIt excuses from what is asked by: {', '.join(excused)}." if excused else "")

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from humanlayer_agent.action import PLAN
 from humanlayer_agent.approvals.model import Answer, ApprovalRequest, Approver, VoteResult
 from humanlayer_agent.audit import events
 from humanlayer_agent.cli.shared.human_signature import typed_word
@@ -289,16 +290,16 @@ def _typed(fd: int, wish: Wish, request: ApprovalRequest, opened: "SQLiteStore",
         parts.append("Changed to (it is judged again before it runs):\n" + _indented(edited))
     if wish.comment:
         parts.append("With the words:\n" + _indented(wish.comment))
-    purpose = _means(wish.kind)
+    purpose = _means(wish.kind, request)
     if remembered:
         parts.append(_foreseen(request, opened, _columns(fd)))
         purpose = f"let it run, and remember: {remembered}"
     return _Typed(edited, "terminal") if typed_word(fd, "\n\n".join(parts), wish.kind, purpose) else None
 
 
-def _means(kind: Kind) -> str:
+def _means(kind: Kind, request: ApprovalRequest) -> str:
     return {
-        "approve": "let it run once",
+        "approve": "approve all that it lists" if request.action.type == PLAN else "let it run once",
         "reject": "reject it",
         "edit": "put that in its place",
         "respond": "answer the agent in these words; nothing runs",

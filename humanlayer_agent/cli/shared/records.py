@@ -90,6 +90,7 @@ class RuleMissRecord(TypedDict):
     rule: Annotated[str, "Its id."]
     decision: Annotated[str, "allow, ask or deny: what it would say."]
     because: Annotated[list[str], "What kept it from applying."]
+    excused_by: Annotated[str | None, "File and line of the exception, or of the allow, that excuses from it; or null."]
     origin: Annotated[str, "File, line and column of the rule."]
 
 
@@ -368,7 +369,8 @@ class LayerRecord(TypedDict):
     defaults: Annotated[dict[str, Any], "What it says where no rule decides."]
     sources: Annotated[list[Any], "Its files, with their digests."]
     lists: Annotated[list[dict[str, Any]], "Its lists of names, by file: name and entries."]
-    rules: Annotated[list[dict[str, Any]], "As written, and in_force and notes."]
+    rules: Annotated[list[dict[str, Any]], "As written, with the exceptions to them, and in_force and notes."]
+    exceptions: Annotated[list[dict[str, Any]], "Those to rules of layers above: as written, and in_force."]
 
 
 class CatalogFileRecord(TypedDict):
@@ -393,8 +395,9 @@ class ExampleRecord(TypedDict):
     """An example of a rule, judged."""
 
     policy: Annotated[str, "The policy's name."]
-    rule: Annotated[str, "The rule it stands in."]
-    origin: Annotated[str, "File, line and column of the rule."]
+    rule: Annotated[str, "The rule it stands in, or that the exception is to."]
+    exception: Annotated[bool, "Whether it stands in an exception to that rule."]
+    origin: Annotated[str, "File and line of the rule, or of the exception."]
     kind: Annotated[str, "match, maybe or not_match."]
     command: Annotated[str, "The command."]
     passed: Annotated[bool, "Whether it is as the rule says."]

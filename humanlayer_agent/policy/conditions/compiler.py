@@ -59,6 +59,10 @@ class Situation:
     tracing: dataflow.Tracing = field(default_factory=dataflow.Tracing)
     catalog: Catalog = CATALOG
     """What is known of programs."""
+    excusing: bool = True
+    """What excuses from rules counts: not where it would have to run as it can't."""
+    search_path: str = ""
+    """Where programs are looked for (PATH)."""
 
 
 Clause = Callable[[SimpleCommand, Effect | None, Situation], int]
@@ -214,12 +218,19 @@ def names_of(program: str) -> tuple[str, ...]:
     return (program, program.rpartition("/")[2]) if "/" in program else (program,)
 
 
+def _perhaps(situation: Situation) -> int:
+    """Tell how surely a program of which nobody knows the name is a certain one. Confined, it is like code that nobody
+    has read: whichever it is, what it does stays within.
+    """
+    return MAYBE if situation.confinement is None else NO
+
+
 def _named(names: Sequence[str]) -> Clause:
     wanted = frozenset(names)
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
-            return MAYBE
+            return _perhaps(situation)
         return YES if not wanted.isdisjoint(names_of(command.program)) else NO
 
     return judge
@@ -231,7 +242,7 @@ def _regex(pattern: str) -> Clause:
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         if command.program is None:
-            return MAYBE
+            return _perhaps(situation)
         answers = [wanted.matches(name) for name in names_of(command.program)]
         return YES if True in answers else (MAYBE if None in answers else NO)
 
@@ -304,6 +315,7 @@ def _flags(flags: Flags, excuses: bool) -> Clause:
     some = frozenset(flags.any) if flags.any is not None else None
     every = frozenset(flags.all) if flags.all is not None else None
     none = frozenset(flags.none) if flags.none is not None else None
+    only = frozenset(flags.only) if flags.only is not None else None
 
     def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         # A word of unknown value may add a flag; it can't take one away.
@@ -316,6 +328,8 @@ def _flags(flags: Flags, excuses: bool) -> Clause:
             value = min(value, absent)
         if none is not None:
             value = min(value, NO if not none.isdisjoint(command.flags) else YES - absent)
+        if only is not None:
+            value = min(value, YES - absent if command.flags <= only else NO)
         return value
 
     return judge
@@ -390,7 +404,14 @@ def _operands(operands: Operands) -> Clause:
 def _argv(texts: Texts) -> Clause:
 
     items = [None if text.glob == "..." else TextSet([text]) for text in texts]
-    return lambda c, e, s: words.argv_matches(items, c.argv, c.words)
+
+    def judge(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+        value = words.argv_matches(items, command.argv, command.words)
+        # Confined, code that nobody has read does no more with a word that nobody knows than it may do without it.
+        held = situation.confinement is not None and effect is not None and effect.unread
+        return NO if value == MAYBE and held else value
+
+    return judge
 
 
 # ---- what it does -------------------------------------------------------------------------------------

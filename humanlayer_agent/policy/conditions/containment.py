@@ -7,6 +7,7 @@ What is certain is judged as without it: `rm -rf /srv/x` asks, it is not tried. 
 
 import os
 import posixpath
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -114,6 +115,7 @@ class Protection:
         return known
 
 
+@lru_cache(maxsize=4096)
 def _absolute(entry: str) -> str:
     absolute = "/" + entry if entry.startswith("**/") else entry
     if not absolute.startswith("/"):
@@ -127,24 +129,46 @@ def situated(profile: Profile) -> Profile:
 
     What leads elsewhere can't be mounted over, so it is the real place alone that is written.
     """
+    plain: set[str] = set()
     return replace(
         profile,
-        read=_with_real(profile.read),
-        write=tuple(dict.fromkeys(map(_real, profile.write))),
-        protect=_with_real(profile.protect),
-        hide=_with_real(profile.hide),
+        read=_with_real(profile.read, plain),
+        write=tuple(dict.fromkeys(_real(entry, plain) for entry in profile.write)),
+        protect=_with_real(profile.protect, plain),
+        hide=_with_real(profile.hide, plain),
     )
 
 
-def _with_real(entries: Iterable[str]) -> tuple[str, ...]:
-    spelled = ((entry, _real(entry)) if is_plain(entry) else (entry,) for entry in entries)
+def _with_real(entries: Iterable[str], plain: set[str]) -> tuple[str, ...]:
+    spelled = ((entry, _real(entry, plain)) if is_plain(entry) else (entry,) for entry in entries)
     return tuple(dict.fromkeys(each for both in spelled for each in both))
 
 
-def _real(entry: str) -> str:
+def _real(entry: str, plain: set[str] | None = None) -> str:
+    """Return where a path set is; `plain`, where it is normalised, are directories known to be no links."""
     base = entry.removesuffix(TREE)
-    real = os.path.realpath(base or "/")
+    real = os.path.realpath(base or "/") if plain is None or _led_through(base, plain) else base or "/"
     return real + TREE if entry.endswith(TREE) and real != "/" else real if base else entry
+
+
+def _led_through(path: str, plain: set[str]) -> bool:
+    """Tell whether a component of `path` (absolute, normalised) is a link, or there are two `/` before it; `plain` are
+    those that are known to be none.
+    """
+    if path[:2] == "//":
+        return True
+    end = 0
+    while end >= 0:
+        end = path.find("/", end + 1)
+        part = path if end < 0 else path[:end]
+        if part not in plain:
+            try:
+                if stat.S_ISLNK(os.lstat(part).st_mode):
+                    return True
+            except OSError:  # nothing is seen there, nor below
+                return False
+            plain.add(part)
+    return False
 
 
 def reduced(profile: Profile, effects: Iterable[Effect]) -> Confinement | None:

@@ -10,10 +10,10 @@ that is said here is remembered: every action is judged by what it does, and by 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from humanlayer_agent.confine.confinement import Bounds, Confinement, Profile
-from humanlayer_agent.policy.conditions import containment, variable_uses
+from humanlayer_agent.policy.conditions import containment, own_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.dataflow import Source, Tracing
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -43,11 +43,15 @@ class Hit:
 
 @dataclass(slots=True, eq=False)
 class Judged:
-    """The hits on one command: on itself, and on each of its effects in order."""
+    """The hits on one command: on itself, and on each of its effects in order.
+
+    `excused` are those that there would be without an exception, where it is judged for a confinement.
+    """
 
     command: SimpleCommand
     own: list[Hit]
     effects: list[list[Hit]]
+    excused: list[Hit] = field(default_factory=list)
 
     def hits(self) -> list[Hit]:
         """All of them."""
@@ -90,6 +94,7 @@ class Rules:
         Where what is allowed will be confined, `situation.confinement` says afterwards to what, and
         `situation.approved` says it of what a human approves.
         """
+        situation.excusing = True
         if not situation.confinable or self.confine is None:
             return self._judge(program, situation)
         if situation.container is not None:
@@ -126,6 +131,8 @@ class Rules:
             if all(each in held for each in wanted):
                 situation.confinement = Confinement(tuple(wanted or [default]))
                 judged = self._with_hosts(program, situation, situation.confinement, judged)
+                if _allowed(judged) and any(each.excused for each in judged):
+                    return self._judge_excused(program, situation, judged, confine)
                 situation.approved = containment.widened(
                     situation.confinement, judged, situation.links.view, situation.catalog
                 )
@@ -139,16 +146,39 @@ class Rules:
         the others can too. Where it is not, none is opened.
         """
         hosts = containment.allowed_hosts(judged)
-        if hosts is None or strictest([hit for each in judged for hit in each.hits()]) is not Verdict.ALLOW:
+        if hosts is None or not _allowed(judged):
             return judged
         before = situation.tracing
         situation.confinement, situation.tracing = Confinement((*held.profiles, hosts)), Tracing()
         again = self._judge(program, situation)
         wanted = {each for command in again for each in _confined(command)}
-        if strictest([hit for each in again for hit in each.hits()]) is Verdict.ALLOW and wanted <= set(held.profiles):
+        if _allowed(again) and wanted <= set(held.profiles):
             return again
         situation.confinement, situation.tracing = held, before
         return judged
+
+    def _judge_excused(
+        self, program: Program, situation: Situation, judged: list[Judged], confine: Profile
+    ) -> list[Judged]:
+        """What exceptions excuse runs as if a human had approved it: in what the rules say by `approved`, with what
+        they ask about open, or unconfined. Everything has to be allowed then too, for what one command can reach, the
+        others can. Where it is not, nothing is excused.
+        """
+        held = situation.confinement
+        assert held is not None
+        asked = [Judged(each.command, each.excused, each.effects) for each in judged]
+        opened = containment.widened(held, asked, situation.links.view, situation.catalog)
+        if opened == held:
+            situation.approved = held
+            return judged
+        situation.confinement = situation.approved = opened
+        situation.tracing = Tracing()
+        again = self._judge(program, situation)
+        wanted = {each for command in again for each in _confined(command)}
+        if _allowed(again) and wanted <= set(opened.profiles if opened is not None else ()):
+            return again
+        situation.excusing = False
+        return self._judge_confined(program, situation, confine)
 
     def _judge_approved(self, program: Program, situation: Situation, judged: list[Judged]) -> list[Judged]:
         """What a human is asked to open, they are told of wherever it is known that it may be used."""
@@ -166,18 +196,21 @@ class Rules:
         Args:
             held: effects that it can't have. Where nothing else is left of it, what allows all of them allows it.
         """
-        own = self._hits(self.concerning(command.program, None), command, None, situation)
+        excused: list[Hit] = []
+        own = self._hits(self.concerning(command.program, None), command, None, situation, excused)
         if not own and not command.effects:
             own = self._allowing(held, command, situation) or [Hit(self.unmatched, None, command, None, certain=True)]
         # A rule without an effect clause allows the command itself, so of its effects only that it runs.
-        runs = any(hit.verdict is Verdict.ALLOW for hit in own)
+        allowing = [hit.rule.rule for hit in own if hit.rule is not None and hit.verdict is Verdict.ALLOW]
+        runs = bool(allowing)
+        unread = own_programs.own(command) if any(own_programs.vouches(rule) for rule in allowing) else None
         effects = []
         for effect in command.effects:
-            hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation)
-            if not hits and not (runs and _runs_itself(effect)):
+            hits = self._hits(self.concerning(command.program, effect.kind), command, effect, situation, excused)
+            if not hits and not (runs and (effect is unread or _runs_itself(effect))):
                 hits = [Hit(self.unmatched, None, command, effect, certain=True)]
             effects.append(hits)
-        return Judged(command, own, effects)
+        return Judged(command, own, effects, excused)
 
     def _allowing(self, effects: Sequence[Effect], command: SimpleCommand, situation: Situation) -> list[Hit]:
         """The allows that cover all of `effects`; none where one of them is not covered."""
@@ -201,13 +234,20 @@ class Rules:
         return tuple([rule for rule in self.all if rule.concerns(program, kind)])
 
     def _hits(
-        self, rules: Sequence[CompiledRule], command: SimpleCommand, effect: Effect | None, situation: Situation
+        self,
+        rules: Sequence[CompiledRule],
+        command: SimpleCommand,
+        effect: Effect | None,
+        situation: Situation,
+        excused: list[Hit] | None = None,
     ) -> list[Hit]:
         hits: list[Hit] = []
         for rule in rules:
             value = rule.judge(command, effect, situation)
             verdict = rule.verdict_in(situation)
             if value == NO or (value == MAYBE and verdict is Verdict.ALLOW):
+                if excused is not None and situation.confinement and rule.is_excused(command, effect, situation):
+                    excused.append(Hit(Verdict.ASK, rule, command, effect, certain=True))
                 continue
             source = situation.tracing.source if rule.traces else None
             hits.append(Hit(verdict if value == YES else rule.maybe, rule, command, effect, value == YES, source))
@@ -218,6 +258,10 @@ def _confined(judged: Judged) -> list[Profile]:
     """What the rules that allow a command confine it to."""
     rules = [hit.rule for hit in judged.hits() if hit.rule is not None and hit.verdict is Verdict.ALLOW]
     return [containment.situated(rule.confined) for rule in rules if rule.confined is not None]
+
+
+def _allowed(judged: Sequence[Judged]) -> bool:
+    return strictest([hit for each in judged for hit in each.hits()]) is Verdict.ALLOW
 
 
 def strictest(hits: Sequence[Hit]) -> Verdict:

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -273,6 +273,7 @@ def _spellings(text: str, links: Links) -> list[Pattern]:
     return out
 
 
+@lru_cache(maxsize=4096)
 def _compile(text: str) -> Pattern:
     if not text.startswith(("/", "**/")):
         raise PolicyError(f"{text!r}: a path pattern begins with /, ~, ${{NAME}} or **/")

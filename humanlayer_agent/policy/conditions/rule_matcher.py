@@ -1,20 +1,32 @@
 """A rule with its conditions as closures, and what it can apply to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from humanlayer_agent.confine.confinement import Profile
-from humanlayer_agent.policy.conditions import variable_uses
+from humanlayer_agent.policy.conditions import own_programs, variable_uses
 from humanlayer_agent.policy.conditions.compiler import Clause, Compiler, Situation, all_of, names_of
 from humanlayer_agent.policy.conditions.dataflow import about_effects, traces
 from humanlayer_agent.policy.conditions.kleene import NO, YES
 from humanlayer_agent.policy.decision import SEVERITIES, EffectVerdict, Verdict
-from humanlayer_agent.policy.language.policy import Defaults, Match, Rule
+from humanlayer_agent.policy.language.policy import Defaults, Match, Rule, RuleException
 from humanlayer_agent.shell import Effect, SimpleCommand
 
 VERDICTS = {"allow": Verdict.ALLOW, "ask": Verdict.ASK, "deny": Verdict.DENY}
 _BY_SEVERITY = {name: n for n, name in enumerate(SEVERITIES)}
 
 Set = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Something that excuses from a rule that asks or denies, where it holds for certain: an exception, or (`by` is a
+    rule) an allow of a program that nobody knows.
+    """
+
+    by: RuleException | Rule
+    layer: str
+    clause: Clause
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,8 @@ class CompiledRule:
     """It allows what runs confined to this."""
     approved: Profile | None = None
     """What it asks about runs confined to this, once it was approved."""
+    excuses: tuple[Excuse, ...] = ()
+    """What excuses from it, besides its own `unless`."""
 
     def judge(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
         """no, maybe or yes. An exception to ask or deny must be proven; one to an allow must be ruled out."""
@@ -55,12 +69,26 @@ class CompiledRule:
         if self.rule.only_confined and situation.confinement is None:
             return NO
         value = self.when(command, effect, situation)
-        if value == NO or self.unless is None:
-            return value
-        excuse = self.unless(command, effect, situation)
-        if allows:
-            return min(value, YES - excuse)
-        return NO if excuse == YES else value
+        if value != NO and self.unless is not None:
+            excuse = self.unless(command, effect, situation)
+            value = min(value, YES - excuse) if allows else NO if excuse == YES else value
+        if value != NO and self.excuses and self.excuse(command, effect, situation) is not None:
+            return NO
+        return value
+
+    def excuse(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> Excuse | None:
+        """Return what excuses this from the rule, besides its `unless`. What it would allow, because it runs confined,
+        needs no excuse.
+        """
+        if not situation.excusing or self.verdict_in(situation) is Verdict.ALLOW:
+            return None
+        return next((each for each in self.excuses if each.clause(command, effect, situation) == YES), None)
+
+    def is_excused(self, command: SimpleCommand, effect: Effect | None, situation: Situation) -> bool:
+        """Tell whether it would apply but for what excuses from it."""
+        if not self.excuses or self.when(command, effect, situation) == NO:
+            return False
+        return self.excuse(command, effect, situation) is not None
 
     def verdict_in(self, situation: Situation) -> Verdict:
         """Return its verdict: what it would ask about, it allows where it can be confined as the rule says."""
@@ -82,12 +110,15 @@ def compiled(
     compiler: Compiler,
     confined: Profile | None = None,
     approved: Profile | None = None,
+    excuses: Sequence[Excuse] = (),
 ) -> CompiledRule:
     """`rule` of the layer `layer`, ready to judge; `confined`, `approved`: what it names by these keys, where the layer
-    may allow.
+    may allow; `excuses`: the exceptions to it.
     """
     allows = rule.decision == "allow"
     clauses = tuple(compiler.clauses(rule.when, excuses=allows))
+    if own_programs.vouches(rule):
+        clauses = tuple((name, own_programs.clause(rule, compiler) if name == "unread" else c) for name, c in clauses)
     return CompiledRule(
         rule,
         layer,
@@ -103,13 +134,14 @@ def compiled(
         EffectVerdict(Verdict.ALLOW, (rule.id,)),
         _BY_SEVERITY[rule.severity],
         traces(rule.when),
-        _uses(rule, compiler),
+        _uses(rule, compiler, excuses),
         confined,
         approved,
+        tuple(excuses),
     )
 
 
-def _uses(rule: Rule, compiler: Compiler) -> tuple[Clause, ...]:
+def _uses(rule: Rule, compiler: Compiler, excuses: Sequence[Excuse]) -> tuple[Clause, ...]:
     if rule.decision == "allow":  # what is only used needs no allow
         return ()
     found = [compiler.match(source) for source in variable_uses.sources(rule.when)]
@@ -117,7 +149,15 @@ def _uses(rule: Rule, compiler: Compiler) -> tuple[Clause, ...]:
     if naming is not None:
         when = compiler.match(naming)
         unless = compiler.match(rule.unless, excuses=True) if rule.unless is not None else None
-        found.append(when if unless is None else lambda c, e, s: NO if unless(c, e, s) == YES else when(c, e, s))
+
+        def named(command: SimpleCommand, effect: Effect | None, situation: Situation) -> int:
+            if unless is not None and unless(command, effect, situation) == YES:
+                return NO
+            if situation.excusing and any(each.clause(command, effect, situation) == YES for each in excuses):
+                return NO
+            return when(command, effect, situation)
+
+        found.append(named)
     return tuple(found)
 
 

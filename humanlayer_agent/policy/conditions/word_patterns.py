@@ -6,6 +6,7 @@ Sequences of words against the words of a command, some of which are not known.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
@@ -53,6 +54,7 @@ class TextSet:
         return any(w.startswith(prefix) for w in self._exact) or any(_may_begin(g, prefix) for g in self._globs)
 
 
+@lru_cache(maxsize=256)
 def _regex(pattern: str) -> "Regex":
     from humanlayer_agent.policy.conditions.linear_regex import Regex
 
@@ -138,7 +140,8 @@ class _Word:
         if not self.texts:
             return MAYBE if self.multiplies or item.may_begin(self.prefix) else NO
         answers = {item.has(text) for text in self.texts}
-        return answers.pop() if len(answers) == 1 else MAYBE
+        answer = answers.pop() if len(answers) == 1 else MAYBE
+        return min(answer, MAYBE) if self.multiplies else answer
 
 
 def argv_matches(items: Sequence[TextSet | None], argv: Sequence[str], fields: Sequence[Field] = ()) -> int:
@@ -178,5 +181,7 @@ def _spelled(text: str) -> _Word:
 def _word(field: Field) -> _Word:
     if field.texts:
         return _Word(field.texts)
+    if field.listed:
+        return _Word(field.listed, multiplies=True)
     # A pattern stays itself where no file matches it, unless the shell was told otherwise (it is `many` then).
     return _Word((), field.prefix, vanishes=field.many, multiplies=field.many or field.pathname)

@@ -8,8 +8,10 @@ from humanlayer_agent.action import Action
 from humanlayer_agent.policy.conditions.compiler import Situation
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule, Hit
 from humanlayer_agent.policy.conditions.kleene import MAYBE, NO, YES
+from humanlayer_agent.policy.conditions.rule_matcher import Excuse
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
+from humanlayer_agent.policy.language.policy import Rule
 from humanlayer_agent.policy.verdict import reason_of
 from humanlayer_agent.shell import Effect, SimpleCommand
 
@@ -22,13 +24,15 @@ ANSWERS = {NO: "no", MAYBE: "maybe", YES: "yes"}
 class Tried:
     """A rule that could have applied. `answer` is no or maybe; `because` names the clauses that kept it from yes.
 
-    `failed` are the names of those clauses, each with its own answer; empty where `unless` kept it from yes.
+    `failed` are the names of those clauses, each with its own answer; empty where `unless` kept it from yes, or an
+    exception (`excuse`).
     """
 
     rule: CompiledRule
     answer: str
     because: tuple[str, ...]
     failed: tuple[tuple[str, int], ...] = ()
+    excuse: Excuse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +109,21 @@ def _missed(
         if rule.rule.only_confined and situation.confinement is None:
             answers = (*answers, (CONFINED, NO))
         failed = tuple((name, answer) for name, answer in answers if answer != YES)
+        excuse = rule.excuse(command, effect, situation) if rule.when(command, effect, situation) != NO else None
+        if excuse is not None:
+            found.append(Tried(rule, ANSWERS[value], (_excused(excuse),), (), excuse))
+            continue
         because = tuple(f"{clause_text(rule, name)} ({ANSWERS[answer]})" for name, answer in failed)
         found.append(Tried(rule, ANSWERS[value], because or ("unless: excused",), failed))
     yield from sorted(found, key=lambda t: len(t.because))
+
+
+def _excused(excuse: Excuse) -> str:
+    """What excuses from a rule, in a sentence."""
+    by = excuse.by
+    if isinstance(by, Rule):
+        return f"excused: {by.id} allows the program, whatever it does ({by.origin})"
+    return f"excused until {by.expires} by the exception {by.origin}: {by.reason}"
 
 
 def clause_text(rule: CompiledRule, name: str) -> str:

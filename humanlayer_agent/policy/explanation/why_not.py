@@ -12,6 +12,7 @@ from humanlayer_agent.policy.language.policy import Among, Environment, Match, P
 from humanlayer_agent.policy.verdict import attributes_of
 from humanlayer_agent.shell import Effect, SimpleCommand
 
+EXCEPTION = "an exception for this (hla policy allow drafts it)"
 NEAREST = 3
 """Allow rules that are shown of each part."""
 
@@ -108,7 +109,8 @@ def _loosened(rule: CompiledRule) -> str:
     if rule.rule.locked:
         return "it is locked, so only another command helps"
     if rule.rule.origin.startswith("builtin:"):
-        return "another command, or an `override` with an `unless` for this"
+        excusing = "an `override` with an `unless` for this" if rule.rule.severity == "critical" else EXCEPTION
+        return f"another command, or {excusing}"
     whose = {"machine": " in the machine's policy", "user": " in your policy", "project": " in the project's policy"}
     return f"another command, or an `unless` for this{whose.get(rule.layer, '')}"
 

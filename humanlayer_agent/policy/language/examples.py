@@ -1,43 +1,63 @@
-"""The tests that stand in the rules of a policy: each example is judged, and decision and rule are asserted.
+"""The tests that stand in the rules and exceptions of a policy: each example is judged, and decision and rule asserted.
 
-The tests that stand in a policy's own rules, run when it is loaded: a policy that fails them is broken.
+Those of a policy's own rules and exceptions are run when it is loaded: a policy that fails them is broken.
 
 Only the rules of files that do not ship with us are tested here: what a file adds to a shipped list is meant to change
 what shipped rules do. `hla policy test` runs all of them, and shows every failure.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
+from typing import Any
 
 from humanlayer_agent.action import Action
 from humanlayer_agent.errors import PolicyError
 from humanlayer_agent.policy.conditions.compiler import Situation
-from humanlayer_agent.policy.conditions.evaluation import VERDICTS
+from humanlayer_agent.policy.conditions.evaluation import VERDICTS, Judged, Rules
+from humanlayer_agent.policy.conditions.kleene import NO, YES
 from humanlayer_agent.policy.decision import PolicyDecision, Verdict
 from humanlayer_agent.policy.director import Director
-from humanlayer_agent.policy.language import sources
-from humanlayer_agent.policy.language.policy import Policy, Rule, Tests
+from humanlayer_agent.policy.language import loader, sources
+from humanlayer_agent.policy.language.policy import ExceptionTests, Policy, Rule, RuleException, Tests
+from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.layers.excuses import is_light
 from humanlayer_agent.shell import Program
 
 PROJECT = "/nowhere/project"
 HOME = "/nowhere/home"
 KINDS = ("match", "maybe", "not_match", "confined")
+EXCUSED = ("match", "not_match")
+"""The kinds of examples that an exception has."""
+_ABOVE = ("default", "strict", "sandbox", "ci")
+"""The policies that ship, in the order in which a project's exceptions are tried on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command under `match`, `maybe`, `not_match` or `confined` of a rule."""
+    """A command under `match`, `maybe`, `not_match` or `confined` of a rule, or of an `exception` to it."""
 
     rule: Rule
     kind: str
     command: str
+    exception: RuleException | None = None
 
     @property
     def confinable(self) -> bool:
         """Tell whether it is judged as where what is allowed can be confined."""
         return self.rule.only_confined or self.kind == "confined"
+
+    @property
+    def origin(self) -> str:
+        """Where what it is an example of stands: file:line."""
+        return self.rule.origin if self.exception is None else self.exception.origin
+
+    @property
+    def name(self) -> str:
+        """What it is an example of: the rule, or the exception to it."""
+        return self.rule.id if self.exception is None else f"exception to {self.rule.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +80,12 @@ class Result:
 
 
 def director_for(
-    policy: Policy, variables: Iterable[str] = (), *, observe: bool = False, confined: bool = False
+    policy: Policy | Sequence[Layer], variables: Iterable[str] = (), *, observe: bool = False, confined: bool = False
 ) -> Director:
     """A Director over a project and a home that don't exist, so that nothing on this machine decides.
 
     Args:
-        policy: the policy.
+        policy: the policy, or layers.
         variables: names of further variables of path patterns; each gets a path of its own.
         observe: decisions say that they are not enforced.
         confined: as where what is allowed can be confined.
@@ -86,20 +106,64 @@ def director_for(
 
 
 def examples(policy: Policy) -> Iterator[Example]:
-    """Every example of every rule, also of the extended ones and those that are replaced at present."""
+    """Every example of every rule, also of the extended ones and those that are replaced at present, and of every
+    exception, also of those that have ended; its rule is one that it is to.
+    """
     for rule in policy.rules:
         for kind in KINDS:
             for command in getattr(rule.tests, kind):
                 yield Example(rule, kind, command)
+    pairs = [(rule, each) for rule in policy.rules for each in rule.exceptions]
+    pairs += [(above, each) for each in policy.exceptions if (above := shipped_rule(each.rule)) is not None]
+    for rule, exception in pairs:
+        for kind in EXCUSED:
+            for command in getattr(exception.tests, kind):
+                yield Example(rule, kind, command, exception)
+
+
+def shipped_rule(name: str) -> Rule | None:
+    """A rule that ships, and that a project's policy may excuse from; None where there is none of that name."""
+    return next((rule for each in _ABOVE for rule in _shipped(each).rules if rule.id == name and is_light(rule)), None)
+
+
+@cache
+def _shipped(name: str) -> Policy:
+    return loader.load(loader.named(name), tested=False)
 
 
 def run(policy: Policy) -> Iterator[Result]:
-    """Judge every example of the rules that hold today."""
-    director = director_for(policy)
-    in_force = {id(rule.rule) for rule in director.in_force().rules.all}
+    """Judge every example of the rules and exceptions that hold now."""
+    bench = Bench(policy)
     for example in examples(policy):
-        if id(example.rule) in in_force:
-            yield judge(director, example)
+        if bench.holds(example):
+            yield bench.judge(example)
+
+
+class Bench:
+    """Where the examples of a policy are judged."""
+
+    def __init__(self, policy: Policy, variables: Sequence[str] = ()) -> None:
+        self.policy, self.variables = policy, variables
+        self.director = director_for(policy, variables)
+        self._in_force = {id(rule.rule) for rule in self.director.in_force().rules.all}
+
+    def holds(self, example: Example) -> bool:
+        """Tell whether the rule holds now, and the exception."""
+        if example.exception is not None and not example.exception.holds(self.director.in_force().now):
+            return False
+        return id(example.rule) in self._in_force or self._is_above(example)
+
+    def judge(self, example: Example, program: Program | None = None) -> Result:
+        """Judge one example (`program`: what it would run, where that is known)."""
+        director = self.director
+        if self._is_above(example):
+            # What the project's policy excuses from stands in the policy above it.
+            above = next(each for name in _ABOVE if example.rule in (each := _shipped(name)).rules)
+            director = director_for([Layer(above, "builtin"), Layer(self.policy, "project")], self.variables)
+        return judge(director, example, program)
+
+    def _is_above(self, example: Example) -> bool:
+        return any(each is example.exception for each in self.policy.exceptions)
 
 
 def program_of(director: Director, example: Example) -> Program:
@@ -112,7 +176,8 @@ def judge(director: Director, example: Example, program: Program | None = None) 
 
     `match`: the rule applies for certain, and the decision is at least as strict as it (an allow: exactly). `maybe`: it
     may apply. `not_match`: it does not apply. `confined`: it applies, and allows. What extended rules allow, the
-    extending file may forbid. A rule that only allows what is confined is judged as where that can be done.
+    extending file may forbid. A rule that only allows what is confined is judged as where that can be done. An
+    exception excuses its `match` from the rule, as a whole, and its `not_match` not.
     """
     program, situation = program or program_of(director, example), Situation(confinable=example.confinable)
     decision = director.judge(program, situation, example.command)
@@ -121,7 +186,31 @@ def judge(director: Director, example: Example, program: Program | None = None) 
     hits = [hit for each in judged for hit in each.hits()]
     hits += [] if judged else rules.unseen(example.command, situation)
     mine = [hit for hit in hits if hit.rule is not None and hit.rule.rule is example.rule]
+    if example.exception is not None:
+        return Result(
+            example, decision, _expected_excuse(example, _is_excused(example, rules, judged, situation), mine)
+        )
     return Result(example, decision, _expected(example, decision.verdict, [hit.certain for hit in mine]))
+
+
+def _is_excused(example: Example, rules: Rules, judged: Sequence[Judged], situation: Situation) -> bool:
+    """Tell whether the exception excuses any part of an example from its rule."""
+    rule = next(each for each in rules.all if each.rule is example.rule)
+    excuse = next((each for each in rule.excuses if each.by is example.exception), None)
+    units = [
+        (each.command, effect) for each in judged for effect in (each.command.effects if rule.by_effect else [None])
+    ]
+    return excuse is not None and any(
+        rule.when(command, effect, situation) != NO and excuse.clause(command, effect, situation) == YES
+        for command, effect in units
+    )
+
+
+def _expected_excuse(example: Example, excused: bool, hits: Sequence[object]) -> str:
+    whole = excused and not hits
+    if whole is (example.kind == "match"):
+        return ""
+    return f"it is {'' if example.kind == 'match' else 'not '}excused from {example.rule.id}, as a whole"
 
 
 def _expected(example: Example, verdict: Verdict, certain: list[bool]) -> str:
@@ -148,17 +237,19 @@ MAX_FOUND = 20_000
 _SHOWN = 200
 
 
-def identity(policy: Policy, variables: Iterable[str] = (), today: str | None = None) -> list[str] | None:
+def identity(policy: Policy, variables: Iterable[str] = (), now: str | None = None) -> list[str] | None:
     """Return what a pass of these tests holds for, beside the policy's files; None where there is nothing to test.
 
-    Which overrides hold today decides which rules do; where the project and the home are does not count, because the
-    tests have their own.
+    Which overrides and exceptions hold now decides which rules do; where the project and the home are does not count,
+    because the tests have their own.
     """
-    if not any(_tested(rule) for rule in policy.rules):
+    exceptions = policy.all_exceptions()
+    if not (any(map(_tested, policy.rules)) or any(map(_tested, exceptions))):
         return None
-    day = today if today is not None else time.strftime("%Y-%m-%d", time.gmtime())
-    overrides = [f"{rule.origin} {rule.id}" for rule in policy.on(day) if rule.override is not None]
-    return [*sorted(variables), *sorted(overrides)]
+    moment = now if now is not None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    changes = [f"{rule.origin} {rule.id}" for rule in policy.on(moment) if rule.override is not None]
+    changes += [f"{each.origin} {each.rule}" for each in exceptions if each.holds(moment)]
+    return [*sorted(variables), *sorted(changes)]
 
 
 def check(policy: Policy, variables: Sequence[str] = ()) -> None:
@@ -172,58 +263,72 @@ def check(policy: Policy, variables: Sequence[str] = ()) -> None:
         PolicyError: one fails, or they are too many: file:line:column, the rule, the example, expected and got.
     """
 
-    chosen = [each for each in examples(policy) if _tested(each.rule)]
+    chosen = [each for each in examples(policy) if _tested(each.exception or each.rule)]
     if len(chosen) > MAX_EXAMPLES or sum(len(each.command) for each in chosen) > MAX_TEXT:
         raise PolicyError(
-            f"{_file(chosen[0].rule)}: too many tests: at most {MAX_EXAMPLES}, of {MAX_TEXT} characters together"
+            f"{_file(chosen[0])}: too many tests: at most {MAX_EXAMPLES}, of {MAX_TEXT} characters together"
         )
-    director = director_for(policy, variables)
-    in_force = {id(rule.rule) for rule in director.in_force().rules.all}
+    bench = Bench(policy, variables)
     failed: list[Result] = []
-    found = 0
+    size = 0
     for example in chosen:
-        if id(example.rule) not in in_force:
+        if not bench.holds(example):
             continue
-        program = program_of(director, example)
-        found += sum(1 + len(command.effects) for command in program.commands)
-        if found > MAX_FOUND:
-            raise PolicyError(f"{_file(example.rule)}: the tests of its rules hold too many commands")
-        result = judge(director, example, program)
+        program = program_of(bench.director, example)
+        size += sum(1 + len(command.effects) for command in program.commands)
+        if size > MAX_FOUND:
+            raise PolicyError(f"{_file(example)}: the tests of its rules hold too many commands")
+        result = bench.judge(example, program)
         if not result.passed:
             failed.append(result)
     if failed:
         raise _error(policy, failed)
 
 
-def _tested(rule: Rule) -> bool:
-    return rule.tests != Tests() and not rule.origin.startswith(sources.BUILTIN)
+def _tested(part: Rule | RuleException) -> bool:
+    return part.tests not in (Tests(), ExceptionTests()) and not part.origin.startswith(sources.BUILTIN)
 
 
-def _file(rule: Rule) -> str:
-    return rule.origin.rpartition(":")[0]
+def _file(example: Example) -> str:
+    return example.origin.rpartition(":")[0]
 
 
 def _error(policy: Policy, failed: "Sequence[Result]") -> PolicyError:
     """The first failure, at its place in the file."""
     result, more = failed[0], len(failed) - 1
-    example, rule = result.example, result.example.rule
+    example = result.example
     shown = example.command if len(example.command) <= _SHOWN else example.command[:_SHOWN] + "..."
-    message = f"rule {rule.id}: {example.kind}: {shown!r}: expected {result.expected}, got {result.found}"
+    name = example.name if example.exception is not None else f"rule {example.name}"
+    message = f"{name}: {example.kind}: {shown!r}: expected {result.expected}, got {result.found}"
     if more:
         message += f" (and {more} more: hla policy test shows all)"
-    source = next((each for each in policy.sources if each.name == _file(rule)), None)
+    source = next((each for each in policy.sources if each.name == _file(example)), None)
     if source is not None:
         raw = sources.read(source.path)
         if sha256(raw).hexdigest() == source.sha256:
-            return _located(raw, result, message)
-    return PolicyError(f"{rule.origin}: {message}")
+            return _located(raw, example, message)
+    return PolicyError(f"{example.origin}: {message}")
 
 
-def _located(raw: bytes, result: "Result", message: str) -> PolicyError:
+def _located(raw: bytes, example: Example, message: str) -> PolicyError:
     from humanlayer_agent.policy.language import yaml_positions
 
-    example, rule = result.example, result.example.rule
-    document = yaml_positions.decode(raw, _file(rule))
-    number = next(n for n, written in enumerate(document.data["rules"]) if written["id"] == rule.id)
-    place = getattr(rule.tests, example.kind).index(example.command)
-    return document.error(("rules", number, "tests", example.kind, place), message)
+    document = yaml_positions.decode(raw, _file(example))
+    kind, command, exception = example.kind, example.command, example.exception
+    if exception is None:
+        number = next(n for n, each in enumerate(document.data["rules"]) if each["id"] == example.rule.id)
+        place = getattr(example.rule.tests, kind).index(command)
+        return document.error(("rules", number, "tests", kind, place), message)
+    number = exception_number(document.data, exception)
+    place = getattr(exception.tests, kind).index(command)
+    return document.error(("exceptions", number, "tests", kind, place), message)
+
+
+def exception_number(data: Mapping[str, Any], exception: RuleException) -> int:
+    """Where an exception stands among those of its file, given as data."""
+    said = exception.rule, exception.reason, list(exception.tests.match), list(exception.tests.not_match)
+    for number, each in enumerate(data["exceptions"]):
+        tests = each.get("tests") or {}
+        if said == (each["rule"], each["reason"], tests.get("match", []), tests.get("not_match", [])):
+            return number
+    raise ValueError("it stands in another file")

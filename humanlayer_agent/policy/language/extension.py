@@ -5,8 +5,8 @@ that extends itself is an error.
 
 Makes one policy of a file and what it extends.
 
-Depth first, the extending file last. Lists and rules keep the scope of their file. What was extended is changed in two
-ways only: `override` in a rule, and `{add: [...]}` in a list.
+Depth first, the extending file last. Lists and rules keep the scope of their file. What was extended is changed in
+three ways only: `override` in a rule, `{add: [...]}` in a list, and `exceptions`.
 """
 
 import hashlib
@@ -21,7 +21,14 @@ from humanlayer_agent.confine.hosts import Allowed
 from humanlayer_agent.errors import PolicyError, did_you_mean
 from humanlayer_agent.policy.language import schema, yaml_positions
 from humanlayer_agent.policy.language.field_types import keys_of
-from humanlayer_agent.policy.language.policy import Match, WrittenRule
+from humanlayer_agent.policy.language.policy import (
+    Among,
+    Environment,
+    Match,
+    Paths,
+    WrittenException,
+    WrittenRule,
+)
 from humanlayer_agent.policy.language.schema import Added
 from humanlayer_agent.policy.language.sources import BUILTIN, read, shipped, shipped_names
 from humanlayer_agent.policy.language.yaml_positions import Key
@@ -125,7 +132,8 @@ def merged(unit: Unit) -> dict[str, Any]:
     numbers = {id(u): n for n, u in enumerate(units)}
     lists = [_visible_lists(u) for u in units]
     confinements = _confinements(unit)
-    rules = _rules(unit, numbers, lists)
+    above: list[dict[str, Any]] = []
+    rules = _rules(unit, numbers, lists, above)
     for rule in rules:
         rule["inherited"] = rule["scope"] != len(units) - 1
     kept = _without_copies(rules, lists)
@@ -139,6 +147,7 @@ def merged(unit: Unit) -> dict[str, Any]:
         "confinements": confinements,
         "scopes": lists,
         "rules": kept,
+        "exceptions": above,
         "sources": [{"name": u.name, "path": str(u.path), "sha256": u.sha256} for u in units],
     }
 
@@ -307,14 +316,94 @@ def _name(entry: str) -> str | None:
 # ---- rules ------------------------------------------------------------------------------------------
 
 
-def _rules(unit: Unit, numbers: dict[int, int], lists: list[dict[str, list[str]]]) -> list[dict[str, Any]]:
-    inherited = [rule for each in unit.extended for rule in _rules(each, numbers, lists)]
+def _rules(
+    unit: Unit, numbers: dict[int, int], lists: list[dict[str, list[str]]], above: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rules of `unit` and of what it extends, with the exceptions to them; those to rules of none of these files
+    are added to `above`.
+    """
+    inherited = [rule for each in unit.extended for rule in _rules(each, numbers, lists, above)]
     own = []
-    for n, (rule, plain) in enumerate(zip(unit.policy.rules, unit.policy.rules_as_data(), strict=True)):
+    for n, (rule, plain) in enumerate(zip(unit.policy.rules, unit.policy.as_data("rules"), strict=True)):
         _replace(unit, n, rule, inherited)
         line = unit.document.positions[("rules", n)].line
         own.append({**plain, "scope": numbers[id(unit)], "origin": f"{unit.name}:{line}"})
-    return inherited + own
+    rules = inherited + own
+    for n, (exception, plain) in enumerate(zip(unit.policy.exceptions, unit.policy.as_data("exceptions"), strict=True)):
+        where = ("exceptions", n, "when")
+        _name_lists(unit, exception.when, where, {})
+        line = unit.document.positions[("exceptions", n)].line
+        made = {**plain, "when": _filled(unit, plain["when"], where), "origin": f"{unit.name}:{line}"}
+        excused = [each for each in rules if each["id"] == exception.rule]
+        for each in excused or _shipped_rules(unit, n, exception, rules):
+            if why := not_excused(each):
+                raise unit.document.error(("exceptions", n, "rule"), why)
+        for each in excused:
+            each["exceptions"] = [*each.get("exceptions", ()), made]
+        if not excused:
+            above.append(made)
+    return rules
+
+
+def not_excused(rule: Mapping[str, Any]) -> str:
+    """Return why no exception can be made to a rule, given as data; "" where one can."""
+    name = f"the rule {rule['id']} of {rule['origin']}"
+    if rule["locked"]:
+        return f"{name} is locked: nothing is excused from it"
+    if rule["decision"] == "allow":
+        return f"{name} allows; an exception excuses from a rule that asks or denies"
+    if rule["severity"] == "critical":
+        return f"{name} is of critical severity: nothing is excused from it; override it, and say what you mean"
+    return ""
+
+
+def _shipped_rules(
+    unit: Unit, n: int, exception: WrittenException, rules: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The rules of that name in the policies that ship, which a layer above may have in force: of those, it is enough
+    that one can be excused.
+    """
+    found: list[dict[str, Any]] = []
+    for name in shipped_names():
+        ships = _Reader(None).unit(Path(shipped(name) or ""), f"{BUILTIN}{name}", ())
+        found += _rules(ships, {id(each): 0 for each in ships.units()}, [], [])
+    named = [each for each in found if each["id"] == exception.rule]
+    if not named:
+        near = did_you_mean(exception.rule, [each["id"] for each in (*rules, *found)], "")
+        message = f"neither this file, nor what it extends, nor what ships has a rule {exception.rule}"
+        raise unit.document.error(("exceptions", n, "rule"), f"{message}; {near}" if near else message)
+    return [each for each in named if not not_excused(each)] or named
+
+
+_LISTS = {
+    "paths": keys_of(Paths),
+    "hosts": keys_of(Among),
+    "names": keys_of(Among),
+    "env": keys_of(Environment),
+    "program": {"path": "path"},
+}
+"""The keys of a condition below which `$name` stands for a list."""
+
+
+def _filled(unit: Unit, match: Mapping[str, Any], where: tuple[Key, ...]) -> dict[str, Any]:
+    """A condition with the entries of lists in the place of their names: it is asked among rules of other files."""
+    found: dict[str, Any] = {}
+    for key, value in match.items():
+        at = (*where, key)
+        if key in _LISTS:
+            found[key] = {
+                k: _flat(unit, v, (*at, k), ()) if k in _LISTS[key] and isinstance(v, list) else v
+                for k, v in value.items()
+            }
+        elif key in ("any", "all"):
+            found[key] = [_filled(unit, each, (*at, i)) for i, each in enumerate(value)]
+        elif key == "not":
+            found[key] = _filled(unit, value, at)
+        elif key == "flow":
+            found[key] = {k: _filled(unit, v, (*at, k)) if k != "through" else v for k, v in value.items()}
+        else:
+            found[key] = value
+    return found
 
 
 def _replace(unit: Unit, n: int, rule: WrittenRule, inherited: list[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from humanlayer_agent.locations import read_own_json, state_path, write_own_json
 from humanlayer_agent.policy.language import sources
 from humanlayer_agent.policy.language.policy import Policy, policy_from
 
-_FORMAT = 9
+_FORMAT = 10
 _FOLDER = "policies"
 
 

@@ -28,13 +28,32 @@ def _regex(text: str) -> str:
     return text
 
 
-def _day(value: Any) -> Any:
-    from datetime import date
+def _expiry(value: Any) -> Any:
+    from datetime import UTC, date, datetime
 
     try:
+        if isinstance(value, str) and len(value) > len("2030-12-31"):
+            moment = datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                raise ValueError(f"{value!r}: a moment needs its time zone, as 2030-12-31T18:00:00+01:00 has")
+            return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return date.fromisoformat(value).isoformat()
-    except (TypeError, ValueError):
-        raise ValueError(f"{value!r}: expected a day such as 2030-12-31") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        if "time zone" in str(error):
+            raise
+        raise ValueError(
+            f"{value!r}: expected a day such as 2030-12-31, or a moment such as 2030-12-31T18:00:00Z"
+        ) from None
+
+
+def end_of(expires: str) -> str:
+    """Return the first moment (UTC, ISO 8601) at which what expires so does not hold any more.
+
+    Example:
+        >>> end_of("2030-12-31"), end_of("2030-12-31T18:00:00Z")
+        ('2030-12-31T24:00:00Z', '2030-12-31T18:00:00Z')
+    """
+    return expires if "T" in expires else f"{expires}T24:00:00Z"
 
 
 def _ways() -> Any:
@@ -50,6 +69,7 @@ RegexText = Annotated[str, Form(after=_regex)]
 Identifier = Annotated[str, Form(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
 RouteName = Annotated[str, Form(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Sentence = Annotated[str, Form(max_length=400)]
+Expiry = Annotated[str, Form(before=_expiry)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +129,8 @@ class Flags(Written):
     """All of these are given."""
     none: Names | None = None
     """None of these is given."""
+    only: tuple[str, ...] | None = None
+    """No others are given; `[]` means none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +302,7 @@ class Tests(Written):
 
 @dataclass(frozen=True, slots=True)
 class Override(Written):
-    """One rule replaces another up to and including the day `expires` (UTC, ISO 8601).
+    """One rule replaces another until `expires` (UTC, ISO 8601): through that day, or up to that moment.
 
     On the rule that replaces, `rule` is the replaced one; on the replaced rule, it is the one that replaces it.
     """
@@ -289,8 +311,50 @@ class Override(Written):
     """The rule that is replaced."""
     reason: Annotated[str, Form(min_length=1, max_length=400)]
     """Why, in at most 400 characters."""
-    expires: Annotated[str, Form(before=_day)]
-    """The last day on which it holds (UTC); then the original holds again."""
+    expires: Expiry
+    """The last day on which it holds (UTC), or the moment at which it ends; then the original holds again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionTests(Written):
+    """Commands that show what an exception excuses: a policy that fails one of them is broken."""
+
+    __test__ = False
+    match: tuple[str, ...] = ()
+    """It excuses these, as a whole: without it the rule would apply, with it the rule says nothing of them."""
+    not_match: tuple[str, ...] = ()
+    """It does not: the rule is about them all the same, or never was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenException(Written):
+    """An exception to a rule that asks or denies: where its condition holds for certain, the rule says nothing.
+
+    It adds to the rule's `unless`, and leaves all else of the rule as it is.
+    """
+
+    rule: Identifier
+    """The rule that it excuses from."""
+    when: Match
+    """The [condition](#conditions); it must hold for certain."""
+    reason: Annotated[str, Form(min_length=1, max_length=400)]
+    """Why, in at most 400 characters."""
+    expires: Expiry
+    """The last day on which it holds (UTC), or the moment at which it ends; then the rule holds without it."""
+    tests: ExceptionTests = ExceptionTests()
+    """Commands that [show](#tests-of-exceptions) what it excuses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleException(WrittenException):
+    """An exception of a policy. `origin` is file:line; `written` is the exception as data, its lists filled in."""
+
+    origin: str = ""
+    written: Mapping[str, Any] = field(default_factory=dict)
+
+    def holds(self, now: str) -> bool:
+        """Tell whether it holds at the moment, or on the day, `now` (UTC, ISO 8601)."""
+        return now < end_of(self.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +433,7 @@ class WrittenRule(Written):
     override: Override | None = None
     """This rule [replaces](#override) another one."""
     locked: bool = False
-    """Nobody may override it."""
+    """Nobody may override it, or make an exception to it."""
     route: RouteName | RaisedRoute = "default"
     """A route of the channels files, or one of which [more](#route) is asked."""
     grant: Grantable | None = None
@@ -387,13 +451,14 @@ class Rule(WrittenRule):
     """A rule of a policy, which is one file and what it extends.
 
     `scope` numbers the lists it sees; `origin` is file:line; `inherited` says that an extended file holds it;
-    `written` is the rule as data.
+    `exceptions` are those of all files of the policy to it; `written` is the rule as data.
     """
 
     scope: int = 0
     origin: str = ""
     inherited: bool = False
     overridden: Override | None = None
+    exceptions: tuple[RuleException, ...] = ()
     written: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -406,13 +471,13 @@ class Rule(WrittenRule):
         """The route as plain data, which a decision has."""
         return self.route if isinstance(self.route, str) else asdict(self.route)
 
-    def holds(self, today: str) -> bool:
-        """Tell whether it holds on the day `today` (UTC, ISO 8601). When a replacement expires, the original holds
-        again.
+    def holds(self, now: str) -> bool:
+        """Tell whether it holds at the moment, or on the day, `now` (UTC, ISO 8601). When a replacement expires, the
+        original holds again.
         """
-        if self.override is not None and self.override.expires < today:
+        if self.override is not None and now >= end_of(self.override.expires):
             return False
-        return self.overridden is None or self.overridden.expires < today
+        return self.overridden is None or now >= end_of(self.overridden.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +513,8 @@ class Policy:
     """One file and what it extends. `body` is the whole as plain data: what its digest is over.
 
     `scopes` are the lists of each file; a rule sees those of its own. `rules` are in the order of the files.
-    `confinements` are those of all files, by name.
+    `confinements` are those of all files, by name. `exceptions` are those to rules that no file of it has: they count
+    in a project's policy, for what ships (see `layers.excuses`).
     """
 
     name: str
@@ -460,17 +526,36 @@ class Policy:
     confinements: Mapping[str, Mapping[str, Any]]
     body: Mapping[str, Any]
     rules: tuple[Rule, ...] = field(repr=False, compare=False)
+    exceptions: tuple[RuleException, ...] = ()
 
-    def deciding(self, rules: Iterable[Rule]) -> str:
-        """What decides where `rules` hold, as canonical JSON: the digest of a Director is over this. Rules are without
-        the place where they stand."""
-        bodies = [{key: value for key, value in rule.written.items() if key != "origin"} for rule in rules]
-        body = {key: self.body[key] for key in ("confinements", "defaults", "scopes")} | {"rules": bodies}
-        return canonical(body).decode()
+    def deciding(self, now: str) -> str:
+        """What decides at a moment (UTC, ISO 8601), as canonical JSON: the digest of a Director is over this. Rules and
+        exceptions are without the place where they stand."""
+        body = {key: self.body[key] for key in ("confinements", "defaults", "scopes")}
+        body["rules"] = [_deciding(rule.written) | _holding(rule.exceptions, now) for rule in self.on(now)]
+        return canonical(body | _holding(self.exceptions, now)).decode()
 
-    def on(self, today: str) -> tuple[Rule, ...]:
-        """The rules that hold on a day (UTC, ISO 8601)."""
-        return tuple(rule for rule in self.rules if rule.holds(today))
+    def on(self, now: str) -> tuple[Rule, ...]:
+        """The rules that hold at a moment, or on a day (UTC, ISO 8601)."""
+        return tuple(rule for rule in self.rules if rule.holds(now))
+
+    def ends(self) -> set[str]:
+        """The moments (UTC, ISO 8601) at which something of it ends."""
+        expiries = [rule.override.expires for rule in self.rules if rule.override is not None]
+        return {end_of(each) for each in (*expiries, *(each.expires for each in self.all_exceptions()))}
+
+    def all_exceptions(self) -> list[RuleException]:
+        """The exceptions to its own rules, and to those above."""
+        return [*(each for rule in self.rules for each in rule.exceptions), *self.exceptions]
+
+
+def _deciding(written: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in written.items() if key not in ("origin", "exceptions")}
+
+
+def _holding(exceptions: Iterable[RuleException], now: str) -> dict[str, Any]:
+    found = [_deciding(each.written) for each in exceptions if each.holds(now)]
+    return {"exceptions": found} if found else {}
 
 
 def policy_from(body: Mapping[str, Any]) -> Policy:
@@ -485,6 +570,7 @@ def policy_from(body: Mapping[str, Any]) -> Policy:
         body["confinements"],
         body,
         tuple([_rule(rule) for rule in body["rules"]]),
+        _exceptions(body),
     )
 
 
@@ -504,7 +590,25 @@ def _rule(body: Mapping[str, Any]) -> Rule:
         tests=Tests(**{kind: tuple(commands) for kind, commands in body["tests"].items()}),
         override=Override(**body["override"]) if "override" in body else None,
         overridden=Override(**body["overridden"]) if "overridden" in body else None,
+        exceptions=_exceptions(body),
         written=body,
+    )
+
+
+def _exceptions(body: Mapping[str, Any]) -> tuple[RuleException, ...]:
+    return tuple(
+        [
+            RuleException(
+                rule=each["rule"],
+                when=_match(each["when"]),
+                reason=each["reason"],
+                expires=each["expires"],
+                tests=ExceptionTests(**{kind: tuple(commands) for kind, commands in each["tests"].items()}),
+                origin=each["origin"],
+                written=each,
+            )
+            for each in body.get("exceptions", ())
+        ]
     )
 
 

@@ -78,6 +78,14 @@ def _narrow(when: Match) -> bool:
 
 def check_flows(document: yaml_positions.Document, policy: PolicyFile) -> None:
     """Raises PolicyError (file:line:column) for a `flow` that lets more through where it holds."""
+    for n, exception in enumerate(policy.exceptions):
+        at = _loosening(exception.when, ("exceptions", n, "when"), False)
+        if at is not None:
+            raise document.error(
+                at,
+                f"exception to {exception.rule}: a flow would let more through here, and that data can come somewhere "
+                "is no proof. It may stand below `not`",
+            )
     for n, rule in enumerate(policy.rules):
         stops = rule.decision != "allow"
         for name, match, stricter in (("when", rule.when, stops), ("unless", rule.unless, not stops)):

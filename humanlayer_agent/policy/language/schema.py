@@ -10,7 +10,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from humanlayer_agent.policy.language import yaml_positions
 from humanlayer_agent.policy.language.field_types import listed
-from humanlayer_agent.policy.language.policy import Identifier, Names, WrittenConfinement, WrittenRule
+from humanlayer_agent.policy.language.policy import (
+    Identifier,
+    Names,
+    WrittenConfinement,
+    WrittenException,
+    WrittenRule,
+)
 from humanlayer_agent.policy.language.yaml_positions import explained
 
 Stop = Literal["ask", "deny"]
@@ -84,18 +90,20 @@ class PolicyFile(_Strict):
     """What a [confined](#confinements) command can reach, by name."""
     rules: tuple[WrittenRule, ...] = ()
     """The [rules](#rules)."""
+    exceptions: tuple[WrittenException, ...] = ()
+    """[Exceptions](#exceptions) to rules of this file, of what it extends, or of what ships."""
 
     @model_validator(mode="after")
     def _decides(self) -> "PolicyFile":
-        if not self.rules and not self.extends:
+        if not (self.rules or self.extends or self.exceptions):
             raise ValueError("a policy has rules, or extends one that has")
         return self
 
-    def rules_as_data(self) -> list[dict[str, Any]]:
-        """Return the rules as plain data, keys that are left out left out."""
-        plain = self.model_dump(mode="json", include={"rules"}, by_alias=True, exclude_none=True)
-        rules: list[dict[str, Any]] = plain["rules"]
-        return rules
+    def as_data(self, part: Literal["rules", "exceptions"]) -> list[dict[str, Any]]:
+        """Return the rules, or the exceptions, as plain data, keys that are left out left out."""
+        plain = self.model_dump(mode="json", include={str(part)}, by_alias=True, exclude_none=True)
+        found: list[dict[str, Any]] = plain[part]
+        return found
 
 
 def check(document: yaml_positions.Document) -> PolicyFile:

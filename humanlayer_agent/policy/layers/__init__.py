@@ -60,6 +60,11 @@ def find_layers(project: Path | str, *, machine: Path | None = None, tested: boo
             policy = loading.load(path, tested=tested)
             for file in trust.own_files(policy):
                 check_owner(file, machine=authority == "machine")
+            for exception in policy.exceptions:
+                # Nobody excuses from the machine's rules, and there is nobody else above the user.
+                raise PolicyError(
+                    f"{exception.origin}: neither this file nor what it extends has a rule {exception.rule}"
+                )
             layers.append(Layer(policy, authority))
     if not any(layer.base for layer in layers):
         layers.insert(0, Layer(loading.load(loading.named("default")), "builtin"))

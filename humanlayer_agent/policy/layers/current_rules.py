@@ -1,4 +1,4 @@
-"""The rules that hold on one day (UTC), compiled, and the digest of all that decides."""
+"""The rules that hold at one moment (UTC), compiled, and the digest of all that decides."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from humanlayer_agent.policy.conditions.evaluation import Rules
 from humanlayer_agent.policy.conditions.link_targets import Links
 from humanlayer_agent.policy.conditions.rule_matcher import VERDICTS, CompiledRule, compiled
 from humanlayer_agent.policy.language.policy import Policy
-from humanlayer_agent.policy.layers import Layer
+from humanlayer_agent.policy.layers import Layer, excuses
 from humanlayer_agent.policy.layers.catalog_files import SHIPPED, Catalogs
 from humanlayer_agent.shell import HOST, View
 
@@ -21,7 +21,7 @@ _MEGABYTE = 1_000_000
 
 
 class InForce:
-    """The rules of `layers` on `day`. Thread-safe.
+    """The rules of `layers` at the moment, or on the day, `now` (UTC, ISO 8601). Thread-safe.
 
     Args:
         reads: path sets that confined commands can read, besides those of the policies.
@@ -36,18 +36,21 @@ class InForce:
         self,
         layers: Sequence[Layer],
         variables: Mapping[str, str],
-        day: str,
+        now: str,
         reads: Sequence[str] = (),
         tmp: View | None = None,
         catalogs: Catalogs = SHIPPED,
     ) -> None:
-        self.day = day
-        self.digest = _digest(layers, variables, day, catalogs)
+        self.now = now
+        ends = {end for layer in layers for end in layer.policy.ends()}
+        self.until = min((end for end in ends if end > now), default="")
+        """The moment at which something of this ends; "" where nothing does."""
+        self.digest = _digest(layers, variables, now, catalogs)
         bases = [layer.policy for layer in layers if layer.base]
         self._confinement: Callable[[Policy, str], Profile] = partial(_profile, variables=variables, reads=reads)
         # What the highest layer says holds.
         confine = next((self._confinement(p, p.defaults.confine) for p in bases if p.defaults.confine), None)
-        rules = _compiled_rules(layers, variables, day, self._confinement)
+        rules = _compiled_rules(layers, variables, now, self._confinement)
         keep = next((p.defaults.keep for p in bases if p.defaults.keep), {})
         self.rules = Rules(rules, VERDICTS[bases[0].defaults.unmatched], confine, _bounds(keep))
         self._bases = bases
@@ -56,6 +59,10 @@ class InForce:
         if tmp is not None and confine is not None:
             named = [profile for rule in rules for profile in (rule.confined, rule.approved) if profile is not None]
             self.view = containment.seen(tmp, dict.fromkeys([confine, *named]))
+
+    def holds(self, now: str) -> bool:
+        """Tell whether these are the rules of another moment too. Whoever sets the clock back gets them anew."""
+        return self.now <= now and (not self.until or now < self.until)
 
     @property
     def confine(self) -> Profile | None:
@@ -80,12 +87,12 @@ def _bounds(keep: Mapping[str, int]) -> Bounds:
     return Bounds(**own, **({"bytes": keep["megabytes"] * _MEGABYTE} if "megabytes" in keep else {}))
 
 
-def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str, catalogs: Catalogs) -> str:
+def _digest(layers: Sequence[Layer], variables: Mapping[str, str], now: str, catalogs: Catalogs) -> str:
     """SHA-256 over the canonical JSON of the catalogs that do not ship, the layers and the values of the variables."""
     texts = []
     for layer in layers:
         policy = layer.policy
-        text = policy.deciding(policy.on(day))
+        text = policy.deciding(now)
         trusted = "true" if layer.trusted else "false"
         texts.append(f'{{"authority":{canonical(layer.authority).decode()},{text[1:-1]},"trusted":{trusted}}}')
     values = canonical({name: encodable(value) for name, value in sorted(variables.items())}).decode()
@@ -94,10 +101,10 @@ def _digest(layers: Sequence[Layer], variables: Mapping[str, str], day: str, cat
 
 
 def _compiled_rules(
-    layers: Sequence[Layer], variables: Mapping[str, str], day: str, confinement: Callable[[Policy, str], Profile]
+    layers: Sequence[Layer], variables: Mapping[str, str], now: str, confinement: Callable[[Policy, str], Profile]
 ) -> list[CompiledRule]:
-    """The rules of `layers` that hold on `day`, but for the allow rules of those that may not allow."""
-    out: list[CompiledRule] = []
+    """The rules of `layers` that hold at that moment, but for the allow rules of those that may not allow."""
+    out: list[tuple[Layer, CompiledRule]] = []
     may_allow = True
     given = _given(variables)
     links = Links()
@@ -105,7 +112,7 @@ def _compiled_rules(
         policy = layer.policy
         compilers = [Compiler({**scope, **given}, variables, links) for scope in policy.scopes]
         profiles: dict[str, Profile] = {}
-        for rule in policy.on(day):
+        for rule in policy.on(now):
             allows = may_allow and layer.trusted
             for name in (rule.confined, rule.approved):
                 if name is not None and allows and name not in profiles:
@@ -113,9 +120,11 @@ def _compiled_rules(
             if rule.decision != "allow" or allows:
                 confined, approved = (profiles.get(name or "") for name in (rule.confined, rule.approved))
                 compiler = compilers[rule.scope]
-                out.append(compiled(rule, layer.authority, policy.defaults, compiler, confined, approved))
+                excused = excuses.compiled(layers, layer, rule, now, compiler)
+                made = compiled(rule, layer.authority, policy.defaults, compiler, confined, approved, excused)
+                out.append((layer, made))
         may_allow = may_allow and not policy.defaults.locked
-    return out
+    return excuses.with_own_programs(layers, out)
 
 
 def _given(variables: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

@@ -194,11 +194,9 @@ def over_tests(old: Policy, new: Policy, accepted: Accepted, *, confined: bool =
     steps: dict[tuple[str, bool], Step] = {}
     for policy in (old, new):
         for example in examples.examples(policy):
-            where = f"{example.kind} of {example.rule.id}"
+            where = f"{example.kind} of {example.name}"
             so = confined or example.confinable
-            step = Step(
-                example.rule.origin, where, "", where, example.command, examples.PROJECT, ran=False, confined=so
-            )
+            step = Step(example.origin, where, "", where, example.command, examples.PROJECT, ran=False, confined=so)
             steps.setdefault((example.command, so), step)
 
     def directors(_: str, confined: bool) -> list[Director]:

@@ -105,8 +105,8 @@ class Prover:
             return False
 
     def _covers(self, one: Condition, other: Condition) -> bool:
-        if not self._entails(one.when, other.when):
-            return False
+        if other.rule.excuses or not self._entails(one.when, other.when):
+            return False  # nothing is shown of what an exception excuses
         if other.unless is None:
             return True
         # What excuses the other must excuse this one too, or never meet it.
@@ -190,7 +190,9 @@ def _clause(name: str, given: object, a: Side, wanted: object, b: Side) -> bool:
         case Environment(), Environment():
             return _variables(given, a, wanted, b)
         case Flags(), Flags():
-            return _sets(given, wanted) and set(wanted.none or ()) <= set(given.none or ())
+            only = given.only is not None and set(given.only) <= set(wanted.only or ())
+            none = set(wanted.none or ()) <= set(given.none or ())
+            return _sets(given, wanted) and none and (wanted.only is None or only)
         case Effects(), Effects():
             only = given.only is not None and set(given.only) <= set(wanted.only or ())
             return _sets(given, wanted) and (wanted.only is None or only)
@@ -358,7 +360,7 @@ def _about_groups(match: Match, side: Side) -> Iterator[str]:
         if group is None:
             continue
         none = set(group.none or ()) if isinstance(group, Flags) else set()
-        only = group.only if isinstance(group, Effects) else None
+        only = group.only
         if (group.all is not None and none & set(group.all)) or (group.any is not None and set(group.any) <= none):
             yield f"`{name}`: what `none` rules out is asked for beside it"
         if only is not None and not set(group.all or ()) <= set(only):

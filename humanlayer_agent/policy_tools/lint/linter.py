@@ -11,6 +11,7 @@ from humanlayer_agent.policy_tools.lint import ignore_comments
 from humanlayer_agent.policy_tools.lint.checks import (
     broad_allow,
     failing_test,
+    idle_exception,
     never_matches,
     no_reason,
     no_test,
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = tuple(
     for module in (
         broad_allow,
         failing_test,
+        idle_exception,
         never_matches,
         no_reason,
         no_test,

@@ -52,6 +52,8 @@ def commands(subject: "Subject", rule: Rule) -> Iterator[str]:
     _collect(subject, rule, rule.when, named)
     if rule.unless is not None:
         _collect(subject, rule, rule.unless, named)
+    for exception in rule.exceptions:
+        _collect(subject, rule, exception.when, named)
     yield from islice(_flowing(named), MAX_COMMANDS)
     yield from islice(_wrapped(_plain(named), named), MAX_COMMANDS)
 

@@ -1,9 +1,9 @@
 """The policy that is linted: its rules in force, its files with the place of everything, and commands to try it on."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from humanlayer_agent.policy.conditions.compiler import Compiler
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.director import FUNCTION, Director
 from humanlayer_agent.policy.language import examples, sources, yaml_positions
-from humanlayer_agent.policy.language.policy import Policy, Rule, Source, policy_from
+from humanlayer_agent.policy.language.policy import Match, Policy, Rule, RuleException, Source, policy_from
 from humanlayer_agent.policy_tools.lint import sample_commands, witnesses
 from humanlayer_agent.policy_tools.lint.finding import Place
 from humanlayer_agent.policy_tools.lint.witnesses import Case, judged, outcome
@@ -39,6 +39,19 @@ class File:
         return Place(self.source.name, self.source.path, at.line, at.column, path)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A condition of a rule in force that findings are reported of: `when`, `unless`, or that of an exception to it.
+
+    `excuses`: something is let through by it. `place` says where the value at a path in it stands.
+    """
+
+    rule: CompiledRule
+    match: Match
+    excuses: bool
+    place: Callable[..., Place]
+
+
 class Subject:
     """A policy to be linted.
 
@@ -53,7 +66,7 @@ class Subject:
         self.policy = policy
         self.routes = routes
         self.director = examples.director_for(policy)
-        self.day = self.director.in_force().day
+        self.now = self.director.in_force().now
         self.rules = self.director.in_force().rules.all
         top = len(policy.sources) - 1
         self.files = tuple(_file(source, n == top) for n, source in enumerate(policy.sources))
@@ -69,6 +82,31 @@ class Subject:
     def written(self) -> tuple[Rule, ...]:
         """The rules that findings are reported of, also those that don't hold today."""
         return tuple(rule for rule in self.policy.rules if self.files[rule.scope].linted)
+
+    @cached_property
+    def exceptions(self) -> tuple[tuple[CompiledRule, RuleException], ...]:
+        """The exceptions that findings are reported of, also those that have ended, each with the rule in force that it
+        is to.
+        """
+        linted = {file.source.name for file in self.files if file.linted}
+        pairs = ((rule, each) for rule in self.rules for each in rule.rule.exceptions)
+        return tuple((rule, each) for rule, each in pairs if each.origin.rpartition(":")[0] in linted)
+
+    def parts(self) -> Iterator[Part]:
+        """Every condition of the rules in force, and of the exceptions, that findings are reported of."""
+        for rule in self.linted:
+            allows = rule.rule.decision == "allow"
+            for field, match in (("when", rule.rule.when), ("unless", rule.rule.unless)):
+                if match is not None:
+                    yield Part(rule, match, allows is (field == "when"), partial(self.place, rule.rule, field))
+        for rule, exception in self.exceptions:
+            yield Part(rule, exception.when, True, partial(self.place_of, exception, "when"))
+
+    def place_of(self, exception: RuleException, *path: str | int) -> Place:
+        """Where the value at `path` of an exception stands."""
+        name = exception.origin.rpartition(":")[0]
+        file = next(file for file in self.files if file.source.name == name)
+        return file.place(("exceptions", examples.exception_number(file.document.data, exception), *path))
 
     def place(self, rule: Rule, *path: str | int) -> Place:
         """Where the value at `path` of a rule stands."""

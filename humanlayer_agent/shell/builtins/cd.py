@@ -43,7 +43,8 @@ def _plain(operands: list[Field], options: str, state: State) -> bool:
         absolute = absolute and text.startswith("/")
     if absolute:
         return True
-    return not state.havoc and state.lookup("CDPATH") in ((), ("",), None) and "CDPATH" not in state.variables
+    value = state.lookup("CDPATH")
+    return value in ((), ("",)) or (value is None and state.untouched("CDPATH"))
 
 
 def _home(state: State) -> tuple[str, ...] | None:

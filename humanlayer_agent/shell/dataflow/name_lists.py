@@ -52,8 +52,8 @@ _FILTERS: dict[str, frozenset[str]] = {
 _READS_ONLY = frozenset(
     str.split(
         """
-        basename cat cksum diff dirname du echo egrep fgrep grep head jq ls md5sum nl od realpath rg sha1sum sha256sum
-        shasum stat strings tac tail test wc
+        basename cat cksum column comm cut diff dirname du echo egrep fgrep fold grep head jq ls md5sum nl od paste
+        realpath rev rg sha1sum sha256sum shasum stat strings tac tail test tr wc
         """
     )
 )
@@ -178,6 +178,9 @@ def _is_harmless(command: Simple, meanwhile: bool) -> bool:
     first, second = (word.text for word in [*command.words, *command.words][:2])
     if first is None or (first == "git" and second in _GIT_LOOKS):
         return first is not None
+    if first in ("sort", "uniq"):  # `sort -o FILE`, `uniq IN OUT`
+        texts = [word.static or "-o" for word in command.words[1:]]
+        return all(text[0] == "-" and "o" not in text for text in texts)
     return first in _READS_ONLY or first in _BUILTINS or (first in _IN_PLACE and not meanwhile)
 
 

@@ -44,6 +44,15 @@ class Field:
     """Every value is one of these paths below `below`, from there."""
     printed: bool = False
     """It stands for names of files that a program has printed, each of which is one word."""
+    exact: bool = False
+    """`glob` is, letter by letter, the pattern that bash looks for."""
+    no_option: bool = False
+    """The disk was asked: no name that it stands for begins with a dash."""
+    listed: tuple[str, ...] = ()
+    """All names that it stands for, in an order that is not known."""
+    whole: str | None = None
+    """It is one of the names that wildcards became which take all that is in a folder: the pattern on the first of
+    them, "" on the others."""
 
     @property
     def shown(self) -> str:
@@ -63,7 +72,7 @@ class Field:
         """True unless the value (or, where it is many, each of them) certainly does not begin with a dash."""
         if self.texts:
             return any(t.startswith("-") for t in self.texts)
-        if self.below is not None:
+        if self.below is not None or self.no_option:
             return False
         if self.many or not self.prefix:
             # Of several words only the first begins with the prefix.
@@ -159,4 +168,4 @@ def wildcards(word: Word, *, nullglob: bool = False) -> Field:
         return Field(word, word.start, word.end, text, (), None, text)
     first = WILD_CHARACTER.search(text)
     head = text[: first.start()] if first is not None else text
-    return Field(word, word.start, word.end, None, (), text, head, nullglob, None, True)
+    return Field(word, word.start, word.end, None, (), text, head, nullglob, None, True, exact=True)

@@ -394,7 +394,9 @@ class _Expansion:
             return Field(word, word.start, word.end, prefix=head, many=many)
         if gaps or wild:
             glob = "".join(p.pattern or "" if isinstance(p, _Gap) else _escaped(p, wild) for p in pieces)
-            return Field(word, word.start, word.end, glob=glob, prefix=head, many=many, pathname=wild)
+            return Field(
+                word, word.start, word.end, glob=glob, prefix=head, many=many, pathname=wild, exact=wild and not gaps
+            )
         return Field(word, word.start, word.end, text=head, prefix=head)
 
     @staticmethod

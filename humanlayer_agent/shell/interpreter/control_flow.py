@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.builtins import read
 from humanlayer_agent.shell.dataflow import name_lists, name_sources
-from humanlayer_agent.shell.expansion import output, substitutions
+from humanlayer_agent.shell.expansion import output, substitutions, wildcard_names
 from humanlayer_agent.shell.expansion.field import Field, Located
 from humanlayer_agent.shell.expansion.words import expand
 from humanlayer_agent.shell.interpreter import redirects
@@ -68,10 +68,14 @@ def pipeline(walk: "Interpreter", node: Pipeline, state: State, context: Context
     stdin = context.stdin
     text: str | None = None
     bounds: list[int] = []
+    beside = walk.beside
     for n, part in enumerate(node.parts):
         before = len(walk.program.commands)
         bounds.append(before)
+        made = wildcard_names.made_beside(node.parts[n + 1 :])
+        walk.beside = None if beside is None or made is None else (*beside, *made)
         walk.subshell(part, state, context.fed(stdin))
+        walk.beside = beside
         text = output.printed(part, state, expand, text) if n == 0 or text is not None else None
         clean = n < len(node.ops) and node.ops[n] == "|"
         producer = tuple(walk.program.commands[before:]) if clean or n == len(node.ops) else ()
@@ -158,6 +162,7 @@ def loop(walk: "Interpreter", node: Loop, state: State, context: Context) -> End
     values: Value = None
     if node.words is not None:
         fields = [f for w in node.words for f in substitutions.expand(walk, w, state, context)]
+        fields = wildcard_names.list_names(walk, fields, state, context, most=MAX_CHOICES)
         values = _loop_values(fields)
         if any(f.printed for f in fields) and (walk.functions_defined or not name_lists.use_names(node.body)):
             values = None  # by a later round the names may lead elsewhere
@@ -312,8 +317,8 @@ def _loop_values(fields: list[Field]) -> Value:
             values.append(Located(f))
         elif f.many:
             return None
-        elif f.texts:
-            values += f.texts
+        elif f.texts or 0 < len(f.listed) <= MAX_CHOICES:
+            values += f.texts or f.listed
         elif f.glob is not None and f.pathname:
             values.append(Glob(f.glob))
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell import builtins
 from humanlayer_agent.shell.environment import outside_variables
-from humanlayer_agent.shell.expansion import substitutions
+from humanlayer_agent.shell.expansion import substitutions, wildcard_names
 from humanlayer_agent.shell.expansion.field import Field
 from humanlayer_agent.shell.expansion.words import expand
 from humanlayer_agent.shell.interpreter import assignments, command_lookup, redirects
@@ -62,7 +62,7 @@ def _fields(walk: "Interpreter", words: list[Word], state: State, context: Conte
             out += [Field(word, word.start, word.end, many=True)] if braces else expand(word, state, declaration=True)
         else:
             out += substitutions.expand(walk, word, state, context)
-    return out
+    return wildcard_names.list_names(walk, out, state, context)
 
 
 def _command(walk: "Interpreter", node: Simple, fields: list[Field], state: State, context: Context) -> Ends:

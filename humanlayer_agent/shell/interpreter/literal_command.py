@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from humanlayer_agent.shell.builtins import SILENT
 from humanlayer_agent.shell.expansion.field import Field, bare_pattern, wildcards
 from humanlayer_agent.shell.expansion.substitutions import unmatched
+from humanlayer_agent.shell.expansion.wildcard_names import list_names
 from humanlayer_agent.shell.interpreter import command_lookup
 from humanlayer_agent.shell.interpreter.context import Context
 from humanlayer_agent.shell.interpreter.run import Run
@@ -25,7 +26,7 @@ def run(walk: "Interpreter", node: Simple, state: State, context: Context) -> bo
     if redirections and any(map(_expands, redirections)):
         return False
     start = len(commands)
-    fields = _fields(walk, node, state)
+    fields = _fields(walk, node, state, context)
     if fields is None:
         return False
     if redirections:
@@ -51,7 +52,7 @@ def run(walk: "Interpreter", node: Simple, state: State, context: Context) -> bo
     return True
 
 
-def _fields(walk: "Interpreter", node: Simple, state: State) -> list[Field] | None:
+def _fields(walk: "Interpreter", node: Simple, state: State, context: Context) -> list[Field] | None:
     words = node.words
     if not words or node.assigns:
         return None
@@ -59,6 +60,7 @@ def _fields(walk: "Interpreter", node: Simple, state: State) -> list[Field] | No
     if name is None or (command_lookup.is_builtin(name, state) and (name not in SILENT or name in state.functions)):
         return None
     found = []
+    wild = False
     for word in words:
         if word.dynamic:
             return None
@@ -68,9 +70,10 @@ def _fields(walk: "Interpreter", node: Simple, state: State) -> list[Field] | No
         elif bare_pattern(word) and not walk.fails_on_globs:
             field = wildcards(word, nullglob=state.nullglob)
             found.append(unmatched(walk, field, state) if ":" in field.prefix else field)
+            wild = True
         else:
             return None
-    return found
+    return list_names(walk, found, state, context) if wild else found
 
 
 def _expands(redirect: Redirect) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from humanlayer_agent.shell.expansion.field import PROCESS_SUBSTITUTION, Field
@@ -18,6 +19,7 @@ _STREAMS = frozenset(
     {"/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2", PROCESS_SUBSTITUTION}
 )
 _AUTHORITY = re.compile(r"(?:https?://)?[A-Za-z0-9.-]+(?::[0-9]+)?/", re.ASCII)
+_TAKES = frozenset({"delete", "move", "metadata"})
 _EDITORS = frozenset(str.split("black chmod dos2unix gofmt isort prettier ruff sed touch"))
 """Programs that change files, and leave them there with what they hold."""
 
@@ -99,6 +101,9 @@ class Run:
         recursive: bool = False,
     ) -> None:
         """Add a file effect of `kind` for every path that `target` may be, from every directory the shell may be in."""
+        if (counted := _counted(kind, target)) is None:
+            return
+        target = counted
         span, text = self.span(target), target.text
         if text is not None and self.state.cwd is not None and len(self.state.cwd) == 1:
             stream = text in _STREAMS or (text == "-" and source == "own")
@@ -206,6 +211,19 @@ class Run:
         """Note that the value of a variable (or of all: "environment") is printed: secrets are kept there."""
         span = self.span(target) if target is not None else self.command.span
         self.effect("environment", "printed", name, name is not None, span, origin)
+
+
+def _counted(kind: str, target: Field) -> Field | None:
+    """A word with wildcards as the names that it stands for, where they are known; None where another word counts for
+    it. To lose all that is in a folder is more than to lose each of the names.
+    """
+    if target.whole is None and not target.listed:
+        return target
+    if kind not in _TAKES:
+        return replace(target, glob=None, choices=target.listed) if target.listed else target
+    if target.listed:
+        return target if takes_all(target.glob or "") else replace(target, glob=None, choices=target.listed)
+    return replace(target, text=None, glob=target.whole, pathname=True) if target.whole else None
 
 
 def _authority(target: Field) -> str | None:

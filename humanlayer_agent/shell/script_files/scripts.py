@@ -374,7 +374,8 @@ class Scripts:
 
     def _judge_text(self, path: str, text: str, language: str, by: SimpleCommand, cwd: tuple[str, ...] | None) -> None:
         command = SimpleCommand("", [], by.span, by.text, by.via, (*by.inside, WRITTEN), cwd)
-        state = State(cwd, self.walk.environ, havoc=True)
+        # A shell that runs it later is taken not to have CDPATH from outside, by which `cd` would lead elsewhere.
+        state = State(cwd, self.walk.environ, havoc=True, variables={"CDPATH": ()})
         context = Context((*by.inside, WRITTEN), by.via, depth=len(by.via) + 1)
         self._count += 1
         if self._count > MAX_FILES or len(text) > MAX_TEXT or context.depth > MAX_DEPTH:

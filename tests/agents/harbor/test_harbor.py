@@ -66,11 +66,14 @@ def reached(folder: Path) -> list[str]:
     return [json.loads(line) for line in (folder / "probe/exec.log").read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_what_is_denied_does_not_reach_the_environment(tmp_path: Path) -> None:
     task = tmp_path / "task"
     for name in ("environment", "tests"):
         (task / name).mkdir(parents=True)
-    (task / "task.toml").write_text('version = "1.0"\n[agent]\ntimeout_sec = 120.0\n[verifier]\ntimeout_sec = 60.0\n')
+    (task / "task.toml").write_text(
+        'version = "1.0"\n[agent]\ntimeout_sec = 9000.0\n[verifier]\ntimeout_sec = 9000.0\n'
+    )
     (task / "instruction.md").write_text("Write two files.")
     (task / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt\n")
     said = config(tmp_path, ["echo one > one", "rm -rf /", "cat one; echo three > three"], [SUBMIT])

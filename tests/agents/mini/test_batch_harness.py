@@ -109,6 +109,7 @@ def batch(project: Path, tmp_path: Path) -> Batch:
     return Batch(project, tmp_path)
 
 
+@pytest.mark.long
 def test_three_instances_two_workers_local(batch: Batch) -> None:
     startup = "echo {{instance_id}} >> started.txt; curl -s http://127.0.0.1:9/ ; echo done > done.txt"
     commands = ("echo ran >> log.txt", "touch a; hla stop", "curl -s http://127.0.0.1:9/x || touch escaped", SUBMIT)

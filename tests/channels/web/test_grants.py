@@ -77,6 +77,7 @@ def test_the_page_says_what_was_remembered(inbox, page) -> None:
     request, response = granted(inbox, page)
     said = " ".join(page(response.text).text.split())
     assert "Approved by alice, and remembered: curl contacting example.org:443, in this run (50 uses)." in said
+    assert "alice: approve for more than once (curl contacting example.org:443)," in said
     (vote,) = inbox.store.votes(request.id)
     assert vote.input_mode == "click"
 

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -55,6 +56,8 @@ ANY = "  - {id: doubt, decision: ask, confined: project, when: {resolved: false}
 
 VARIABLE = "  - {id: set, decision: allow, when: {effect: environment}}\n"
 MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any: [install]}}}\n  - {id: x, decision: allow, when: {program: x}}\n"  # fmt: skip
+UNKNOWN = ANY + "  - {id: unknown, decision: ask, confined: project, when: {program: {resolved: false}}}\n"
+NAMED = "  - {{id: r, decision: ask, when: {{{}program: node, argv: ['*', '...', x, '...']}}}}"
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,14 @@ MAKE = ANY + "  - {id: make, decision: ask, when: {program: make, operands: {any
         ('echo $(x) > Makefile; make "/$X"', MAKE, "ask"),
         ('echo $(x) > Makefile; make A="$X"', MAKE, "ask"),
         ("echo $(x) > Makefile; x | xargs make html", MAKE, "ask"),
+        # Code that nobody has read does no more with a word that nobody knows than it may do without it.
+        ('node a.js "$X"', ANY + NAMED.format("effect: execute, "), "allow"),
+        ('node a.js -- x "$X"', ANY + NAMED.format("effect: execute, "), "ask"),
+        ('node a.js "$X"', ANY + NAMED.format(""), "ask"),
+        # Nor does a program of which nobody knows the name.
+        ("$X -rf /srv", UNKNOWN + "  - {id: r, decision: deny, when: {program: [rm, git]}}", "allow"),
+        ("$X -rf /srv", UNKNOWN + "  - {id: r, decision: deny, when: {program: {regex: 'r.*'}}}", "allow"),
+        ("$X y > /srv/y", UNKNOWN + "  - {id: r, decision: deny, when: {program: [rm, git]}}", "ask"),
         # A deleting program that is known still meets rules about where it may be.
         ('rm -rf "$X"', ANY + "  - {id: r, decision: ask, when: {effect: delete, paths: {any_within: ['${PROJECT}']}}}", "ask"),
     ],
@@ -304,6 +315,32 @@ def test_the_real_place_of_a_project_is_what_is_written(tmp_path: Path) -> None:
     assert made.write == (f"{tmp_path}/real/**",)
     assert made.protect == (f"{tmp_path}/link/x", f"{tmp_path}/real/x")
     assert made.read == ("/srv/lib/**",)
+
+
+NAMES = st.lists(st.sampled_from("abc"), max_size=4).map("/".join)
+LINKS = st.sampled_from(["a", "b/c", "../b", "missing", ".", "{top}/c", "/usr"])
+
+
+@settings(max_examples=examples(100))
+@given(
+    folders=st.lists(NAMES),
+    links=st.lists(st.tuples(NAMES, LINKS)),
+    paths=st.lists(NAMES, min_size=1),
+    slash=st.booleans(),
+)
+def test_links_lead_where_the_system_says(
+    folders: list[str], links: list[tuple[str, str]], paths: list[str], slash: bool
+) -> None:
+    with TemporaryDirectory() as top:
+        for made in folders:
+            (Path(top) / made).mkdir(parents=True, exist_ok=True)
+        for name, target in links:
+            with suppress(OSError):  # it is there already, or lies below a link that leads nowhere
+                (Path(top) / name).parent.mkdir(parents=True, exist_ok=True)
+                (Path(top) / name).symlink_to(target.format(top=top))
+        entries = tuple(f"/{top}/{path}".rstrip("/") if slash else f"{top}/{path}".rstrip("/") for path in paths)
+        real = tuple(dict.fromkeys(map(os.path.realpath, entries)))
+        assert containment.situated(Profile("p", write=entries)).write == real
 
 
 def test_where_the_supervisor_is_installed_is_never_written() -> None:

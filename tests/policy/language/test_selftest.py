@@ -144,8 +144,8 @@ def test_which_overrides_hold_is_part_of_what_was_tested(policy: Path) -> None:
         f"  - {{id: mine, {override}, decision: ask, when: {{program: frobnicate}}}}\n"
     )
     merged = load(above)
-    assert selftest.identity(merged, today="2100-06-01") != selftest.identity(merged, today="2100-06-02")
-    assert selftest.identity(merged, today="2100-06-01") == selftest.identity(merged, today="2100-05-01")
+    assert selftest.identity(merged, now="2100-06-01") != selftest.identity(merged, now="2100-06-02")
+    assert selftest.identity(merged, now="2100-06-01") == selftest.identity(merged, now="2100-05-01")
     assert selftest.identity(load(find("default"))) is None
 
 

@@ -41,9 +41,9 @@ def test_shipped(name: str) -> None:
     assert shown(found) == []
 
 
-@pytest.mark.remembered
+@pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", policies(["default", "strict"]))
+@pytest.mark.parametrize("name", ["default", "strict"])
 def test_shipped_where_it_is_confined(name: str) -> None:
     """What is asked about or denied although it would run confined is so in every spelling."""
     found = run(load(find(name)), compositions=2, share=1 if SOAK else SHARES[name] / some(2, here=20), confined=True)

@@ -4,6 +4,7 @@ import pytest
 
 from humanlayer_agent.shell.analysis import analyse
 from humanlayer_agent.shell.environment.code_variables import steers
+from tests.support.rows import for_each
 
 
 def given(command: str) -> list[str | None]:
@@ -12,7 +13,7 @@ def given(command: str) -> list[str | None]:
     return [e.operand for c in program.commands for e in c.effects if e.kind == "environment"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("GROFF_COMMAND_PREFIX", "./x"), ("GROFF_TMAC_PATH", "."), ("MANROFFSEQ", "t"), ("MANPATH", "m"), ("MAN_DB_CONFIG", "x"),
@@ -32,7 +33,7 @@ def test_what_a_tool_takes_from_its_environment(name: str, value: str | None) ->
     assert steers(name, value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("MY_FLAG", "1"), ("APP_MODE", "dev"), ("MY_DATA", "./data"), ("DATABASE_URL", "sqlite:///x.db"), ("LC_TIME", "C"), ("TZ", "UTC"),

@@ -12,6 +12,7 @@ from humanlayer_agent.policy.decision import Verdict
 from humanlayer_agent.policy.director import Director
 from humanlayer_agent.shell import DiskReader
 from humanlayer_agent.shell.languages import tool_settings
+from tests.support.rows import for_each
 
 
 def loaded(project: Path) -> Director:
@@ -175,7 +176,7 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text"), OUTSIDE)
+@for_each(("name", "text"), OUTSIDE)
 def test_what_settings_name_is_asked_about_when_they_are_written(name: str, text: str, empty: Director) -> None:
     assert empty.evaluate(Action(written(name, text), cwd=empty.project)).verdict is not Verdict.ALLOW
 
@@ -217,7 +218,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text"), HARMLESS)
+@for_each(("name", "text"), HARMLESS)
 def test_what_is_data_is_not_asked_about(name: str, text: str, empty: Director) -> None:
     assert empty.evaluate(Action(written(name, text), cwd=empty.project)).verdict is Verdict.ALLOW
 

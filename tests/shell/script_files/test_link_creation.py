@@ -252,6 +252,15 @@ def test_what_sees_another_disk_reaches_nothing(project: Path) -> None:
     assert reached(project, "grep -R x deep", inside) == set()
 
 
+def test_where_links_lead_is_known_of_a_disk_that_holds_who_follows_them(project: Path) -> None:
+    top = project.parent
+    shown = DiskReader(project).seen_in(View("", shown=tuple(str(top / n) for n in (project.name, "elsewhere"))))
+    for command in ("find -L deep -name x -delete", "find -L deep -name x -exec rm {} +", "find deep -follow -delete"):
+        assert reached(project, command, shown) == {"../elsewhere", "../elsewhere/secret"}, command
+    alone = DiskReader(project).seen_in(View("", shown=(str(project),)))
+    assert reached(project, "find -L deep -name x -delete", alone) == set()
+
+
 @pytest.mark.parametrize(
     ("command", "named"),
     [
@@ -321,7 +330,9 @@ def test_what_is_moved_without_a_link_in_it_makes_none(command: str, tree: Path)
         "ln -s / plain/x; mv plain b; cat b/x/etc/passwd",
         "tar xf a.tar; mv file b; cat b",
         'mv "$1" b; cat b',
-        "mv f* b; cat b",
+        "mv [e-g]* b; cat b",
+        "mv o* b; cat b/passwd",
+        "mv [ol]* plain; cat plain/out/passwd",
         "for i in 1 2; do cat b/passwd; mv file b; ln -s / file; done",
     ],
 )

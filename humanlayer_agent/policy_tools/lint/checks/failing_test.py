@@ -12,12 +12,17 @@ def check(subject: Subject) -> Iterator[Finding]:
     written = {id(rule) for rule in subject.written}
     for result in examples.run(subject.policy):
         example, decision = result.example, result.decision
-        if id(example.rule) in written and not result.passed:
-            number = getattr(example.rule.tests, example.kind).index(example.command)
+        exception = example.exception
+        if result.passed or (id(example.rule) not in written and exception is None):
+            continue
+        number = getattr((exception or example.rule).tests, example.kind).index(example.command)
+        if exception is None:
             place = subject.place(example.rule, "tests", example.kind, number)
-            message = f"`{example.kind}` expects that {result.expected}; found {result.found}"
-            witness = Witness(example.command, str(decision.verdict), decision.rules)
-            yield Finding(place, example.rule.id, message, witness)
+        else:
+            place = subject.place_of(exception, "tests", example.kind, number)
+        message = f"`{example.kind}` expects that {result.expected}; found {result.found}"
+        witness = Witness(example.command, str(decision.verdict), decision.rules)
+        yield Finding(place, example.rule.id, message, witness)
 
 
 CHECK = Check("failing-test", "error", "An example is not decided as it says.", check)

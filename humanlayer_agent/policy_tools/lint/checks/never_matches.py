@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from humanlayer_agent.policy.command_catalog import CATALOG
-from humanlayer_agent.policy.conditions.evaluation import CompiledRule
 from humanlayer_agent.policy.conditions.path_patterns import PathSet, fill
 from humanlayer_agent.policy.language.policy import Among, Match, Paths
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding, Place
-from humanlayer_agent.policy_tools.lint.subject import Subject
+from humanlayer_agent.policy_tools.lint.subject import Part, Subject
 from humanlayer_agent.shell import catalog
 
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*")
@@ -27,22 +26,19 @@ class _Dead:
 
 def check(subject: Subject) -> Iterator[Finding]:
     """The conditions of every rule in force, and the lists that they name."""
-    for rule in subject.linted:
-        for field, match in (("when", rule.rule.when), ("unless", rule.rule.unless)):
-            if match is not None:
-                for dead in _in_match(subject, rule, match, (field,), ()):
-                    witness = subject.case(dead.command).witness
-                    yield Finding(dead.place, rule.rule.id, dead.message, witness)
+    for part in subject.parts():
+        for dead in _in_match(subject, part, part.match, (), ()):
+            yield Finding(dead.place, part.rule.rule.id, dead.message, subject.case(dead.command).witness)
     yield from _in_lists(subject)
 
 
 def _in_match(
-    subject: Subject, rule: CompiledRule, match: Match, path: tuple[str | int, ...], programs: Sequence[str]
+    subject: Subject, part: Part, match: Match, path: tuple[str | int, ...], programs: Sequence[str]
 ) -> Iterator[_Dead]:
     """What is wrong in one condition. `programs` are those that the conditions around it name."""
 
     def at(*more: str | int) -> Place:
-        return subject.place(rule.rule, *path, *more)
+        return part.place(*path, *more)
 
     names = match.program.names if match.program is not None else None
     programs = names or programs
@@ -64,13 +60,13 @@ def _in_match(
         yield from _path(subject, at("env"), name)
     for key in ("any", "all"):
         for n, inner in enumerate(getattr(match, key) or ()):
-            yield from _in_match(subject, rule, inner, (*path, key, n), programs)
+            yield from _in_match(subject, part, inner, (*path, key, n), programs)
     if match.negated is not None:
-        yield from _in_match(subject, rule, match.negated, (*path, "not"), programs)
+        yield from _in_match(subject, part, match.negated, (*path, "not"), programs)
     if match.flow is not None:
-        yield from _in_match(subject, rule, match.flow.source, (*path, "flow", "from"), ())
+        yield from _in_match(subject, part, match.flow.source, (*path, "flow", "from"), ())
         if match.flow.to is not None:
-            yield from _in_match(subject, rule, match.flow.to, (*path, "flow", "to"), programs)
+            yield from _in_match(subject, part, match.flow.to, (*path, "flow", "to"), programs)
 
 
 def _in_lists(subject: Subject) -> Iterator[Finding]:
@@ -122,7 +118,7 @@ def _within(match: Match) -> Iterator[Match]:
 
 
 def _names(group: Paths | Among | None) -> list[str]:
-    return [name for key in ("any", "all", "none", "contents_of") for name in getattr(group, key, None) or ()]
+    return [name for key in ("any", "all", "none", "only", "contents_of") for name in getattr(group, key, None) or ()]
 
 
 def _is_list(name: str) -> bool:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from humanlayer_agent.policy.conditions.evaluation import CompiledRule
+from humanlayer_agent.policy.language import examples
 from humanlayer_agent.policy_tools.lint import sample_commands
 from humanlayer_agent.policy_tools.lint.finding import Check, Finding
 from humanlayer_agent.policy_tools.lint.subject import Subject
@@ -26,6 +27,13 @@ def check(subject: Subject) -> Iterator[Finding]:
             miss = _miss(subject, rule)
             found = f"; it does not apply to `{miss.command}`" if miss else ""
             yield _finding(subject, rule, f"no `not_match` example shows what it leaves alone{found}", miss)
+    for rule, exception in subject.exceptions:
+        lacks = [kind for kind in examples.EXCUSED if not getattr(exception.tests, kind)]
+        if lacks:
+            hit = subject.any_hit(rule)
+            message = f"the exception has no {' and no '.join(f'`{kind}`' for kind in lacks)} example"
+            witness = hit.witness if hit is not None else None
+            yield Finding(subject.place_of(exception, "tests"), rule.rule.id, message, witness)
 
 
 def _finding(subject: Subject, rule: CompiledRule, message: str, example: Case | None) -> Finding:
@@ -47,4 +55,6 @@ def _miss(subject: Subject, rule: CompiledRule) -> Case | None:
     return next((case for case in subject.cases(rule) if not case.hits_of(rule)), None)
 
 
-CHECK = Check("no-test", "warning", "A rule has no example that it matches, or none that it must leave alone.", check)
+CHECK = Check(
+    "no-test", "warning", "A rule or exception has no example that it matches, or none that it must leave alone.", check
+)

@@ -17,7 +17,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Every override of the files that are linted."""
     for rule in subject.written:
         if rule.override is not None:
-            found = _expired if rule.override.expires < subject.day else _idle
+            found = _expired if rule.override.expires < subject.now else _idle
             yield from found(subject, rule, rule.override)
 
 

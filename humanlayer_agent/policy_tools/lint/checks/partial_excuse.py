@@ -21,16 +21,14 @@ Path = tuple[str | int, ...]
 
 def check(subject: Subject) -> Iterator[Finding]:
     """The conditions of every rule in force, with a command that is let through for one of its words."""
-    for rule in subject.linted:
-        allows = rule.rule.decision == "allow"
-        for field, match in (("when", rule.rule.when), ("unless", rule.rule.unless)):
-            excuses = allows is (field == "when")
-            for path, inner, clause, instead in _by_some(match, (field,), excuses=excuses, by_effect=rule.by_effect):
-                case = _witness(subject, rule, inner)
-                message = f"lets a command through for one of its words, whatever the others are: `{clause}`{instead}"
-                witness = case.witness if case is not None else None
-                place = subject.place(rule.rule, *path, clause.partition(":")[0])
-                yield Finding(place, rule.rule.id, message, witness, unknown=case is None)
+    for part in subject.parts():
+        rule = part.rule
+        for path, inner, clause, instead in _by_some(part.match, (), excuses=part.excuses, by_effect=rule.by_effect):
+            case = _witness(subject, rule, inner)
+            message = f"lets a command through for one of its words, whatever the others are: `{clause}`{instead}"
+            witness = case.witness if case is not None else None
+            place = part.place(*path, clause.partition(":")[0])
+            yield Finding(place, rule.rule.id, message, witness, unknown=case is None)
 
 
 def _by_some(

@@ -32,7 +32,7 @@ def used(finding: Finding, subjects: Iterable[Subject]) -> bool:
 
 def _used(name: str, files: tuple[File, ...]) -> bool:
     reference = f"${name}"
-    parts = ("rules", "lists", "confinements")
+    parts = ("rules", "exceptions", "lists", "confinements")
     return any(reference in _strings([file.document.data.get(part) for part in parts]) for file in files)
 
 
@@ -53,4 +53,4 @@ def _command(subject: Subject, scope: int, name: str) -> str:
     return f"curl https://{sample_commands.host_in(entry)}" if "." in entry else f"printenv {entry}"
 
 
-CHECK = Check("unused-list", "note", "Neither a rule nor a confinement names a list.", check)
+CHECK = Check("unused-list", "note", "No rule, no exception and no confinement names a list.", check)

@@ -54,6 +54,7 @@ READERS = {
     "parallel": "shell_text.parallel",
     "patch": "patch.read",
     "php-tool": "php.tool",
+    "pdftotext": "file_names.pdftotext",
     "plain": "system.read",
     "prefix-command": "npx.prefix",
     "ps": "system.ps",

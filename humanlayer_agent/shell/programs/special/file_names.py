@@ -1,4 +1,6 @@
-"""Programs whose operands stand for other names: the file ln makes, the pieces of split, the parents of rmdir -p."""
+"""Programs whose operands stand for other names: the file ln makes, the pieces of split, the parents of rmdir -p, the
+text beside a PDF.
+"""
 
 import posixpath
 
@@ -86,3 +88,17 @@ def split(run: Run, spec: Spec, fields: list[Field]) -> None:
         first = "x" if run.command.program == "split" else "xx"
         pieces = names_beginning(spec_reader.implied(run.command, first), first)
         run.path("write", pieces, origin=f"{run.command.program} pieces")
+
+
+def pdftotext(run: Run, spec: Spec, fields: list[Field]) -> None:
+    """pdftotext writes a text beside the PDF, where it is not told another name."""
+    arguments = read_arguments(spec, fields)
+    run = spec_reader.note_options(run, spec, arguments)
+    spec_reader.note_operands(run, spec, arguments)
+    if len(arguments.operands) == 1:
+        (source,) = arguments.operands
+        if source.text is None:
+            run.doubt(source.word.raw)
+        else:
+            name = posixpath.splitext(source.text)[0] + ".txt"
+            run.path("write", named(source, name), origin="pdftotext text")

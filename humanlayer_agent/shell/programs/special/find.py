@@ -68,14 +68,16 @@ def read(run: Run, spec: Spec, fields: list[Field]) -> None:
         run.command.flags.add("follow")
     if _looks_for_names(fields[i:]):
         run.command.flags.add("by-name")
+    places = starts
     if "follow" in run.command.flags:
-        found = [_found_anywhere(start) for start in starts]
-    else:
-        names: list[str] | list[None] = _names(fields[i:]) or [None]
-        found = [_found_below(start, name, run.state) for start in starts for name in names]
+        places = [place for start in starts for place in _followed(run, start)]
+    names: list[str] | list[None] = _names(fields[i:]) or [None]
+    found = [_found_below(place, name, run.state) for place in places for name in names]
     end = _end(run, starts, fields[i:])
     given = found
-    if end or any(f.text in _EXEC for f in fields[i:]):
+    if "follow" in run.command.flags:  # what is given a link changes what that leads to, whatever it is called
+        given = [_found_below(place, None, run.state) for place in places]
+    elif end or any(f.text in _EXEC for f in fields[i:]):
         given = [*found, *(link for start in starts for link in _links(run, start, fields[i:]))]
     if end:
         run.command.prints, run.command.prints_end = given, end
@@ -194,8 +196,20 @@ def _found_below(start: Field, name: str | None, state: State) -> Field:
     return Field(shown, start.start, start.end, below=directory, prefix="/", seen_from=seen_from)
 
 
-def _found_anywhere(start: Field) -> Field:
-    """What find may find that follows links: they may lead anywhere."""
+def _followed(run: Run, start: Field) -> list[Field]:
+    """Where find looks that follows links: where it starts, and where the links lead that it comes by; anywhere, if
+    that is not known, or is no longer true when it runs and nothing holds it.
+    """
+    reader, directory = run.walk.reader, _directory(start, run.state)
+    if not isinstance(reader, DiskLooks) or directory is None or not directory.startswith("/"):
+        return [_anywhere(start)]
+    led = reader.followed(directory)
+    if led is None:
+        return [_anywhere(start)]
+    return [start, *(replace(start, text=path, prefix=path, glob=None, below=None) for path in led)]
+
+
+def _anywhere(start: Field) -> Field:
     return Field(Word("{}", None, start.start, start.end, dynamic=True), start.start, start.end, prefix="/")
 
 
@@ -207,7 +221,7 @@ def _links(run: Run, start: Field, expression: list[Field]) -> Iterator[Field]:
         return
     links = reader.links_out(directory, through=False)
     if links is None:
-        yield _found_anywhere(start)
+        yield _anywhere(start)
         return
     for path, _ in links:
         if names is None or any(fnmatch.fnmatchcase(posixpath.basename(path), name) for name in names):

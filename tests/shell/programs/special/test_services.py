@@ -4,9 +4,8 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from humanlayer_agent.shell import SimpleCommand, analyse
+from tests.support.rows import for_each
 from tests.support.tables import table
 
 TABLE: dict[str, list[Any]] = table(Path(__file__).with_name("services.yaml"))
@@ -25,7 +24,7 @@ def told(command: SimpleCommand) -> str:
     return "+".join(sorted(roles)) or "local"
 
 
-@pytest.mark.parametrize(("verbs", "row"), ROWS, ids=[row["command"] for _, row in ROWS])
+@for_each(("verbs", "row"), ROWS)
 def test_service(verbs: str, row: dict[str, Any]) -> None:
     command = seen(row["command"])
     assert told(command) == verbs

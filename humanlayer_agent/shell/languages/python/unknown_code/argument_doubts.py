@@ -79,12 +79,18 @@ def of_words(engine: "Engine", value: Value, whither: str) -> None:
     for atom in value:
         if not isinstance(atom, Container):
             of_value(engine, frozenset({atom}), "", whither)
-        elif atom.items is None:
-            of_value(engine, atom.rest, "", whither)
+        elif atom.items is None:  # it was changed: the program's name may stand anywhere
+            of_value(engine, atom.rest - _own_name(engine), "", whither)
         else:
             engine.look(atom)
             for word in (*atom.items[1:], atom.rest):
                 of_value(engine, word, "", whither)
+
+
+def _own_name(engine: "Engine") -> Value:
+    """The name of the script, where no other word of its command line is the same."""
+    names = [process_environment.from_text(text) for text in engine.argv or ()]
+    return names[0] if names and names.count(names[0]) == 1 else frozenset()
 
 
 def of_value(engine: "Engine", value: Value, label: str, whither: str, *, network: bool = False) -> None:

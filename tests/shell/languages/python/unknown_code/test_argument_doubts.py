@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from humanlayer_agent.shell.languages import python
-from humanlayer_agent.shell.languages.behaviour import Act
+from humanlayer_agent.shell.languages.behaviour import Act, Text
 from humanlayer_agent.shell.languages.python.unknown_code.argument_doubts import told_by
 from tests.support.rows import for_each
 
@@ -81,12 +81,25 @@ def test_what_others_see_is_theirs(statement: str) -> None:
 
 
 def test_a_function_without_words_takes_those_of_the_command() -> None:
-    from humanlayer_agent.shell.languages.behaviour import Text
-
     source = "from lib.cli import main\nmain()"
     assert python.read(source, argv=[Text.of("-c"), Text.of("a.txt")]).acts[1:] == []
     found = python.read(source, argv=[Text.of("-c"), Text.of("/srv/x")])
     assert {act.kind for act in found.acts if act.role == "argument"} == {"read", "write"}
+
+
+def test_the_name_of_the_script_is_no_word_whatever_it_is_made() -> None:
+    script = "import re, sys\nfrom lib import cli\nsys.argv[0] = re.sub(r'\\.exe$', '', sys.argv[0])\nsys.exit(cli())\n"
+
+    def touched(*argv: str) -> list[str]:
+        found = python.read(script, argv=[Text.of(word) for word in argv])
+        return [text.choices[0] for act in found.acts if act.role == "argument" for text in act.operands]
+
+    assert touched("/srv/app/.venv/bin/tool", "--help") == []
+    assert touched("/srv/app/.venv/bin/tool", "/srv/x") == ["/srv/x", "/srv/x"]
+    assert touched("/srv/app/.venv/bin/tool", "/srv/app/.venv/bin/tool") == ["/srv/app/.venv/bin/tool"] * 2
+    assert touched("tool") == []
+    script = "import sys\nfrom lib import cli\nsys.argv[0] = '/srv/x'\nsys.exit(cli())\n"
+    assert touched("tool") == ["/srv/x", "/srv/x"]
 
 
 SINKS = ["open({0}, 'w')", "__import__('os').remove({0})", "__import__('shutil').rmtree({0})", "lib.go({0})"]

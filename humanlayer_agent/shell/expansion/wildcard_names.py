@@ -1,0 +1,165 @@
+"""Wildcards as the names that they stand for: the disk is asked, and what it says becomes part of what was judged.
+
+bash lists names after all words of a command are expanded, and before its redirects. So a list holds where nothing in
+the action may have changed the folder until then, nor changes it at the same time. A name that comes or goes before
+the command starts is noticed there (see `processes.file_swaps`), as for a script that was read.
+"""
+
+import posixpath
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from humanlayer_agent.shell.dataflow import name_lists
+from humanlayer_agent.shell.expansion.field import Field
+from humanlayer_agent.shell.interpreter.context import Context
+from humanlayer_agent.shell.interpreter.state import State
+from humanlayer_agent.shell.paths import absolute_path, plain_path, takes_all
+from humanlayer_agent.shell.program import Effect, SimpleCommand
+from humanlayer_agent.shell.reader import DiskLooks
+from humanlayer_agent.shell.syntax.tree import Node, children
+from humanlayer_agent.shell.wildcards import Listing
+
+if TYPE_CHECKING:
+    from humanlayer_agent.shell.analysis import Interpreter
+
+MAX_LISTED = 100
+"""Most names that become words, each by itself."""
+_AT_ONCE = frozenset({"condition", "substitution", "string"})
+"""Constructs whose commands run once, where they stand."""
+_AS_WRITTEN = frozenset({"bash", "eval", "timeout", "nohup", "nice", "time"})
+"""Wrappers that have bash read a text, and change no file themselves."""
+_MAKE_NO_LINKS = frozenset(str.split("touch mkdir tee rm rmdir"))
+"""Programs that change what they are told, and make no link."""
+_CHANGES = frozenset({"write", "append", "delete", "move", "metadata"})
+_C_ORDER = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
+
+
+def list_names(
+    walk: "Interpreter", fields: list[Field], state: State, context: Context, *, most: int = MAX_LISTED
+) -> list[Field]:
+    """Return the words of a command with the names that their wildcards stand for in their places.
+
+    Args:
+        walk: the analysis.
+        fields: all words of the command, or of the head of a loop.
+        state: what the shell knows where it runs.
+        context: what stands around it.
+        most: how many names may become words; beyond, the wildcards stay, and it is known whether an option is among
+            them.
+    """
+    if not any(field.pathname for field in fields) or not _is_told(walk, state, context):
+        return fields
+    out: list[Field] = []
+    for field in fields:
+        found = _listing(walk, field, state) if field.pathname else None
+        out += [field] if found is None else _words(walk, field, found, state, most)
+    return out
+
+
+def _is_told(walk: "Interpreter", state: State, context: Context) -> bool:
+    """Tell whether the shell would list names now, and as it always does."""
+    if not isinstance(walk.reader, DiskLooks) or walk.fails_on_globs or state.havoc or walk.beside is None:
+        return False
+    if not _AT_ONCE.issuperset(context.inside) or not _AS_WRITTEN.issuperset(context.via):
+        return False
+    others = ("GLOBIGNORE", "GLOBSORT", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
+    return all(state.untouched(name) and name not in state.environ for name in others)
+
+
+def _listing(walk: "Interpreter", field: Field, state: State) -> Listing | None:
+    """What the wildcards of a word stand for; None where the action may have made something else of it."""
+    reader, glob = walk.reader, field.glob or ""
+    here = "/" if glob.startswith("/") else state.cwd[0] if state.cwd is not None and len(state.cwd) == 1 else ""
+    if not here or not field.exact or not isinstance(reader, DiskLooks):
+        return None
+    found = reader.listing(here, glob[1:] if glob.startswith("/") else glob)
+    if found is None or any(found.may_match(name) for name in walk.beside or ()):
+        return None
+    known = dict(walk.program.files).get(found.path)
+    if known not in (None, found.sha256):
+        return None  # it has changed since the action was looked at first
+    above = {here, plain_path(absolute_path(posixpath.dirname(field.prefix), here)), *found.looked}
+    if not all(_keeps(each, found, above, reader) for each in walk.program.commands):
+        return None
+    if known is None:
+        walk.program.files.append((found.path, found.sha256))
+    return found
+
+
+def _words(walk: "Interpreter", field: Field, found: Listing, state: State, most: int) -> list[Field]:
+    """The words that a word with wildcards becomes. Where nothing matches it stays, or vanishes, as it is written."""
+    start = "/" if (field.glob or "").startswith("/") else ""
+    texts = tuple(start + name for name in found.names)
+    option = any(text.startswith("-") for text in texts or [field.prefix])
+    if not 0 < len(texts) <= most or (len(texts) > 1 and not _is_in_c_order(state)):
+        # Where an option would stand is not known; nor, of names that are no options, which comes first.
+        return [field if option else replace(field, no_option=True, listed=texts if len(texts) <= MAX_LISTED else ())]
+    if not state.work.spend(sum(map(len, texts))):
+        return [field]
+    whole = field.glob if takes_all(field.glob or "") else None
+    word = Field(field.word, field.start, field.end)
+    return [
+        replace(word, text=text, prefix=text, whole=whole if n == 0 or whole is None else "")
+        for n, text in enumerate(texts)
+    ]
+
+
+def _is_in_c_order(state: State) -> bool:
+    """Tell whether bash sorts names by the codes of their letters: in another locale it does not."""
+    for name in ("LC_ALL", "LC_COLLATE", "LANG"):
+        value = state.lookup(name)
+        if value is None or value not in ((), ("",)):
+            return value is not None and _C_ORDER.issuperset(value)
+    return True
+
+
+def _keeps(command: SimpleCommand, found: Listing, above: Collection[str], reader: DiskLooks) -> bool:
+    """Tell whether a command leaves what was listed as it is: it makes and removes no name that matches, and does not
+    touch the folders that lead there.
+    """
+    if not command.known or not command.resolved:
+        return False
+    for effect in command.effects:
+        if effect.kind in ("read", "environment"):
+            continue
+        if effect.kind not in _CHANGES or not (effect.source == "redirect" or command.program in _MAKE_NO_LINKS):
+            return False
+        if not _is_elsewhere(effect, found, above, reader):
+            return False
+    return True
+
+
+def _is_elsewhere(effect: Effect, found: Listing, above: Collection[str], reader: DiskLooks) -> bool:
+    path = effect.operand or ""
+    if not path.startswith("/") or not effect.resolved or effect.below or effect.pattern is not None:
+        return False
+    for place in {plain_path(path), reader.real(path)}:
+        for folder in above:
+            if f"{folder.rstrip('/')}/".startswith(f"{place.rstrip('/')}/"):
+                return False
+            below = place.removeprefix(f"{folder.rstrip('/')}/")
+            if below != place and any(map(found.may_match, below.split("/"))):
+                return False
+    return True
+
+
+def made_beside(parts: Iterable[Node]) -> tuple[str, ...] | None:
+    """Return the last components of the files that the later parts of a pipeline write: they run at the same time as
+    those before. None where they may do more than that.
+    """
+    found: list[str] = []
+    pending = list(parts)
+    if not all(name_lists.use_names(each, meanwhile=True) for each in pending):
+        return None
+    while pending:
+        each = pending.pop()
+        pending += children(each)
+        for redirect in getattr(each, "redirects", ()):
+            if redirect.op.startswith("<") and redirect.op != "<>":
+                continue
+            target = redirect.target.static
+            if target is None:
+                return None
+            found.append(posixpath.basename(target))
+    return tuple(found)
